@@ -42,13 +42,27 @@ def foreign(tmp_path):
 
 NAMESPACES = ["kaggle:titanic", "huggingface:conll2003", "kaggle:123", "../squad", ""]
 NAMESPACES += ["squad/builder_dir=x", "squad/v1.1/data_dir=gs://elsewhere"]
+REMOTE = ImbalanceAblation(
+    variant="+positive", synonyms=SynonymPairs(path="https://elsewhere/pairs.txt")
+)
+REFUSED = [
+    *(({"data": TensorflowDataset(name=name)}, "--experiment") for name in NAMESPACES),
+    (
+        {"data": ConllFiles(dir="gs://elsewhere/data")},
+        "data.dir is 'gs://elsewhere/data', which",
+    ),
+    ({"data": TensorflowDataset(name="squad", dir="s3://x")}, "data.dir is 's3://x'"),
+    (
+        {"data": SyntheticNER(), "augmentation": REMOTE},
+        "augmentation.synonyms.path is 'https://",
+    ),
+]
 
 
-@pytest.mark.parametrize("name", NAMESPACES)
-def test_a_data_set_with_a_namespace_is_refused(foreign, name):
-    run = foreign(data=TensorflowDataset(name=name))
-    with pytest.raises(InputError, match=r"experiment.json: .* --experiment"):
-        run.offline_experiment()
+@pytest.mark.parametrize(("parts", "message"), REFUSED)
+def test_names_with_a_namespace_and_addresses_are_refused(foreign, parts, message):
+    with pytest.raises(InputError, match=f"experiment.json: .*{message}"):
+        foreign(**parts).offline_experiment()
 
 
 @pytest.mark.parametrize(
@@ -79,18 +93,10 @@ def test_a_data_set_is_accepted_from_the_user_s_experiment_file(foreign, tmp_pat
         mine.offline_experiment()
 
 
-def test_addresses_are_refused_unless_the_user_names_them(foreign):
+@pytest.mark.parametrize("folder", ["gs://mine/data", "here"])
+def test_an_address_that_the_user_names_is_read(foreign, folder):
     remote = foreign(data=ConllFiles(dir="gs://elsewhere/data"))
-    with pytest.raises(InputError, match=r"data.dir is 'gs://elsewhere/data', which"):
-        remote.offline_experiment()
-    assert remote.offline_experiment(data="gs://mine/data").data.dir == "gs://mine/data"
-    assert remote.offline_experiment(data="here").data.dir == "here"
-    with pytest.raises(InputError, match=r"data.dir is 's3://x'"):
-        foreign(data=TensorflowDataset(name="squad", dir="s3://x")).offline_experiment()
-    pairs = SynonymPairs(path="https://elsewhere/pairs.txt")
-    made = ImbalanceAblation(variant="+positive", synonyms=pairs)
-    with pytest.raises(InputError, match=r"augmentation.synonyms.path is 'https://"):
-        foreign(data=SyntheticNER(), augmentation=made).offline_experiment()
+    assert remote.offline_experiment(data=folder).data.dir == folder
 
 
 def test_evaluate_asks_before_it_loads_the_data(monkeypatch, foreign):
@@ -140,23 +146,20 @@ def hub(monkeypatch, tmp_path):
 NO_IDS = "./bert ../bert /nowhere/bert ~/bert ~nobody/bert models/bert/ bert/ a/b/c"
 NO_IDS = [*NO_IDS.split(), "models/my bert", "models\\bert", ".bert", "", "bert\n"]
 NO_IDS += ["models//bert", "x" * 300 + "/", "b\0"]
+PATHS = dict.fromkeys(NO_IDS, "not a folder; name a model folder or a hub")
+PATHS |= {"models/brt": "models/brt: not a folder, though models is"}
+PATHS |= {"file": "file: not a folder"}
 
 
-@pytest.mark.parametrize("path", NO_IDS)
-def test_a_path_that_is_no_hub_id_is_not_asked_of_the_hub(hub, path):
-    with pytest.raises(InputError, match="not a folder; name a model folder or a hub"):
-        huggingface.locate(path)
-    assert not hub
-
-
-def test_a_mistyped_folder_is_not_asked_of_the_hub(hub, tmp_path, monkeypatch):
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_that_is_no_hub_id_is_not_asked_of_the_hub(
+    hub, tmp_path, monkeypatch, path
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models").mkdir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="models/brt: not a folder, though models is"):
-        huggingface.locate("models/brt")
-    with pytest.raises(InputError, match="file: not a folder"):
-        huggingface.locate("file")
+    with pytest.raises(InputError, match=PATHS[path]):
+        huggingface.locate(path)
     assert not hub
 
 

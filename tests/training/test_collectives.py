@@ -101,12 +101,14 @@ def summary(module):
     """
     shapes, sent = [], []
     for name, computation in module.computations.items():
-        for one in computation.values():
-            shapes += [x.dims for x in one.shapes if x.dtype in ("f32", "bf16")]
-            op = one.op.removesuffix("-start")
+        for instruction in computation.values():
+            shapes += [x.dims for x in instruction.shapes if x.dtype in ("f32", "bf16")]
+            op = instruction.op.removesuffix("-start")
             if op in ("all-reduce", "all-gather", "all-to-all", "reduce-scatter"):
                 looped = name != module.entry
-                parts = [x for each in computation.operands(one) for x in each.shapes]
+                parts = [
+                    x for each in computation.operands(instruction) for x in each.shapes
+                ]
                 sent += [[looped, op, x.dtype, x.dims] for x in parts]
     return {"shapes": shapes, "sent": sent}
 

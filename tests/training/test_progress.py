@@ -56,10 +56,10 @@ def test_nothing_is_cut_beside_the_bar_but_the_name(width):
     task = progress.begin("dsc-alpha=1.0-smooth=0.01-squared=True seed 12", 1234)
     progress.show(task, 567, RECORD | {"wait_share": 0.25}, 0.5, "f1")
     console.print(progress.get_renderable())
-    shown = " ".join(out.getvalue().split())
+    text = " ".join(out.getvalue().split())
     for part in ("dsc-al", "seed 12 ", " 567/1234 ", "F1 50.00", "tokens/s", "-:--:--"):
-        assert part in shown
-    assert shown.count("…") == 1 and "waits 25 %" in shown
+        assert part in text
+    assert text.count("…") == 1 and "waits 25 %" in text
 
 
 def test_a_note_is_printed_once():
