@@ -83,8 +83,8 @@ def finished(out, cache, **more):
     return printed + errors
 
 
-def records(out):
-    lines = (out / "metrics.jsonl").read_text().splitlines()
+def records(out, file="metrics.jsonl"):
+    lines = (out / file).read_text().splitlines()
     return [
         {name: value for name, value in json.loads(line).items() if name not in TIMES}
         for line in lines

@@ -1,6 +1,5 @@
 """Records in analysis.jsonl, without effect on training."""
 
-import json
 import shutil
 import signal
 
@@ -15,17 +14,13 @@ from dicejax.objectives import CrossEntropy
 from dicejax.tasks import QuestionAnswering, Tagging
 from dicejax.training.gradients.probe import FILE, outputs_of
 
+from ..commands import records, stop_at
+
 TRAIN = ["train", "mine.py", "--training.epochs", "6", "--training.log_every", "4"]
-TIMES = ("tokens_per_s", "wait_share", "memory_gib")
-
-
-def lines(out, file=FILE):
-    records = [json.loads(line) for line in (out / file).read_text().splitlines()]
-    return [{k: x for k, x in record.items() if k not in TIMES} for record in records]
 
 
 def steps(out):
-    return [record["step"] for record in lines(out)]
+    return [record["step"] for record in records(out, FILE)]
 
 
 @pytest.fixture
@@ -51,11 +46,11 @@ def test_the_step_is_the_same_program_and_gives_the_same_bits(project, programs)
     assert run([*TRAIN, "--out", "with", "--analysis.every", "3"]) == 0
     assert programs == without and len(without) == 1
 
-    metrics = lines(project / "with", "metrics.jsonl")
-    assert metrics == lines(project / "without", "metrics.jsonl")
-    records = lines(project / "with")
+    metrics = records(project / "with")
+    assert metrics == records(project / "without")
+    analyses = records(project / "with", FILE)
     assert steps(project / "with") == [1, *range(3, metrics[-1]["step"] + 1, 3)]
-    for record in records:
+    for record in analyses:
         for leaf in jax.tree.leaves(record):  # numbers that JSON has
             assert isinstance(leaf, str) or np.isfinite(leaf)
         tags = record["outputs"]["tags"]
@@ -63,7 +58,7 @@ def test_the_step_is_the_same_program_and_gives_the_same_bits(project, programs)
         assert tags["kinds"]["padding"]["gradient_norm"] == 0
         assert -1 <= tags["cosine"]["micro"] <= 1
     # It learns its corpus: soft F1 rises, elements become easy.
-    first, last = (records[index]["outputs"]["tags"] for index in (0, -1))
+    first, last = (analyses[index]["outputs"]["tags"] for index in (0, -1))
     assert sum(first["hard"]) > 0.4 * sum(first["count"])
     assert sum(last["hard"]) < 0.1 * sum(last["count"])
     assert last["soft_f1"]["micro"] > first["soft_f1"]["micro"]
@@ -87,18 +82,9 @@ def test_a_run_that_was_cut_off_has_each_step_once(project):
     assert (folder / FILE).read_bytes() == whole
 
 
-def test_it_may_be_switched_on_when_a_run_resumes(project, monkeypatch):
-    real, calls = training.train_step, []
-
-    def stopping(*inputs, **fixed):
-        calls.append(1)
-        if len(calls) == 7:
-            signal.raise_signal(signal.SIGTERM)
-        return real(*inputs, **fixed)
-
+def test_it_may_be_switched_on_when_a_run_resumes(project):
     flags = [*TRAIN, "--out", "run"]
-    monkeypatch.setattr(training, "train_step", stopping)
-    assert run(flags) == 128 + signal.SIGTERM
+    stop_at(7, signal.SIGTERM, flags)
     assert run([*flags, "--analysis.every", "4"]) == 0
     assert steps(project / "run")[0] == 8
 
@@ -109,7 +95,7 @@ def test_alarms_are_printed_once_and_recorded(project, capsys):
     flags = ["--loss", "dsc", "--optimizer.learning_rate", "0.1"]
     assert run([*TRAIN, *flags, "--out", "run", "--analysis.every", "1"]) == 0
     stderr = capsys.readouterr().err
-    tags = [record["outputs"]["tags"] for record in lines(project / "run")]
+    tags = [record["outputs"]["tags"] for record in records(project / "run", FILE)]
     alarms = {tuple(alarm) for record in tags for alarm in record["alarms"]}
     assert alarms
     for kind, group in alarms:

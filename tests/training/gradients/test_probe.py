@@ -1,4 +1,4 @@
-"""The analysed gradient is that of the step, on any devices."""
+"""The analysed gradient is that of the step, on any devices; kinds of pieces."""
 
 import dataclasses
 
@@ -6,7 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tokenizers import Tokenizer, models
 
+from dicejax.data import tokenize
 from dicejax.mesh import MeshShape
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, SoftF1, WeightedSum
 from dicejax.optimizers import AdamW
@@ -14,7 +16,9 @@ from dicejax.tasks import Tagging, Target
 from dicejax.training.accumulation import loss_and_gradient
 from dicejax.training.gradients.measures import Groups, counts_of, no_counts
 from dicejax.training.gradients.probe import (
+    KINDS,
     Output,
+    kinds_of,
     measure_gradients,
     measure_step_gradients,
 )
@@ -142,6 +146,36 @@ def test_former_batches_fade():
         np.testing.assert_allclose(twice, once, rtol=0.05)
     # It gives nothing up: the step can still take the state.
     train_step(begun, *inputs, optimizer=AdamW(), **settings)
+
+
+SPECIAL, START, CONTINUATION = "special", "word start", "continuation"
+
+
+def kinds(tokenizer, pieces):
+    numbers = kinds_of(tokenizer)
+    assert len(numbers) == tokenizer.get_vocab_size()
+    return [KINDS[numbers[tokenizer.token_to_id(piece)]] for piece in pieces]
+
+
+def test_wordpiece_marks_continuations(minilm):
+    pieces = ["[CLS]", "[PAD]", "run", "##ning", "##s", "#", "1"]
+    expected = [SPECIAL] * 2 + [START] + [CONTINUATION] * 2 + [START] * 2
+    assert kinds(tokenize.read(minilm), pieces) == expected
+
+
+@pytest.mark.parametrize("mark", ["▁", "Ġ"])
+def test_other_vocabularies_mark_starts_of_words(mark):
+    words = [f"{mark}the", f"{mark}a", "ing", "s", mark]
+    vocabulary = {"<s>": 0} | {word: n for n, word in enumerate(words, start=1)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<s>"))
+    tokenizer.add_special_tokens(["<s>"])
+    expected = [SPECIAL] + [START] * 2 + [CONTINUATION] * 2
+    assert kinds(tokenizer, ["<s>", *words[:4]]) == expected
+
+
+def test_a_vocabulary_without_marks_has_starts_alone():
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
+    assert kinds(tokenizer, ["a", "b"]) == [START] * 2
 
 
 def measure_all_ways():
