@@ -1,14 +1,12 @@
 """Faults that would lose a checkpoint, or restore another state than was saved."""
 
 import functools
-import hashlib
 import random
 import shutil
 from pathlib import Path
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 import pytest
 from etils import epath
 
@@ -81,13 +79,7 @@ def content(folder):
     return {str(p): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.exhaustive] * (0 < place < 3))
-        for place, name in enumerate(NAMES)
-    ],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_bracket_in_the_path_loses_no_checkpoint(tmp_path, network, state_at, name):
     folder, sibling = tmp_path / name, tmp_path / "aXb"
     saved(sibling, state_at, [0.5])
@@ -127,25 +119,6 @@ def test_steps_taken_while_a_checkpoint_is_written_do_not_reach_it(
     checkpoints.close()
     _, params = restore_params(epath.Path(tmp_path), network)
     jax.tree.map(np.testing.assert_array_equal, params, before)
-
-
-def test_a_stale_file_handle_while_restoring_deletes_nothing(
-    tmp_path, state_at, monkeypatch
-):
-    saved(tmp_path, state_at, [0.1, 0.2, 0.3])
-    before = content(tmp_path)
-
-    def fails(*arguments, **options):
-        raise OSError(116, "Stale file handle")
-
-    targets = {"file_digest": hashlib, "restore": ocp.StandardCheckpointHandler}
-    for name, target in targets.items():
-        with monkeypatch.context() as patched:
-            patched.setattr(target, name, fails)
-            with pytest.raises(InputError, match=r"Stale file handle.*nothing was"):
-                restored(tmp_path, state_at)
-        assert content(tmp_path) == before
-    same(restored(tmp_path, state_at)[0], state_at(3))
 
 
 def test_where_no_checkpoint_can_be_read_none_is_deleted(tmp_path, state_at):

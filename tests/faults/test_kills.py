@@ -184,6 +184,7 @@ def test_an_error_of_reading_a_checkpoint_deletes_nothing(
         ended = called(recorded.command(tmp_path), capsys)
     assert "(INJECTED)" in log.read_text()
     assert ended.status == 2 and not ended.problem, ended
+    assert "Stale file handle" in ended.errors and "nothing was" in ended.errors
     assert files(tmp_path / "run/checkpoints/9") == before
     assert run(recorded.command(tmp_path)) == 0
     assert end(tmp_path / "run") == recorded.end

@@ -139,22 +139,21 @@ def test_a_well_formed_change_gives_no_other_score(folder, capsys, name, old, ne
     fails(capsys, words("evaluate"), f"run/{name}: has changed since it was written")
 
 
-def test_the_sums_are_those_of_sha256sum(folder):
-    lines = (folder / "SHA256SUMS").read_text().splitlines()
-    sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
-    assert set(sums) == set(READ_BY) - {"SHA256SUMS"}
-    for name, digest in sums.items():
-        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
-
-
-def test_a_change_that_is_meant_counts_with_its_sum(folder, capsys):
-    file, sums = folder / "labels.json", folder / "SHA256SUMS"
-    before = hashlib.sha256(file.read_bytes()).hexdigest()
-    file.write_text(json.dumps(json.loads(file.read_text())))
-    after = hashlib.sha256(file.read_bytes()).hexdigest()
-    assert before != after
+def test_a_change_that_is_meant_counts_with_the_sum_of_sha256sum(folder, capsys):
+    file = folder / "SHA256SUMS"
+    sums = {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in READ_BY
+        if name != file.name
+    }
+    lines = [f"{digest}  {name}" for name, digest in sums.items()]
+    assert sorted(file.read_text().splitlines()) == sorted(lines)
+    labels = folder / "labels.json"
+    labels.write_text(json.dumps(json.loads(labels.read_text())))
+    after = hashlib.sha256(labels.read_bytes()).hexdigest()
+    assert after != sums[labels.name]
     fails(capsys, words("predict"), "if the change is meant, put the new sum there")
-    sums.write_text(sums.read_text().replace(before, after))
+    file.write_text(file.read_text().replace(sums[labels.name], after))
     assert run(words("predict")) == 0
 
 

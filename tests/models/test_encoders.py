@@ -142,8 +142,8 @@ def test_padding_changes_nothing_on_either_side(config):
     batch = fill([sentences(config, [9])], WIDTH, LAYOUT)
     moved = {name: np.roll(array, 4, axis=1) for name, array in batch.items()}
     moved["input_ids"][moved["segment_ids"] == 0] = 7
-    here, there = (apply(network, params, b) for b in (batch, moved))
-    np.testing.assert_allclose(here[0, :9], there[0, 4:13], atol=1e-5)
+    first, second = (apply(network, params, b) for b in (batch, moved))
+    np.testing.assert_allclose(first[0, :9], second[0, 4:13], atol=1e-5)
 
 
 @functools.partial(quickly, static_argnums=0)

@@ -83,11 +83,11 @@ def test_long_packed_rows_are_the_unpacked_ones(long_rows):
     network = network_of(SMALL)
     params = drawn(network)
     apply = quickly(lambda batch: network.apply(params, batch)["tags"])
-    wanted, got = apply(alone), apply(packed)
+    expected, got = apply(alone), apply(packed)
     start = 0
     for row, length in enumerate(lengths):
-        here = got[0, start : start + length]
-        np.testing.assert_allclose(here, wanted[row, :length], atol=1e-5)
+        part = got[0, start : start + length]
+        np.testing.assert_allclose(part, expected[row, :length], atol=1e-5)
         start += length
 
 
@@ -98,9 +98,9 @@ def test_dropout_of_long_rows_is_that_of_each_row(long_rows):
     params = drawn(network)
     apply = quickly(lambda batch, key: network.apply(params, batch, key)["tags"])
     twice = {name: np.concatenate([array] * 2) for name, array in batch.items()}
-    one, two = (apply(b, jax.random.key(0)) for b in (batch, twice))
-    np.testing.assert_allclose(one[0], two[0], atol=1e-6)
-    assert np.abs(two[0] - two[1]).max() > 1e-2
+    alone, both = (apply(b, jax.random.key(0)) for b in (batch, twice))
+    np.testing.assert_allclose(alone[0], both[0], atol=1e-6)
+    assert np.abs(both[0] - both[1]).max() > 1e-2
 
 
 OLD = {

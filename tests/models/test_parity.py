@@ -48,8 +48,8 @@ def check(
     both = pair(configured(model_type, **settings), task)
     batch = batch_for(both, **shape)
     batch["token_type_ids"] *= types
-    theirs = compute_theirs(both, batch, masked)
-    compare(compute_ours(both, batch), theirs, unmoved)
+    expected = compute_theirs(both, batch, masked)
+    compare(compute_ours(both, batch), expected, unmoved)
 
 
 def case(settings, *, exhaustive=False, **options):
@@ -285,14 +285,16 @@ def test_float64_is_float64_throughout(family, padded, tolerance):
     both = pair(configured(family), TOKENS)
     batch = batch_for(both, padded=padded)
     with torch.no_grad():
-        wanted = logits_of(both.model.double()(**theirs(both, batch))).numpy()
+        expected = logits_of(both.model.double()(**theirs(both, batch))).numpy()
     network = dataclasses.replace(both.network, precision="float64")
     both = dataclasses.replace(both, network=network)
     with jax.enable_x64(True):
         got = np.asarray(our_logits(both, both.params, batch))
     assert got.dtype == np.float64
     real = batch["segment_ids"] > 0
-    np.testing.assert_allclose(got[real], wanted[real], atol=tolerance, rtol=tolerance)
+    np.testing.assert_allclose(
+        got[real], expected[real], atol=tolerance, rtol=tolerance
+    )
 
 
 def test_rows_of_padding_alone_are_finite_in_deberta():

@@ -66,33 +66,33 @@ def replaced(function):
 
 def places(both, batch):
     """Return the size and the rate of every dropout of ours, in turn."""
-    found = []
+    sites = []
 
     def noted(x, rate, key, axis=1):
         if key is not None and rate > 0:
-            found.append((x.size, rate))
+            sites.append((x.size, rate))
         return x
 
     with replaced(noted):
         our_logits(both, both.params, batch, jax.random.key(0))
-    return found
+    return sites
 
 
 @pytest.mark.parametrize(("family", "task", "count"), CASES)
 def test_dropout_falls_where_it_does_in_pytorch(family, task, count):
     both, batch = one_layer(family, task)
-    wanted = []
+    expected = []
 
     def noted(x, p=0.5, training=True, inplace=False):
         if training and p > 0:
-            wanted.append((x.numel(), p))
+            expected.append((x.numel(), p))
         return x
 
     both.model.train()
     with mock.patch.object(torch.nn.functional, "dropout", noted):
         both.model(**theirs(both, batch))
-    assert sorted(places(both, batch)) == sorted(wanted)
-    assert len(wanted) == count
+    assert sorted(places(both, batch)) == sorted(expected)
+    assert len(expected) == count
 
 
 @pytest.mark.parametrize(

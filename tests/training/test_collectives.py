@@ -16,15 +16,12 @@ import jax
 import pytest
 
 from dicejax.mesh import MeshShape
-from dicejax.models.bert import BertConfig
-from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import TokenHead
-from dicejax.models.modernbert import ModernBertConfig
-from dicejax.models.network import Network
-from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
 from dicejax.planning import hlo, topologies
 from dicejax.planning.step import Step
+
+from ..models.small import encoder_of, network_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -50,31 +47,19 @@ ONLY_EXHAUSTIVE = (
     *("xlnet, fsdp", "deberta, fsdp", "modernbert, fsdp"),
     "micro-batches, ce",
 )
-SIZES = {
-    "vocab_size": ENTRIES,
-    "hidden_size": WIDTH,
-    "num_hidden_layers": DEPTH,
-    "num_attention_heads": 4,
-    "intermediate_size": 2 * WIDTH,
-}
 ENCODERS = {
-    "bert": BertConfig(**SIZES),
-    "deberta": DebertaConfig(**SIZES),
-    "modernbert": ModernBertConfig(**SIZES, local_attention=8),
-    "xlnet": XLNetConfig(
-        vocab_size=ENTRIES,
-        d_model=WIDTH,
-        n_layer=DEPTH,
-        n_head=4,
-        d_inner=2 * WIDTH,
-    ),
+    kind: encoder_of(kind, WIDTH, 2 * WIDTH, depth=DEPTH, vocab=ENTRIES)
+    for kind in ("bert", "deberta", "xlnet")
 }
+ENCODERS["modernbert"] = encoder_of(
+    "modernbert", WIDTH, 2 * WIDTH, depth=DEPTH, vocab=ENTRIES, local_attention=8
+)
 OBJECTIVES = {"dsc": SelfAdjustingDice(), "ce": CrossEntropy()}
 
 
 def network(encoder):
-    heads = (("tags", TokenHead(classes=3)),)
-    return Network(encoder=ENCODERS[encoder], heads=heads, precision="bfloat16")
+    head = TokenHead(classes=3)
+    return network_of(ENCODERS[encoder], head, precision="bfloat16")
 
 
 def compiled(encoder, objective, mesh, micro_batches):

@@ -8,12 +8,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dicejax.models.bert import BertConfig
-from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
-from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
-from dicejax.models.xlnet import XLNetConfig
 from dicejax.training import throughput
 from dicejax.training.throughput import (
     Throughput,
@@ -22,6 +18,8 @@ from dicejax.training.throughput import (
     flops_per_token,
     peak_flops,
 )
+
+from ..models.small import encoder_of
 
 
 class Clock:
@@ -149,13 +147,12 @@ def test_utilisation_is_left_out_where_it_is_not_known(clock, kinds, flops):
     assert "mfu" not in meter.values()
 
 
-SIZES = {"vocab_size": 100, "hidden_size": 512, "num_hidden_layers": 2}
-SIZES |= {"num_attention_heads": 8, "intermediate_size": 2048}
-BERT = BertConfig(**SIZES)
+SIZES = {"heads": 8, "vocab": 100}
+BERT = encoder_of("bert", 512, 2048, **SIZES)
 ELECTRA = dataclasses.replace(BERT, model_type="electra", embedding_size=128)
-XLNET = XLNetConfig(vocab_size=100, d_model=512, n_layer=2, n_head=8, d_inner=2048)
-DEBERTA = DebertaConfig(**SIZES, embedding_size=128)
-MODERNBERT = ModernBertConfig(**SIZES | {"intermediate_size": 1024})
+XLNET = encoder_of("xlnet", 512, 2048, **SIZES)
+DEBERTA = encoder_of("deberta", 512, 2048, embedding_size=128, **SIZES)
+MODERNBERT = encoder_of("modernbert", 512, 1024, **SIZES)
 EVERY = [BERT, ELECTRA, XLNET, DEBERTA, MODERNBERT]
 
 
