@@ -12,7 +12,7 @@ from dicejax.models import huggingface
 from dicejax.models.heads import AnswerHead, SequenceHead, StartEndHead, TokenHead
 from dicejax.models.network import Network
 
-from .small import drawn, encoder_of
+from .small import drawn, encoder_of, network_of
 
 LENGTHS = (12, 9, 4, 1)
 HEADS = {
@@ -71,8 +71,16 @@ def compute(torch, model, batch, masked=True, **more):
         return model.eval()(**inputs, **more)
 
 
-def assert_read(weights, params):
-    """Check that all was read."""
+def write(folder, encoder, head, **options):
+    """Write a network with one head; return it, its parameters and its class."""
+    network = network_of(encoder, head)
+    params = drawn(network)
+    return network, params, huggingface.write(folder, network, params, **options)
+
+
+def assert_read(folder, network, params, labels=None):
+    """Check that all is read."""
+    weights = huggingface.read_weights(folder, network, labels)
     assert (weights.new_heads, weights.notes) == ((), ())
     jax.tree.map(np.testing.assert_array_equal, weights.params, params)
 
@@ -87,10 +95,9 @@ def open_in_torch(auto, folder):
 def test_a_network_opens_in_pytorch_with_the_same_logits(
     torch, encoder, task, tmp_path
 ):
-    network = Network(encoder=encoder, heads=(("tags", HEADS[task]),))
-    batch, params = some_batch(encoder), drawn(network)
     labels = None if task == "ForQuestionAnswering" else ("none", "first", "second")
-    name = huggingface.write(tmp_path / "out", network, params, labels=labels)
+    network, params, name = write(tmp_path / "out", encoder, HEADS[task], labels=labels)
+    batch = some_batch(encoder)
     ours = network.apply(params, batch)
     model = open_in_torch("AutoModel" + task, tmp_path / "out")
     assert type(model).__name__ == name
@@ -114,12 +121,10 @@ def test_a_network_opens_in_pytorch_with_the_same_logits(
 def test_several_labels_open_in_pytorch_with_the_same_probabilities(
     torch, encoder, tmp_path
 ):
-    head = SequenceHead(classes=3, multi_label=True)
-    network = Network(encoder=encoder, heads=(("label", head),))
-    params, batch = drawn(network), some_batch(encoder)
-    names = ("art", "money", "sport")
-    huggingface.write(tmp_path / "out", network, params, labels=names)
-    ours = jax.nn.sigmoid(network.apply(params, batch)["label"])
+    head, names = SequenceHead(classes=3, multi_label=True), ("art", "money", "sport")
+    network, params, _ = write(tmp_path / "out", encoder, head, labels=names)
+    batch = some_batch(encoder)
+    ours = jax.nn.sigmoid(network.apply(params, batch)["tags"])
     model = open_in_torch("AutoModelForSequenceClassification", tmp_path / "out")
     assert model.config.problem_type == "multi_label_classification"
     assert model.config.id2label == dict(enumerate(names))
@@ -132,45 +137,41 @@ def test_several_labels_open_in_pytorch_with_the_same_probabilities(
     entropy = -np.where(gold.numpy() == 1, np.log(expected), np.log1p(-expected)).mean()
     assert float(theirs.loss) == pytest.approx(entropy, abs=1e-5)
     model.save_pretrained(tmp_path / "theirs")
-    assert_read(huggingface.read_weights(tmp_path / "theirs", network), params)
+    assert_read(tmp_path / "theirs", network, params)
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_a_head_of_another_problem_is_new_and_said_to_be(
     encoder, multi_label, tmp_path
 ):
-    def network(multi_label):
-        head = SequenceHead(classes=2, multi_label=multi_label)
-        return Network(encoder=encoder, heads=(("label", head),))
-
-    params = network(multi_label).init(jax.random.key(0))
+    heads = [SequenceHead(classes=2, multi_label=kind) for kind in (False, True)]
     folder = tmp_path / "out"
-    huggingface.write(folder, network(multi_label), params)
-    assert_read(huggingface.read_weights(folder, network(multi_label)), params)
-    other = huggingface.read_weights(folder, network(not multi_label))
+    network, params, _ = write(folder, encoder, heads[multi_label])
+    assert_read(folder, network, params)
+    networks = [network_of(encoder, head) for head in heads]
+    other = huggingface.read_weights(folder, networks[not multi_label])
     kinds = ["single_label_classification", "multi_label_classification"]
     (note,) = other.notes
-    assert other.new_heads == ("label",) and other.params["heads"] == {}
+    assert other.new_heads == ("tags",) and other.params["heads"] == {}
     assert f"problem_type is '{kinds[multi_label]}'" in note
     assert f"the task's is '{kinds[not multi_label]}'" in note
     # Most folders do not say it: the head is taken if it has the shape.
     content = json.loads((folder / "config.json").read_text())
     del content["problem_type"]
     (folder / "config.json").write_text(json.dumps(content))
-    for kind in (False, True):
-        assert huggingface.read_weights(folder, network(kind)).new_heads == ()
+    for network in networks:
+        assert huggingface.read_weights(folder, network).new_heads == ()
 
 
 @pytest.mark.parametrize("head", [TokenHead, SequenceHead])
 def test_a_head_of_other_labels_is_new_and_said_to_be(encoder, head, tmp_path):
     """The same labels in another order too: weights would be those of others."""
-    network = Network(encoder=encoder, heads=(("head", head(classes=2)),))
-    params = network.init(jax.random.key(0))
-    huggingface.write(tmp_path / "out", network, params, labels=["bad", "good"])
+    out, labels = tmp_path / "out", ["bad", "good"]
+    network, params, _ = write(out, encoder, head(classes=2), labels=labels)
     for labels in (None, ("bad", "good")):
-        assert_read(huggingface.read_weights(tmp_path / "out", network, labels), params)
-    other = huggingface.read_weights(tmp_path / "out", network, ("good", "bad"))
-    assert other.new_heads == ("head",)
+        assert_read(out, network, params, labels)
+    other = huggingface.read_weights(out, network, ("good", "bad"))
+    assert other.new_heads == ("tags",)
     (note,) = other.notes
     assert "labels are 'bad', 'good', the data's in this order 'good', 'bad'" in note
     # Names that PyTorch made up mean nothing.
@@ -180,12 +181,10 @@ def test_a_head_of_other_labels_is_new_and_said_to_be(encoder, head, tmp_path):
 
 
 @pytest.mark.parametrize("task", HEADS)
-def test_what_is_written_is_read_back_bit_for_bit(encoder, task, tmp_path):
-    network = Network(encoder=encoder, heads=(("tags", HEADS[task]),))
-    params = network.init(jax.random.key(3))
-    huggingface.write(tmp_path / "out", network, params)
+def test_a_network_is_read_back_bit_for_bit(encoder, task, tmp_path):
+    network, params, _ = write(tmp_path / "out", encoder, HEADS[task])
     assert huggingface.read_config(tmp_path / "out") == encoder
-    assert_read(huggingface.read_weights(tmp_path / "out", network), params)
+    assert_read(tmp_path / "out", network, params)
 
 
 def test_an_encoder_alone_opens_as_the_plain_model(torch, encoder, tmp_path):
@@ -200,21 +199,19 @@ def test_an_encoder_alone_opens_as_the_plain_model(torch, encoder, tmp_path):
     np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-4)
 
 
-def test_xlnet_s_own_reader_opens_with_its_end_that_sees_the_start(
-    torch, encoder, tmp_path
-):
-    network = Network(encoder=encoder, heads=(("answer", AnswerHead()),))
-    params = network.init(jax.random.key(0))
-    if encoder.model_type != "xlnet":
-        with pytest.raises(InputError, match="AnswerHead; write the encoder alone"):
-            huggingface.write(tmp_path / "out", network, params)
-        head = StartEndHead(classes=4, form="softmax")  # of no PyTorch class
-        network = Network(encoder=encoder, heads=(("start", head),))
-        with pytest.raises(InputError, match="StartEndHead; write the encoder alone"):
-            huggingface.write(tmp_path / "out", network, params)
-        assert not list(tmp_path.iterdir())
-        return
-    name = huggingface.write(tmp_path / "out", network, params)
+def test_heads_of_no_pytorch_class_are_refused(encoder, tmp_path):
+    heads = [StartEndHead(classes=4, form="softmax")]
+    heads += [AnswerHead()] * (encoder.model_type != "xlnet")
+    for head in heads:
+        message = f"{type(head).__name__}; write the encoder alone"
+        with pytest.raises(InputError, match=message):
+            write(tmp_path / "out", encoder, head)
+    assert not list(tmp_path.iterdir())
+
+
+def test_xlnet_s_reader_opens_with_its_end_that_sees_the_start(torch, tmp_path):
+    encoder = ENCODERS["xlnet"]
+    network, params, name = write(tmp_path / "out", encoder, AnswerHead())
     assert name == "XLNetForQuestionAnswering"
     batch = some_batch(encoder)
     ours = network.apply(params, batch)
@@ -234,10 +231,8 @@ def test_xlnet_s_own_reader_opens_with_its_end_that_sees_the_start(
     np.testing.assert_allclose(ours["impossible"], theirs.cls_logits.numpy(), atol=1e-4)
 
 
-def test_heads_are_kept_where_they_fit(encoder, tmp_path):
-    old = Network(encoder=encoder, heads=(("tags", TokenHead(classes=3)),))
-    params = old.init(jax.random.key(0))
-    huggingface.write(tmp_path / "out", old, params)
+def test_heads_are_taken_where_they_fit(encoder, tmp_path):
+    _, params, _ = write(tmp_path / "out", encoder, TokenHead(classes=3))
     new = Network(
         encoder=encoder,
         heads=(
@@ -258,15 +253,14 @@ def test_heads_are_kept_where_they_fit(encoder, tmp_path):
 
 
 def test_a_taken_folder_is_left_alone(encoder, tmp_path):
-    network = Network(encoder=encoder, heads=(("tags", TokenHead(classes=2)),))
-    params = network.init(jax.random.key(0))
+    head = TokenHead(classes=2)
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match="exists already"):
-        huggingface.write(tmp_path, network, params)
+        write(tmp_path, encoder, head)
     with pytest.raises(ValueError, match="3 labels, but 2 classes"):
-        huggingface.write(tmp_path / "out", network, params, labels=("a", "b", "c"))
+        write(tmp_path / "out", encoder, head, labels=("a", "b", "c"))
     assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
     (tmp_path / "empty").mkdir()
-    huggingface.write(tmp_path / "empty", network, params)
+    write(tmp_path / "empty", encoder, head)
     content = json.loads((tmp_path / "empty" / "config.json").read_text())
     assert content["id2label"] == {"0": "LABEL_0", "1": "LABEL_1"}
