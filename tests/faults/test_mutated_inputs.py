@@ -10,18 +10,16 @@ import shutil
 
 import jax
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from dicejax.data import sources, tokenize
 from dicejax.models import huggingface
-from dicejax.models.deberta import DebertaConfig
-from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.tasks import QuestionAnswering, Tagging
 
 from .. import tiny
-from ..conftest import SMALL_MODEL, small_tensors
 from ..data import saved
+from ..models.small import encoder_of
 from .commands import called
 from .mutations import mutate
 
@@ -178,56 +176,34 @@ def test_damaged_data_end_in_one_line(name, experiment, tmp_path, request, capsy
     sweep(name, folder, write, commands, count, capsys)
 
 
-VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "met",
-    "ada",
-    "here",
-    "a",
-    "b",
-    "king",
-]
-SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nmet\nada\nhere\na\nb\nking\n"
 
 
-SIZES = {"vocab_size": len(VOCABULARY), "hidden_size": 8, "intermediate_size": 8}
-SIZES |= {"num_attention_heads": 2, "num_hidden_layers": 2}
-ENCODERS = {
-    "deberta": DebertaConfig(**SIZES, relative_attention=True, position_buckets=8),
-    "modernbert": ModernBertConfig(**SIZES),
-}
-
-
-@pytest.fixture(scope="module", params=["one file", "shards", *ENCODERS])
+@pytest.fixture(scope="module", params=["bert", "shards", "deberta", "modernbert"])
 def model(request, tmp_path_factory):
-    """Return a folder of the smallest BERT, as one file or in shards, or of another."""
+    """Return a folder of a small encoder; BERT's has a vocabulary or shards."""
     folder = tmp_path_factory.mktemp("model")
-    if request.param in ENCODERS:
-        network = Network(encoder=ENCODERS[request.param], heads=())
-        (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-        written = folder / "written"
-        params = network.init(jax.random.key(0))
-        huggingface.write(written, network, params, tokenizer=tokenize.read(folder))
-        return written
-    (folder / "config.json").write_text(json.dumps(SMALL_MODEL, indent=2))
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    tensors = small_tensors()
-    if request.param == "one file":
-        save_file(tensors, folder / "model.safetensors")
-        return folder
-    tokenize.read(folder).save(str(folder / "tokenizer.json"))
-    names = sorted(tensors)
-    for shard, part in zip(SHARDS, (names[::2], names[1::2]), strict=True):
-        save_file({name: tensors[name] for name in part}, folder / shard)
-    shards = {name: SHARDS[place % 2] for place, name in enumerate(names)}
-    index = {"metadata": {"total_size": 1}, "weight_map": shards}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    return folder
+    written, vocabulary = folder / request.param, folder / "vocab.txt"
+    vocabulary.write_text(VOCABULARY)
+    kind = request.param.replace("shards", "bert")
+    encoder = encoder_of(kind, 8, 8, heads=2, vocab=VOCABULARY.count("\n"))
+    network = Network(encoder=encoder, heads=())
+    params = network.init(jax.random.key(0))
+    huggingface.write(written, network, params, tokenizer=tokenize.read(folder))
+    if request.param == "bert":
+        (written / "tokenizer.json").unlink()
+        (written / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+        vocabulary.rename(written / "vocab.txt")
+    if request.param == "shards":
+        tensors = load_file(written / "model.safetensors")
+        (written / "model.safetensors").unlink()
+        shards = {name: f"{n % 2}.safetensors" for n, name in enumerate(tensors)}
+        for shard in set(shards.values()):
+            part = {name: tensors[name] for name in tensors if shards[name] == shard}
+            save_file(part, written / shard)
+        index = {"metadata": {"total_size": 1}, "weight_map": shards}
+        (written / "model.safetensors.index.json").write_text(json.dumps(index))
+    return written
 
 
 @pytest.mark.usefixtures("reading_only")
