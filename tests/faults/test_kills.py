@@ -165,9 +165,7 @@ def wait_for_writers() -> list[str]:
     return waiting
 
 
-@pytest.mark.parametrize(
-    "call", ["pread64", pytest.param("openat", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("call", ["pread64", "openat"])
 def test_an_error_of_reading_a_checkpoint_deletes_nothing(
     recorded, tmp_path, capsys, call
 ):
@@ -184,7 +182,7 @@ def test_an_error_of_reading_a_checkpoint_deletes_nothing(
         ended = called(recorded.command(tmp_path), capsys)
     assert "(INJECTED)" in log.read_text()
     assert ended.status == 2 and not ended.problem, ended
-    assert "Stale file handle" in ended.errors and "nothing was" in ended.errors
+    assert "nothing was deleted" in ended.errors
     assert files(tmp_path / "run/checkpoints/9") == before
     assert run(recorded.command(tmp_path)) == 0
     assert end(tmp_path / "run") == recorded.end

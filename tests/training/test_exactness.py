@@ -47,7 +47,7 @@ PROGRESS = 0.4
 
 
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
-PLAIN = {"data": 1, "fsdp": 1, "tensor": 1}
+PLAIN = {"micro_batches": 1, "mesh": {"data": 1}, "one_pass": True}
 MESHES = {
     "data": {"data": 8},
     "fsdp": {"data": 1, "fsdp": 8},
@@ -94,7 +94,7 @@ STATIC = ("network", "mesh", "micro_batches", "one_pass", "names")
 def compute(params, batch, rng, *, network, mesh, micro_batches, one_pass, names):
     """Return loss, gradients and state of each kind of objective.
 
-    Without `one_pass` being a bool each has a program of its own; else they share a
+    Where `one_pass` is None each has a program of its own; else they share a
     loop, but additive objectives take one pass where it is true.
     """
     settings = {"network": network, "rng": rng, "mesh": mesh, "progress": PROGRESS}
@@ -148,7 +148,7 @@ def results_of(jobs):
                 network=net,
                 mesh=mesh,
                 micro_batches=job["micro_batches"],
-                one_pass=job["one_pass"] if job["together"] else None,
+                one_pass=job["one_pass"],
                 names=tuple(job["objectives"]),
             )
             sharded = shardings(params, mesh)["encoder"]["layers"]["query"]["kernel"]
@@ -192,25 +192,13 @@ def objectives(request):
     return tuple(OBJECTIVES) if exhaustive else CHOSEN
 
 
-def job(
-    precision, objectives, micro_batches=1, mesh=None, one_pass=True, together=True
-):
-    return {
-        "objectives": objectives,
-        "together": together,
-        "precision": precision,
-        "micro_batches": micro_batches,
-        "mesh": PLAIN if mesh is None else mesh,
-        "one_pass": one_pass,
-    }
-
-
 @pytest.fixture(scope="module")
 def plain(request, objectives):
     """Return the results of one device on the whole batch."""
     exhaustive = request.config.getoption("exhaustive")
     kinds = ("float64", "float32") if exhaustive else ("float64",)
-    results = computed([job(kind, objectives, together=False) for kind in kinds])
+    shared = PLAIN | {"objectives": objectives, "one_pass": None}
+    results = computed([shared | {"precision": kind} for kind in kinds])
     return dict(zip(kinds, results, strict=True))
 
 
@@ -231,8 +219,9 @@ def check(results, expected, precision, objectives):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("precision", TOLERANCE)
 def test_micro_batches_give_the_plain_step(plain, objectives, precision):
+    shared = PLAIN | {"objectives": objectives, "precision": precision}
     jobs = [
-        job(precision, objectives, parts, one_pass=one_pass)
+        shared | {"micro_batches": parts, "one_pass": one_pass}
         for parts, one_pass in itertools.product(MICRO_BATCHES[1:], (True, False))
     ]
     for results in computed(jobs):
@@ -243,7 +232,10 @@ def test_micro_batches_give_the_plain_step(plain, objectives, precision):
 def test_devices_and_processes_give_the_plain_step(
     plain, objectives, precision, processes, cells, tmp_path
 ):
-    jobs = [job(precision, objectives, parts, MESHES[name]) for name, parts in cells]
+    shared = PLAIN | {"objectives": objectives, "precision": precision}
+    jobs = [
+        shared | {"micro_batches": parts, "mesh": MESHES[name]} for name, parts in cells
+    ]
     places = {"processes": processes, "devices": 8 // processes, "folder": tmp_path}
     for results in computed(jobs, **places):
         check(results, plain[precision], precision, objectives)

@@ -1,5 +1,6 @@
-"""Records in analysis.jsonl, without effect on training."""
+"""Records in analysis.jsonl, of every kind of output, without effect on training."""
 
+import dataclasses
 import shutil
 import signal
 
@@ -8,12 +9,18 @@ import numpy as np
 import pytest
 
 import dicejax.training.train as training
+from dicejax import config
 from dicejax.cli import run
 from dicejax.config import Analysis
+from dicejax.mesh import MeshShape
 from dicejax.objectives import CrossEntropy
 from dicejax.tasks import QuestionAnswering, Tagging
-from dicejax.training.gradients.probe import FILE, outputs_of
+from dicejax.training.gradients.probe import FILE, Collector, outputs_of
+from dicejax.training.setup import prepare
+from dicejax.training.sharding import global_batch, replicate
+from dicejax.training.throughput import Throughput
 
+from ...shrinking import ROOT, shrunk
 from ..commands import records, stop_at
 
 TRAIN = ["train", "mine.py", "--training.epochs", "6", "--training.log_every", "4"]
@@ -120,3 +127,60 @@ def test_positions_and_unread_outputs_are_left_out():
 def test_a_negative_interval_is_refused():
     with pytest.raises(ValueError, match="every is -1"):
         Analysis(every=-1)
+
+
+# Analysed outputs, without positions, and their number of groups.
+KINDS = {
+    "ner/conll03": ({}, {"tags": 5}),
+    "ner/cluener": ({}, None),
+    "ner/conll03_mrc": ({"match_width": 8}, {"start": 2, "end": 2, "match": 2}),
+    "qa/squad1": ({}, {"start": 2, "end": 2}),
+    "qa/squad1 positions": ({"form": "positions"}, {}),
+    "paraphrase/mrpc": ({}, {"label": 2}),
+}
+DEFAULT = ("ner/conll03", "paraphrase/mrpc")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] * (name not in DEFAULT))
+        for name in KINDS
+    ],
+)
+def test_counts_are_those_of_the_labels(name, tmp_path):
+    changes, groups = KINDS[name]
+    experiment = config.load(ROOT / f"{name.split()[0]}.py")
+    task = dataclasses.replace(experiment.task, **changes)
+    experiment = dataclasses.replace(experiment, task=task, objective=CrossEntropy())
+    experiment = dataclasses.replace(
+        shrunk(experiment, tmp_path), analysis=Analysis(every=1)
+    )
+    setup = prepare(experiment, warn=lambda text: None)
+    mesh = MeshShape().make(jax.devices()[:1])
+    batches, notes = setup.batches(mesh), []
+    state = setup.initial_state(mesh, len(batches))
+    objective = replicate(setup.objective, mesh)
+    collector = Collector(setup, tmp_path, mesh, after_step=0, say=notes.append)
+    batch = global_batch(batches[0].arrays, mesh)
+    collector.look(1, state, batch, objective, Throughput([]))
+    collector.log.close()
+    if groups == {}:
+        assert not collector._pending and any("positions" in text for text in notes)
+        return
+    ((_, measured),) = jax.device_get(collector._pending)
+    if groups is not None:
+        assert groups == {key: len(x.measures.count) for key, x in measured.items()}
+    for output, result in measured.items():
+        measures = result.measures
+        if output in batches[0].arrays:
+            labels = batches[0].arrays[output]
+            assert measures.count.sum() == (labels >= 0).sum() > 0
+            assert measures.count[0] == (labels == 0).sum()
+        norm = measures.gradient_norm.sum()
+        assert 0 < norm < np.inf and not measures.not_finite
+        assert all(-1 <= value <= 1 for value in result.cosine.values())
+        if result.kinds is not None:
+            total = result.kinds["gradient_norm"].sum()
+            np.testing.assert_allclose(total, norm, rtol=1e-4)
