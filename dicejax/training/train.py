@@ -6,12 +6,10 @@ import contextlib
 import dataclasses
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
-import flax
 import jax
-import jaxlib
-import optax
 from jax.sharding import Mesh
 
 import dicejax
@@ -30,7 +28,7 @@ from dicejax.training.sharding import global_batch, replicate, rows_here, with_s
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
-LIBRARIES = (jax, jaxlib, flax, optax)
+LIBRARIES = ("jax", "jaxlib", "flax", "optax")
 """Those that numbers depend on; a result has their versions."""
 
 
@@ -272,7 +270,7 @@ def _train(
             device_kind=device_kind,
             versions={
                 "dicejax": dicejax.__version__,
-                **{module.__name__: module.__version__ for module in LIBRARIES},
+                **{library: metadata.version(library) for library in LIBRARIES},
                 "python": platform.python_version(),
             },
             primary_metric=experiment.task.primary_metric,
