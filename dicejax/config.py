@@ -11,6 +11,7 @@ import contextvars
 import dataclasses
 import functools
 import json
+import operator
 import re
 import runpy
 import sys
@@ -416,31 +417,36 @@ def _converter() -> cattrs.Converter:
 def _converter_of(
     losses: tuple[type, ...], classes: tuple[type, ...]
 ) -> cattrs.Converter:
+    """Let open fields hold any of their classes, named under "type" in JSON.
+
+    Not by cattrs' `include_subclasses`, which makes the code for all classes at once
+    and collects garbage: a second of each start.
+    """
     converter = cattrs.Converter(forbid_extra_keys=True)
     configure_union_passthrough(str | int | None, converter)
-    _open(Objective, losses, converter)
-    for kind in _OPEN:
-        _open(kind, [cls for cls in classes if issubclass(cls, kind)], converter)
-    encoders = (cls for cls in classes if issubclass(cls, EncoderConfig))
-    _open(AnyEncoder, (PretrainedEncoder, ScratchEncoder, *encoders), converter)
-    return converter
 
-
-def _open(kind: Any, classes: Iterable[type], converter: cattrs.Converter) -> None:
-    """Let a field of a type hold any of these classes, named under "type" in JSON.
-
-    Not cattrs' `include_subclasses`, which makes the code for all classes at once and
-    collects garbage: a second of each start.
-    """
-    by_name = {cls.__name__: cls for cls in classes}
-
-    def structure(content: Any, _: Any) -> Any:
+    def structure(by_name: dict[str, type], content: Any, _: Any) -> Any:
         fields = dict(content)
         return converter.structure(fields, by_name[fields.pop("type")])
 
-    def unstructure(value: Any) -> dict[str, Any]:
+    def unstructure(by_name: dict[str, type], value: Any) -> dict[str, Any]:
         cls = by_name[type(value).__name__]
         return {**converter.unstructure(value, cls), "type": cls.__name__}
 
-    converter.register_structure_hook_func(lambda hint: hint == kind, structure)
-    converter.register_unstructure_hook_func(lambda hint: hint == kind, unstructure)
+    encoders = [cls for cls in classes if issubclass(cls, EncoderConfig)]
+    choices: dict[Any, Iterable[type]] = {
+        Objective: losses,
+        AnyEncoder: (PretrainedEncoder, ScratchEncoder, *encoders),
+    }
+    for base in _OPEN:
+        choices[base] = [cls for cls in classes if issubclass(cls, base)]
+    for kind, members in choices.items():
+        by_name = {cls.__name__: cls for cls in members}
+        fits = functools.partial(operator.eq, kind)
+        converter.register_structure_hook_func(
+            fits, functools.partial(structure, by_name)
+        )
+        converter.register_unstructure_hook_func(
+            fits, functools.partial(unstructure, by_name)
+        )
+    return converter

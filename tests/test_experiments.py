@@ -89,7 +89,7 @@ class Trainer:
         self.setup = prepare_small(experiment, folder)
         network, key = self.setup.network, jax.random.key(1)
         mesh = MeshShape().make(jax.devices()[:1])
-        self.params = self.setup.initial_params(jax.random.key(0), mesh)
+        self.params = self.setup.initial_state(mesh, 1).params
         batches = self.setup.batches(mesh)
         self.batches = [batches[step].arrays for step in (0, 1)]
         self.forward = jax.jit(lambda params, batch: network.apply(params, batch, key))

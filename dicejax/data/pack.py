@@ -137,8 +137,8 @@ def fill(
     lengths = [len(example["input_ids"]) for example in examples]
     counts = np.array([len(row) for row in rows], int)
     # All tokens in one line, row after row: where examples and rows begin in it.
-    first_token = starts(lengths)
-    first_example = starts(counts)
+    first_token = np.cumsum([0, *lengths])
+    first_example = np.cumsum([0, *counts])
     row_start = first_token[first_example]
     widths = np.diff(row_start)
     if sequences is None:
@@ -183,14 +183,3 @@ def fill(
     batch["segment_ids"] = spread(np.repeat(number + 1, lengths), is_token, 0)
     batch["position_ids"] = spread(positions, is_token, 0)
     return batch
-
-
-def starts(counts: Sequence[int]) -> np.ndarray:
-    """Return where each of many parts begins, by their lengths, and the last's end.
-
-    >>> starts([3, 1, 2]).tolist()
-    [0, 3, 4, 6]
-    """
-    sums = np.zeros(len(counts) + 1, int)
-    np.cumsum(counts, out=sums[1:])
-    return sums

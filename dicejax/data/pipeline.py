@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import grain
@@ -106,7 +107,12 @@ class Batches:
         if not 0 <= start <= stop <= self.rows:
             raise ValueError(f"rows {start} to {stop} of a batch of {self.rows}")
         plan, step = self.plan, range(len(self))[step]
-        rows, bounds = plan.batch(step)
+        first, last = plan.batch_starts[step : step + 2].tolist()
+        bounds = plan.row_starts[first : last + 1].tolist()
+        items = plan.items[bounds[0] : bounds[-1]]
+        ends = [bound - bounds[0] for bound in bounds]
+        pairs = itertools.pairwise(ends)
+        rows = tuple(tuple(items[begin:end].tolist()) for begin, end in pairs)
         # Empty rows at the end: one shape, one program.
         selected = (rows + ((),) * (self.rows - len(rows)))[start:stop]
         width = int(plan.widths[step])
@@ -128,7 +134,7 @@ class Batches:
         return Packed(
             arrays,
             rows,
-            tokens=int(plan.lengths[plan.items[bounds[0] : bounds[-1]]].sum()),
+            tokens=int(plan.lengths[items].sum()),
             places=self.rows * width,
             epoch=int(plan.epochs[step]),
         )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dicejax.data.pack import Packing, check_lengths, pack, starts
+from dicejax.data.pack import Packing, check_lengths, pack
 from dicejax.data.resample import Epoch
 
 MULTIPLE = 8  # widths of buckets are multiples of it: lengths in between gain nothing
@@ -58,14 +58,6 @@ class BatchPlan:
     def places(self, rows: int | None = None) -> int:
         """Count the places of batches of `rows` rows, or as many as a full one has."""
         return int(self.widths.sum()) * (self.rows if rows is None else rows)
-
-    def batch(self, step: int) -> tuple[tuple[tuple[int, ...], ...], list[int]]:
-        """Return each row's examples in a batch, and where rows begin in `items`."""
-        first, last = self.batch_starts[step : step + 2].tolist()
-        bounds = self.row_starts[first : last + 1].tolist()
-        items = iter(self.items[bounds[0] : bounds[-1]].tolist())
-        counts = (end - start for start, end in itertools.pairwise(bounds))
-        return tuple(tuple(itertools.islice(items, n)) for n in counts), bounds
 
     def epoch_ends(self) -> list[int]:
         """Return the number of steps at the end of each epoch."""
@@ -249,8 +241,8 @@ def _plan(
     return BatchPlan(
         lengths=lengths,
         items=np.concatenate([nothing.astype(np.int32), *items]),
-        row_starts=starts(np.concatenate([nothing, *(x.examples for x in arranged)])),
-        batch_starts=starts(np.concatenate([nothing, *(x.rows for x in arranged)])),
+        row_starts=np.cumsum(np.concatenate([[0], *(x.examples for x in arranged)])),
+        batch_starts=np.cumsum(np.concatenate([[0], *(x.rows for x in arranged)])),
         epochs=np.repeat(np.arange(epochs), [len(part.rows) for part in arranged]),
         widths=np.concatenate([nothing, *(part.widths for part in arranged)]),
         rows=rows,

@@ -117,7 +117,13 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
         if span.start < previous.end:
             raise ValueError(f"{span} overlaps {previous}; tags hold flat spans only")
         touches = previous.type == span.type and previous.end == span.start
-        prefixes = _prefixes_of_span(span.end - span.start, scheme, touches)
+        words = span.end - span.start
+        if scheme in ("BIO", "IOB1"):
+            first = "I" if scheme == "IOB1" and not touches else "B"
+            prefixes = first + "I" * (words - 1)
+        else:
+            inner = "M" if scheme == "BMES" else "I"
+            prefixes = "S" if words == 1 else "B" + inner * (words - 2) + "E"
         tags[span.start : span.end] = [f"{prefix}-{span.type}" for prefix in prefixes]
         previous = span
     return tags
@@ -224,13 +230,3 @@ def _check_scheme(scheme: str) -> None:
         raise ValueError(
             f"unknown scheme {quote(scheme)}; known are {', '.join(PREFIXES)}"
         )
-
-
-def _prefixes_of_span(words: int, scheme: str, touches: bool) -> str:
-    """Return one prefix per word; `touches`: right after a span of the same type."""
-    if scheme == "IOB1":
-        return ("B" if touches else "I") + "I" * (words - 1)
-    if scheme == "BIO":
-        return "B" + "I" * (words - 1)
-    inner = "M" if scheme == "BMES" else "I"
-    return "S" if words == 1 else "B" + inner * (words - 2) + "E"

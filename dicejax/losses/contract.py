@@ -65,6 +65,7 @@ def loss(
             class_name=class_name or "".join(map(str.capitalize, name.split("_"))),
             kind=kind,
             function=function,
+            takes=frozenset(inspect.signature(function).parameters),
             bounds=bounds,
             multi_label=multi_label,
             initial_state=initial_state,

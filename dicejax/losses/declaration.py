@@ -182,6 +182,7 @@ class Declaration:
         values that do; "set", values of classes and sets; "stateful", values of
         elements and the next state.
       function: the public loss.
+      takes: names of its parameters.
       bounds: bounds of its hyper-parameters, by name.
       multi_label: whether it takes labels of the logits' shape only.
       initial_state: returns the state before the first call.
@@ -191,14 +192,10 @@ class Declaration:
     class_name: str
     kind: Kind
     function: Callable
+    takes: frozenset[str]
     bounds: Mapping[str, Bounds]
     multi_label: bool
     initial_state: Callable | None
-
-    @property
-    def takes(self) -> frozenset[str]:
-        """Names of the loss's parameters."""
-        return frozenset(inspect.signature(self.function).parameters)
 
     def settings(self) -> dict[str, tuple[Any, Any]]:
         """Return type and default of each setting of an experiment, by name.

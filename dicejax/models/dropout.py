@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -52,9 +51,6 @@ class DropoutKeys:
 
     def __getitem__(self, index: int | slice) -> DropoutKeys:
         return DropoutKeys(self.rows[index], self.batch[index])
-
-    def __iter__(self) -> Iterator[DropoutKeys]:
-        return (self[index] for index in range(len(self.batch)))
 
 
 def dropout(

@@ -51,8 +51,23 @@ class Embedding(nnx.Module):
 
     def __call__(self, ids: Array) -> Array:
         """Look up int `[B, T]`: `[B, T, D]`."""
-        table = self.table[...]
-        split = Split.for_table(table, len(ids), jnp.dtype(self.dtype))
+        table, sizes = self.table[...], automatic_axes()
+        if len(ids) % math.prod(sizes.get(name, 1) for name in BATCH_AXES):
+            sizes = {}
+        entries, width = (
+            name if name in sizes and size % sizes[name] == 0 else None
+            for name, size in zip(TABLE_AXES, table.shape, strict=True)
+        )
+        split = Split(
+            axes=frozenset(sizes),
+            rows=tuple(name for name in BATCH_AXES if name in sizes),
+            entries=entries,
+            width=width,
+            shape=table.shape,
+            entries_here=table.shape[0] // sizes.get(entries, 1),
+            dtype=jnp.dtype(self.dtype),
+            table_dtype=table.dtype,
+        )
         return _lookup(table, ids, split)
 
 
@@ -68,27 +83,6 @@ class Split:
     entries_here: int  # on each device
     dtype: jnp.dtype  # of the vectors
     table_dtype: jnp.dtype  # of the table and of its gradient
-
-    @classmethod
-    def for_table(cls, table: Array, rows: int, dtype: jnp.dtype) -> Split:
-        """Return how a lookup of this many rows of ids is split."""
-        sizes = automatic_axes()
-        if rows % math.prod(sizes.get(name, 1) for name in BATCH_AXES):
-            sizes = {}
-        entries, width = (
-            name if name in sizes and size % sizes[name] == 0 else None
-            for name, size in zip(TABLE_AXES, table.shape, strict=True)
-        )
-        return cls(
-            axes=frozenset(sizes),
-            rows=tuple(name for name in BATCH_AXES if name in sizes),
-            entries=entries,
-            width=width,
-            shape=table.shape,
-            entries_here=table.shape[0] // sizes.get(entries, 1),
-            dtype=dtype,
-            table_dtype=table.dtype,
-        )
 
     def run(
         self, function: Callable[..., Array], arrays: Sequence[str], result: str

@@ -90,6 +90,8 @@ class EncoderConfig(abc.ABC):
     """The fields that are rates of dropout of hidden states."""
     attention_rates: ClassVar[tuple[str, ...]] = ()
     """The fields that are rates of dropout of attention weights."""
+    projects_tokens: ClassVar[bool] = False
+    """Whether `TokenHead` and `StartEndHead` see the summary's layer of a state."""
 
     model_type: str
     vocab_size: Size
@@ -131,11 +133,6 @@ class EncoderConfig(abc.ABC):
     def summary(self) -> SequenceSummary:
         """The vector of a sequence for classification."""
         return SequenceSummary(position="mean")
-
-    @property
-    def projects_tokens(self) -> bool:
-        """Whether `TokenHead` and `StartEndHead` see the summary's layer of a state."""
-        return False
 
     @classmethod
     def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +192,7 @@ class Encoder(nnx.Module):
         self.remat = remat
         self.embeddings = self.embed(dtype=dtype, rngs=rngs)
         self.layers = stack(
-            lambda rngs: self.layer(config, dtype=dtype, rngs=rngs),
+            lambda key: self.layer(config, dtype=dtype, rngs=nnx.Rngs(params=key)),
             config.depth,
             rngs.params(),
         )
@@ -282,11 +279,6 @@ class Encoder(nnx.Module):
         return self.finish(last, keys), inputs
 
 
-def stack(make: Callable[[nnx.Rngs], nnx.Module], depth: int, key: Array) -> nnx.Module:
+def stack(make: Callable[[Array], nnx.Module], depth: int, key: Array) -> nnx.Module:
     """Make `depth` layers as one module whose parameters have a leading axis."""
-
-    @nnx.vmap(in_axes=0, out_axes=0)
-    def layers(key: Array) -> nnx.Module:
-        return make(nnx.Rngs(params=key))
-
-    return layers(jax.random.split(key, depth))
+    return nnx.vmap(make, in_axes=0, out_axes=0)(jax.random.split(key, depth))

@@ -146,7 +146,7 @@ class ModernBertConfig(EncoderConfig):
     max_length = property(lambda self: self.max_position_embeddings)
     type_vocab_size = property(lambda self: 1)
     head_dropout = property(lambda self: self.classifier_dropout)
-    projects_tokens = property(lambda self: True)
+    projects_tokens = True
 
     @property
     def full_layers(self) -> tuple[bool, ...]:

@@ -129,7 +129,7 @@ class _Module(nnx.Module):
         self.encoder = config.build(dtype=dtype, remat=network.remat, rngs=rngs)
         self.heads = nnx.Dict()
         for name, head in network.heads:
-            self.heads[name] = head.build(config, dtype=dtype, rngs=rngs)
+            self.heads[name] = head.module(head, config, dtype=dtype, rngs=rngs)
 
     def encode(self, batch, rng) -> tuple[Array, Array]:
         names = ("segment_ids", "position_ids", "token_type_ids")
@@ -138,7 +138,8 @@ class _Module(nnx.Module):
 
     def __call__(self, batch, rng) -> dict[str, Array]:
         parts = 1 + len(self.heads)
-        keys = [None] * parts if rng is None else list(rng.split(parts))
+        drawn = None if rng is None else rng.split(parts)
+        keys = [None if drawn is None else drawn[number] for number in range(parts)]
         hidden, _ = self.encode(batch, keys[0])
         logits: dict[str, Array] = {}
         for name, key in zip(sorted(self.heads), keys[1:], strict=True):

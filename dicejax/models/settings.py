@@ -87,17 +87,18 @@ def _kinds(hint: Any) -> tuple[Any, ...]:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    if not _is_type(kind):
-        return type(value) is type(kind) and value == kind
     base, *ranges = typing.get_args(kind) or (kind,)
+    if not isinstance(base, type):  # a literal's value
+        return type(value) is type(base) and value == base
     if type(value) is not base and (type(value), base) != (int, float):
         return False
     return all(value in limit for limit in ranges if isinstance(limit, Between))
 
 
 def _describe(kinds: tuple[Any, ...]) -> str:
-    if not any(_is_type(kind) for kind in kinds if kind is not type(None)):
-        values = (None if kind is type(None) else kind for kind in kinds)
+    values = [None if kind is type(None) else kind for kind in kinds]
+    bases = [(typing.get_args(kind) or (kind,))[0] for kind in values]
+    if not any(isinstance(base, type) for base in bases):
         return f"supported: {', '.join(map(repr, values))}"
     names = []
     for kind in kinds:
@@ -105,7 +106,3 @@ def _describe(kinds: tuple[Any, ...]) -> str:
         within = [str(limit) for limit in ranges if isinstance(limit, Between)]
         names.append(" ".join([_NAMES.get(base, repr(base)), *within]))
     return f"want {' or '.join(names)}"
-
-
-def _is_type(kind: Any) -> bool:  # and no literal's value
-    return isinstance(kind, type) or hasattr(kind, "__metadata__")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -163,7 +164,9 @@ class Optimizer(abc.ABC):
         # One product for each number: multipliers go to the rate, and not at all if 1.
         rates = jax.tree.map(
             lambda m: rate if np.ndim(m) == 0 and m == 1 else rate * m,
-            self.multipliers(params),
+            jax.tree_util.tree_map_with_path(
+                functools.partial(self._multiplier, params), old
+            ),
         )
         new = jax.tree.map(lambda p, r, u: p - r * u, old, rates, updates)
         return Update(
@@ -217,26 +220,23 @@ class Optimizer(abc.ABC):
             left = left**self.power
         return self.learning_rate * jnp.minimum(rise, final + (1 - final) * left)
 
-    def multipliers(self, params: Params) -> Params:
-        """Return the learning-rate multiplier of each trained parameter.
+    def _multiplier(
+        self, params: Params, path: tuple, leaf: Array
+    ) -> float | np.ndarray:
+        """Return the learning-rate multiplier of a trained leaf of the parameters.
 
-        A tree like the trained parameters, of numbers, or arrays `[L, 1, ...]` for
-        stacked layers whose rates differ.
+        It is an array `[L, 1, ...]` for stacked layers whose rates differ.
         """
-
-        def multiplier(path: tuple, leaf: Array) -> float | np.ndarray:
-            match [entry.key for entry in path[:2]]:
-                case ["heads", *_] if self.head_learning_rate is not None:
-                    return self.head_learning_rate / self.learning_rate
-                case ["encoder", "embeddings"] if self.layer_decay != 1:
-                    return self.layer_decay ** _depth(params)
-                case ["encoder", "layers"] if self.layer_decay != 1:
-                    below_top = np.arange(len(leaf))[::-1]
-                    powers = (self.layer_decay**below_top).astype(np.float32)
-                    return powers.reshape(-1, *(1,) * (leaf.ndim - 1))
-            return 1.0
-
-        return jax.tree_util.tree_map_with_path(multiplier, self._trained(params))
+        match [entry.key for entry in path[:2]]:
+            case ["heads", *_] if self.head_learning_rate is not None:
+                return self.head_learning_rate / self.learning_rate
+            case ["encoder", "embeddings"] if self.layer_decay != 1:
+                return self.layer_decay ** _depth(params)
+            case ["encoder", "layers"] if self.layer_decay != 1:
+                below_top = np.arange(len(leaf))[::-1]
+                powers = (self.layer_decay**below_top).astype(np.float32)
+                return powers.reshape(-1, *(1,) * (leaf.ndim - 1))
+        return 1.0
 
     def stop_frozen(self, params: Params) -> Params:
         """Stop the gradients of frozen parameters in the forward pass.
@@ -245,7 +245,7 @@ class Optimizer(abc.ABC):
         some layers share a leaf with the others, and `update` drops their gradients.
         """
         frozen = ["embeddings"] if self.freeze_embeddings else []
-        if self._freezes_layers(params):
+        if self.frozen_layers and self._freezes_layers(params):
             frozen.append("layers")
         if not frozen:
             return params
@@ -287,7 +287,7 @@ class Optimizer(abc.ABC):
         encoder, first = dict(params["encoder"]), self.frozen_layers
         if self.freeze_embeddings:
             del encoder["embeddings"]
-        if self._freezes_layers(params):
+        if first and self._freezes_layers(params):
             del encoder["layers"]
         elif first:
             encoder["layers"] = jax.tree.map(
@@ -297,8 +297,6 @@ class Optimizer(abc.ABC):
 
     def _freezes_layers(self, params: Params) -> bool:
         """Return whether no layer is trained; more than there are is a ValueError."""
-        if not self.frozen_layers:
-            return False
         count, layers = self.frozen_layers, _depth(params)
         if count > layers:
             raise ValueError(

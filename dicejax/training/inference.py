@@ -26,7 +26,7 @@ from dicejax.tasks.described import beside_gold
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.predict import search
 from dicejax.training.run_folder import Run
-from dicejax.training.setup import load_corpus, longest
+from dicejax.training.setup import load_corpus
 from dicejax.training.train import Result
 
 Folder = str | os.PathLike[str]
@@ -251,7 +251,8 @@ def _find(
     """
     experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
     network, mesh = run.network(), MeshShape().make(jax.local_devices())
-    length = longest(experiment, network.encoder)
+    limits = (experiment.training.max_length, network.encoder.max_length)
+    length = min(filter(None, limits))
     items = experiment.task.encode(examples, tokenizer, labels, length)
     step, params = restore_params(run.checkpoints, network, which, mesh)
     result = search(

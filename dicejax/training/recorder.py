@@ -65,7 +65,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
 
     Attributes:
       meter: measures throughput.
-      gradients: analyses those of some steps.
+      analyser: measures the gradients of some steps; None where that is off.
     """
 
     def __init__(
@@ -99,10 +99,13 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self._log = MetricsLog(
             run.path if is_main else None, after_step=loop.recorded, boards=boards
         )
-        self.gradients = Collector(
-            setup, run.path, mesh, after_step=loop.step, say=progress.say
-        )
-        self._logs = {METRICS: self._log, ANALYSIS: self.gradients.log}
+        self.analyser: Collector | None = None
+        if experiment.analysis.every:
+            self.analyser = Collector(
+                setup, run.path, mesh, after_step=loop.step, say=progress.say
+            )
+        analysis = MetricsLog(None) if self.analyser is None else self.analyser.log
+        self._logs = {METRICS: self._log, ANALYSIS: analysis}
         for name, log in self._logs.items():
             before = loop.digests.get(name)
             if before and log.sha256 and before != log.sha256:
@@ -119,7 +122,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self, kind: object, error: BaseException | None, trace: object
     ) -> None:
         self._log.close(failed=error is not None)
-        self.gradients.log.close()
+        self._logs[ANALYSIS].close()
         if error is None or isinstance(error, Stopped | Diverged):
             self._checkpoints.close()
             self._progress.remove_task(self._bar)  # its epochs stay in the text above
@@ -136,7 +139,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         Raises:
           Diverged: too many consecutive steps had no finite loss or gradient.
         """
-        self.gradients.write()
+        if self.analyser is not None:
+            self.analyser.write()
         loop, first = self._loop, self._loop.step - len(self._pending) + 1
         for step, metrics in enumerate(jax.device_get(self._pending), first):
             loop.unrecorded.append({n: value.item() for n, value in metrics.items()})

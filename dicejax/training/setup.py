@@ -40,7 +40,7 @@ from dicejax.training.state import (
     init_params_fn,
     init_state_fn,
 )
-from dicejax.training.throughput import bfloat16_remark
+from dicejax.training.throughput import imitates_bfloat16
 
 Warn = Callable[[str], None]
 SPLITS = ("train", "dev", "test")
@@ -78,23 +78,19 @@ class Setup:
     network: Network
     weights: Weights | None = None
 
-    def initial_params(self, key: jax.Array, mesh: Mesh) -> Params:
-        """Draw parameters, or take them from the encoder's folder where it has them.
-
-        Each device draws or receives its own part.
-        """
-        weights = self.weights
-        if weights is None:
-            return init_params_fn(self.network, mesh)(key)
-        drawn = init_params_fn(self.network, mesh, tuple(weights.new_heads))(key)
-        read = dataclasses.replace(weights, params=put(weights.params, mesh))
-        return read.over(drawn)
-
     def initial_state(self, mesh: Mesh, steps: int) -> TrainState:
-        """Return the state before the first of so many steps."""
+        """Return the state before the first of so many steps.
+
+        Parameters are those of the encoder's folder where it has them, others are
+        drawn. Each device draws or receives its own part.
+        """
         keys = jax.random.split(jax.random.key(self.experiment.training.seed))
-        params = self.initial_params(keys[0], mesh)
-        optimizer = self.experiment.optimizer
+        weights, optimizer = self.weights, self.experiment.optimizer
+        heads = None if weights is None else tuple(weights.new_heads)
+        params = init_params_fn(self.network, mesh, heads)(keys[0])
+        if weights is not None:
+            read = dataclasses.replace(weights, params=put(weights.params, mesh))
+            params = read.over(params)
         create = init_state_fn(self.network, optimizer, self.objective, mesh)
         return create(params, total_steps=steps, rng=keys[1])
 
@@ -182,8 +178,9 @@ class Setup:
             "max_length": max_length,
             "epochs": training.epochs,
             "seed": training.seed,
-            "drawn": epochs_drawn(self.experiment, self.data),
         }
+        if self.experiment.sampling is not None:
+            settings["drawn"] = epochs_drawn(self.experiment, self.data)
         if training.batching == "buckets":
             rows = rows or training.batch_size
             settings["buckets"] = training.buckets
@@ -306,8 +303,12 @@ def prepare(
             warn(note)
     setup = Setup(experiment, data, network, loaded)
     _ = setup.objective  # its errors are raised before anything is written
-    if remark := bfloat16_remark(experiment.training.precision):
-        warn(remark)
+    is_bfloat16 = experiment.training.precision == "bfloat16"
+    if is_bfloat16 and jax.default_backend() == "cpu" and imitates_bfloat16():
+        warn(
+            "this CPU has no instructions for bfloat16, which is slower than float32 "
+            "here: --training.precision float32"
+        )
     return setup
 
 
@@ -336,7 +337,8 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
         tokenizer = tokenize.read(folder, words=task.reads_words)
         for text in tokenize.check_fits(tokenizer, encoder.vocab_size, folder):
             warn(text)
-    max_length = longest(experiment, encoder)
+    limits = (experiment.training.max_length, encoder.max_length)
+    max_length = min(filter(None, limits))
     items: dict[str, list[Item]] = {}
     notes: list[Remark] = []
     for split in SPLITS:
@@ -347,12 +349,6 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
         warn(str(note))
     cut = tuple(note.text for note in notes if isinstance(note, Truncation))
     return Encoded(corpus, labels, tokenizer, encoder, folder, items, cut)
-
-
-def longest(experiment: Experiment, encoder: EncoderConfig) -> int:
-    """Return the longest sequence of a run, in word pieces."""
-    limits = (experiment.training.max_length, encoder.max_length)
-    return min(limit for limit in limits if limit is not None)
 
 
 def load_corpus(experiment: Experiment, warn: Warn) -> Corpus:

@@ -50,19 +50,20 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
     Optimizer state is placed like its parameter, whose path it ends with. A dimension
     that its axis does not divide stays whole.
     """
-
-    def sharding(path: tuple[Any, ...], leaf: Any) -> NamedSharding:
-        name, shape = path_name(path), leaf.shape
+    leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
+    places = []
+    for path, leaf in leaves:
+        name, shape, spec = path_name(path), leaf.shape, P()
         for pattern, axes in RULES:
             if len(axes) == len(shape) and re.search(rf"(^|/){pattern}$", name):
                 fitting = [
                     axis if axis and size % mesh.shape[axis] == 0 else None
                     for axis, size in zip(axes, shape, strict=True)
                 ]
-                return NamedSharding(mesh, P(*fitting))
-        return NamedSharding(mesh, P())
-
-    return jax.tree_util.tree_map_with_path(sharding, tree)
+                spec = P(*fitting)
+                break
+        places.append(NamedSharding(mesh, spec))
+    return structure.unflatten(places)
 
 
 def with_shardings(shapes: Any, mesh: Mesh) -> Any:

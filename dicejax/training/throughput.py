@@ -294,14 +294,3 @@ def imitates_bfloat16(cpuinfo: Path = _LINUX) -> bool:
         return False
     lists = re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
     return any(_BFLOAT16.isdisjoint(flags.split()) for flags in lists)
-
-
-def bfloat16_remark(precision: str) -> str | None:
-    """Return a warning of a precision that is slow on these devices, if any."""
-    on_cpu = jax.default_backend() == "cpu"
-    if precision == "bfloat16" and on_cpu and imitates_bfloat16():
-        return (
-            "this CPU has no instructions for bfloat16, which is slower than float32 "
-            "here: --training.precision float32"
-        )
-    return None

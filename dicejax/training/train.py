@@ -23,7 +23,7 @@ from dicejax.training.processes import StopRequest, barrier, is_main_process
 from dicejax.training.progress import TrainingProgress, format_count
 from dicejax.training.recorder import LoopState, Recorder
 from dicejax.training.run_folder import RESULT, SCORE_COUNTS, Run, run_lock
-from dicejax.training.setup import Setup, checksum, prepare
+from dicejax.training.setup import SPLITS, Setup, checksum, prepare
 from dicejax.training.sharding import global_batch, replicate, rows_here, with_shardings
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
@@ -188,7 +188,7 @@ def _train(
     )
     parameters = sum(x.size for x in jax.tree.leaves(state.params))
     device_kind = mesh.devices.flat[0].device_kind
-    sizes = setup.data.corpus.sizes
+    sizes = {split: len(getattr(setup.data.corpus, split)) for split in SPLITS}
     counts = ", ".join(f"{count:,} {split}" for split, count in sizes.items())
     progress.say(
         f"{counts} examples; {len(batches):,} updates of {format_count(parameters)} "
@@ -202,7 +202,7 @@ def _train(
     feed = batches.iterate(loop.step, rows_here=rows_here(batches.rows, mesh))
     stop = StopRequest(loop.step)
     recorder = Recorder(setup, run, batches, mesh, loop, checkpoints, progress)
-    meter = recorder.meter
+    meter, analyser = recorder.meter, recorder.analyser
 
     def end_epoch(state: TrainState) -> None:
         search = setup.search(state.weights, "dev", mesh, between=stop.check)
@@ -221,7 +221,8 @@ def _train(
                 if is_new:  # compilation is not timed
                     jax.block_until_ready(state.step)
                     meter.pause()
-                recorder.gradients.look(step, state, arrays, objective, meter)
+                if analyser is not None:
+                    analyser.look(step, state, arrays, objective, meter)
                 with jax.transfer_guard("allow" if is_new else "disallow"):
                     state, metrics = train_step(state, arrays, objective, **settings)
                 recorder.take(step, batch, metrics)

@@ -24,7 +24,9 @@ def encoder(model_type="bert", width=8, dropout=0.0, **settings):
 
 def make(head, config, dtype=jnp.float32, seed=0):
     """Return the head's module with all weights drawn, biases and scales too."""
-    module = head.build(config, dtype=jnp.dtype(dtype), rngs=nnx.Rngs(params=seed))
+    module = head.module(
+        head, config, dtype=jnp.dtype(dtype), rngs=nnx.Rngs(params=seed)
+    )
     rng = np.random.default_rng(seed)
 
     def drawn(x):

@@ -27,7 +27,7 @@ def network(task, batch, seed=0):
     hidden = jax.random.normal(jax.random.key(seed), shape)
     outputs = {}
     for name, head in task.heads(()):
-        module = head.build(BERT, dtype=jnp.float32, rngs=nnx.Rngs(seed))
+        module = head.module(head, BERT, dtype=jnp.float32, rngs=nnx.Rngs(seed))
         logits = module(hidden, batch, None)
         outputs |= logits if isinstance(logits, dict) else {name: logits}
     assert tuple(outputs) == output_names(task.heads(()))

@@ -195,7 +195,7 @@ def test_packed_rows_give_what_sequences_give_alone(tokenizer, form):
         assert inputs[name].shape == outputs[name].shape + (1,) * binary
         assert labels[name].shape == inputs[name].shape[: None if binary else -1]
     ((_, head),) = task.heads(())
-    assert {*head.outputs("answer")} == {*outputs} == {*task.targets(())}
+    assert {*head.names} == {*outputs} == {*task.targets(())}
     # Gold would give XLNet's `impossible` away.
     heads = (AnswerHead(teacher="predicted"), StartEndHead(form=task.form))
     assert head == heads["head" not in form]

@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from dicejax import config
-from dicejax.training import throughput as hardware
-from dicejax.training.setup import prepare
+from dicejax.training import setup, throughput
 
 ICE_LAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_vnni\n\n"
 ZEN_4 = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_bf16\n\n"
@@ -29,26 +28,20 @@ CORTEX = "processor\t: 0\nFeatures\t: fp asimd crc32\n\n"
 def test_instructions_are_read_from_the_list_of_the_processor(tmp_path, text, imitates):
     if text:
         (tmp_path / "cpuinfo").write_text(text)
-    assert hardware.imitates_bfloat16(tmp_path / "cpuinfo") is imitates
+    assert throughput.imitates_bfloat16(tmp_path / "cpuinfo") is imitates
 
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
 @pytest.mark.parametrize("imitates", [True, False])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_only_bfloat16_of_a_cpu_without_instructions_is_remarked_on(
-    monkeypatch, backend, imitates, precision
+    project, monkeypatch, backend, imitates, precision
 ):
-    monkeypatch.setattr(hardware, "imitates_bfloat16", lambda: imitates)
-    monkeypatch.setattr(hardware.jax, "default_backend", lambda: backend)
-    text = hardware.bfloat16_remark(precision) or ""
-    is_slow = imitates and precision == "bfloat16" and backend == "cpu"
-    assert ("--training.precision float32" in text) == bool(text) == is_slow
-
-
-def test_a_run_says_so_before_it_begins(project, monkeypatch):
-    monkeypatch.setattr(hardware, "imitates_bfloat16", lambda: True)
+    monkeypatch.setattr(setup, "imitates_bfloat16", lambda: imitates)
+    monkeypatch.setattr(setup.jax, "default_backend", lambda: backend)
     small, notes = config.load("mine.py"), []
-    for precision in ("float32", "bfloat16"):
-        training = dataclasses.replace(small.training, precision=precision)
-        prepare(dataclasses.replace(small, training=training), notes.append)
-    assert [text for text in notes if "no instructions" in text] == notes[-1:]
+    training = dataclasses.replace(small.training, precision=precision)
+    setup.prepare(dataclasses.replace(small, training=training), notes.append)
+    is_slow = imitates and precision == "bfloat16" and backend == "cpu"
+    remarks = [text for text in notes if "--training.precision float32" in text]
+    assert len(remarks) == is_slow

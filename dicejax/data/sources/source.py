@@ -35,11 +35,6 @@ class Corpus:
     test: Examples
     notes: tuple[str, ...] = ()
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Number of examples of each split."""
-        return {name: len(getattr(self, name)) for name in ("train", "dev", "test")}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source(abc.ABC):

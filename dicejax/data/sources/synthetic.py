@@ -57,14 +57,14 @@ class SyntheticNER(Source):
         """Generate the three splits."""
         rng = np.random.default_rng(self.seed)
         lexicon = _Lexicon.draw(rng, self.ambiguous_names, self.common_words)
-        sizes = (self.train, self.dev, self.test)
-        return Corpus(*(self._split(rng, lexicon, size) for size in sizes))
-
-    def _split(self, rng, lexicon: _Lexicon, size: int) -> tuple[Sentence, ...]:
-        return tuple(
-            _sentence(rng, lexicon, self.o_per_entity, line)
-            for line in range(1, size + 1)
+        splits = (
+            tuple(
+                _sentence(rng, lexicon, self.o_per_entity, line)
+                for line in range(1, size + 1)
+            )
+            for size in (self.train, self.dev, self.test)
         )
+        return Corpus(*splits)
 
 
 @dataclasses.dataclass(frozen=True)

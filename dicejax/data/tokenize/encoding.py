@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
 from dicejax.data.tokenize.encoded import EncodedText, with_every_word
 from dicejax.errors import InputError
@@ -105,7 +105,15 @@ def _encode_chunks(
         except TypeError as error:  # says neither where nor why
             _refuse_surrogates(units[chunk], start, error)
             raise
-        arrays = _arrays(encodings)
+        columns = (
+            (e.ids for e in encodings),
+            (e.type_ids for e in encodings),
+            ([-1 if t is None else t for t in e.sequence_ids] for e in encodings),
+            ([-1 if w is None else w for w in e.word_ids] for e in encodings),
+            (chain.from_iterable(e.offsets) for e in encodings),
+        )  # the fields of `EncodedText`
+        arrays = [np.fromiter(chain.from_iterable(x), np.int32) for x in columns]
+        arrays[-1] = arrays[-1].reshape(-1, 2)
         offsets = arrays[-1]
         counts = [len(parts) for parts in units[chunk]]
         lengths = [len(encoding) for encoding in encodings]
@@ -125,21 +133,6 @@ def _encode_chunks(
             yield EncodedText(*(array[begin:end] for array in arrays))
 
 
-def _arrays(encodings: list[Encoding]) -> tuple[np.ndarray, ...]:
-    """Return the fields of `EncodedText` for concatenated encodings."""
-
-    def join(lists) -> np.ndarray:
-        return np.fromiter(chain.from_iterable(lists), np.int32)
-
-    return (
-        join(e.ids for e in encodings),
-        join(e.type_ids for e in encodings),
-        join([-1 if t is None else t for t in e.sequence_ids] for e in encodings),
-        join([-1 if w is None else w for w in e.word_ids] for e in encodings),
-        join(chain.from_iterable(e.offsets) for e in encodings).reshape(-1, 2),
-    )
-
-
 def _fit_offsets(
     units: list[str], unit: np.ndarray, offsets: np.ndarray, prefixes: np.ndarray
 ) -> np.ndarray:
@@ -155,7 +148,13 @@ def _fit_offsets(
     empty = prefixes & (starts >= earlier) & (codes[starts] != ord(_PREFIX))
     starts, ends = _next(~space)[starts], _previous(~space)[ends]
     empty |= starts >= ends
-    mark = np.isin(codes, _marks(codes))
+    # Characters that combine with the one before them.
+    marks = [
+        code
+        for code in np.unique(codes[codes >= 0x300]).tolist()  # beyond Latin
+        if code in _JOINED or unicodedata.category(chr(code))[0] == "M"
+    ]
+    mark = np.isin(codes, marks)
     if mark.any():
         base = _previous(~mark)[np.minimum(starts + 1, len(codes))] - 1
         base += space[base]
@@ -189,16 +188,6 @@ def _previous(mask: np.ndarray) -> np.ndarray:
     """For each place and the end, return the end of the last wanted place, or 0."""
     places = np.where(mask, np.arange(1, len(mask) + 1), 0)
     return np.maximum.accumulate(np.concatenate([[0], places]))
-
-
-def _marks(codes: np.ndarray) -> list[int]:
-    """Return the characters that combine with the one before them."""
-    beyond_latin = np.unique(codes[codes >= 0x300]).tolist()
-    return [
-        code
-        for code in beyond_latin
-        if code in _JOINED or unicodedata.category(chr(code))[0] == "M"
-    ]
 
 
 def _refuse_surrogates(units, start: int, cause: Exception) -> None:

@@ -1,6 +1,6 @@
 """Heads: from hidden states to logits.
 
-A `Head` is a description; its `build` makes the module. Logits are at least float32,
+A `Head` is a description; its `module` computes the logits, which are at least float32,
 and have the name of the head, or their own names if several.
 
 | head | logits | shape | of packed rows |

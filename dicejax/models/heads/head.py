@@ -40,25 +40,9 @@ class Head(abc.ABC):
     """The description of a head; a subclass for each kind of logits."""
 
     module: ClassVar[Callable[..., HeadModule]]
-    """What `build` calls with the head and its own arguments."""
+    """Makes the module, of the head, the encoder's architecture, `dtype` and `rngs`."""
     names: ClassVar[tuple[str, ...]] = ()
     """Names of the logits; none: one array that has the head's name."""
-
-    def build(
-        self, encoder: EncoderConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs
-    ) -> HeadModule:
-        """Make the module that computes the logits.
-
-        Args:
-          encoder: architecture of the encoder.
-          dtype: type of the encoder; logits are at least float32.
-          rngs: source of the initial parameters.
-        """
-        return self.module(self, encoder, dtype=dtype, rngs=rngs)
-
-    def outputs(self, name: str) -> tuple[str, ...]:
-        """Return the names of the logits of a head that the network calls `name`."""
-        return self.names or (name,)
 
 
 def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
@@ -76,7 +60,7 @@ def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
     """
     owners = collections.defaultdict(list)
     for name, head in heads:
-        for output in head.outputs(name):
+        for output in head.names or (name,):
             owners[output].append(repr(name))
     shared = [
         f"{output!r} (of {', '.join(names)})"

@@ -276,8 +276,6 @@ class Collector:
         self._pending: list[tuple[int, dict[str, OutputMeasures]]] = []
         self._compiled: set[tuple[int, ...]] = set()
         self._alarmed: set[tuple[str, str, str]] = set()
-        if not self._every:
-            return
         task, labels = setup.experiment.task, setup.data.labels
         tokenizer = setup.data.tokenizer
         in_layout = task.layout(tokenizer).tokens
@@ -306,7 +304,7 @@ class Collector:
 
         Steps are numbered from 1. The meter is paused during compilation.
         """
-        if not self._every or (step % self._every and step != 1) or not self._outputs:
+        if (step % self._every and step != 1) or not self._outputs:
             return
         shape = batch["input_ids"].shape
         is_new = shape not in self._compiled
