@@ -16,7 +16,7 @@ import re
 import runpy
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -419,8 +419,7 @@ def _converter_of(
 ) -> cattrs.Converter:
     """Let open fields hold any of their classes, named under "type" in JSON.
 
-    Not by cattrs' `include_subclasses`, which makes the code for all classes at once
-    and collects garbage: a second of each start.
+    Not cattrs' `include_subclasses`, which takes a second of each start.
     """
     converter = cattrs.Converter(forbid_extra_keys=True)
     configure_union_passthrough(str | int | None, converter)
@@ -433,20 +432,16 @@ def _converter_of(
         cls = by_name[type(value).__name__]
         return {**converter.unstructure(value, cls), "type": cls.__name__}
 
-    encoders = [cls for cls in classes if issubclass(cls, EncoderConfig)]
-    choices: dict[Any, Iterable[type]] = {
-        Objective: losses,
-        AnyEncoder: (PretrainedEncoder, ScratchEncoder, *encoders),
+    members: dict[Any, list[type]] = {
+        base: [cls for cls in classes if issubclass(cls, base)]
+        for base in (*_OPEN, EncoderConfig)
     }
-    for base in _OPEN:
-        choices[base] = [cls for cls in classes if issubclass(cls, base)]
-    for kind, members in choices.items():
-        by_name = {cls.__name__: cls for cls in members}
+    encoders = members.pop(EncoderConfig)
+    members[AnyEncoder] = [PretrainedEncoder, ScratchEncoder, *encoders]
+    for kind, choices in (members | {Objective: losses}).items():
         fits = functools.partial(operator.eq, kind)
-        converter.register_structure_hook_func(
-            fits, functools.partial(structure, by_name)
-        )
-        converter.register_unstructure_hook_func(
-            fits, functools.partial(unstructure, by_name)
-        )
+        by_name = {cls.__name__: cls for cls in choices}
+        read, write = (functools.partial(f, by_name) for f in (structure, unstructure))
+        converter.register_structure_hook_func(fits, read)
+        converter.register_unstructure_hook_func(fits, write)
     return converter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import accumulation
@@ -15,7 +15,7 @@ import planned_steps
 
 from dicejax.models.encoder import EncoderConfig
 from dicejax.objectives import SelfAdjustingDice
-from dicejax.training.throughput import attended_length, flops_per_token, peak_flops
+from dicejax.training.throughput import flops_per_token, peak_flops
 from on_device import sentences
 from on_device.report import Report
 
@@ -85,7 +85,7 @@ class Timed:
       take: takes one round of steps and waits for it.
       steps: steps of a round.
       tokens: real tokens of a round.
-      attended: mean number of tokens that a token attends to.
+      lengths: number of tokens of each sequence.
       facts: further fields of its row.
     """
 
@@ -94,13 +94,13 @@ class Timed:
         take: Callable[[], None],
         steps: int,
         tokens: int,
-        attended: float,
+        lengths: Sequence[int],
         **facts: Any,
     ):
         self._take = take
         self.steps = steps
         self.tokens = tokens
-        self.attended = attended
+        self.lengths = lengths
         self.facts = facts
         self.seconds: list[float] = []
 
@@ -118,7 +118,7 @@ class Timed:
     def row(self, config: EncoderConfig) -> dict[str, Any]:
         """Return the fields of a row."""
         peak = peak_flops(jax.devices()[0].device_kind)
-        operations = flops_per_token(config, self.attended)
+        operations = flops_per_token(config, self.lengths)
         utilisation = None
         if peak and operations:
             utilisation = operations * self.tokens_per_s / peak
@@ -162,7 +162,7 @@ def of_dicejax(
         lambda: step.take(steps),
         steps,
         steps * int(real.sum()),
-        attended_length(runs(batch["segment_ids"])),
+        runs(batch["segment_ids"]),
         length=length,
         rows=rows,
         filled=float(real.mean()),
@@ -249,7 +249,7 @@ def of_pytorch(
         take,
         len(batches),
         sum(lengths),
-        attended_length(lengths),
+        lengths,
         filled=sum(lengths) / places,
         **facts,
     )

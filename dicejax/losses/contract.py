@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dicejax.losses.declaration import ANY, Bounds, Declaration, Kind, register
-from dicejax.losses.elements import compute_dtype, form_of
+from dicejax.losses.elements import form_of
 
 MASKED_LABEL = -100
 
@@ -86,7 +86,7 @@ def public_loss(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
         form = form_of(class_axis, arguments.get("multi_label", multi_label))
         _check_arrays(logits, labels, where, class_axis, form)
         _check_label_values(logits, labels, where, class_axis, form)
-        shape, dtype = jnp.shape(logits), compute_dtype(jnp.result_type(logits))
+        shape, dtype = jnp.shape(logits), jnp.result_type(logits, jnp.float32)
         classes = 2 if class_axis is None else shape[class_axis]
         check_hyperparameters(arguments, bounds, dtype, classes, form)
 
@@ -102,7 +102,7 @@ def counts_loss(**bounds: Bounds) -> Callable:
         shapes = [jnp.shape(leaf) for leaf in leaves]
         if len(set(shapes)) > 1:
             raise ValueError(f"counts has arrays of different shapes: {shapes}")
-        dtype = compute_dtype(jnp.result_type(*leaves))
+        dtype = jnp.result_type(*leaves, jnp.float32)
         arguments["counts"] = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, dtype), counts
         )
@@ -214,13 +214,12 @@ def _check_arrays(
         raise ValueError(
             f"labels has shape {label_shape} but logits {shape} wants {fitting}{kind}"
         )
-    check_mask(where, elements_shape, f"logits {shape}")
+    if where is not None:
+        check_mask(where, elements_shape, f"logits {shape}")
 
 
 def check_mask(where: Any, shape: tuple[int, ...], array: str) -> None:
-    """Raise a ValueError unless `where` is None or bool of a shape, that of `array`."""
-    if where is None:
-        return
+    """Raise a ValueError unless `where` is bool of a shape, that of `array`."""
     if jnp.result_type(where) != np.bool_:
         raise ValueError(f"where has dtype {jnp.result_type(where)}, not bool")
     if jnp.shape(where) != shape:

@@ -15,7 +15,7 @@ from dicejax.losses.contract import (
 )
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, POSITIVE, Bounds
-from dicejax.losses.elements import compute_dtype, gold_logit, over_labels, prepare
+from dicejax.losses.elements import gold_logit, over_labels, prepare
 
 
 @jax.tree_util.register_dataclass
@@ -140,8 +140,9 @@ def _check_regression(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> N
     shape, other = map(jnp.shape, arrays.values())
     if other != shape:
         raise ValueError(f"targets has shape {other} but predictions has {shape}")
-    check_mask(arguments["where"], shape, f"predictions {shape}")
-    dtype = compute_dtype(jnp.result_type(arrays["predictions"]))
+    if arguments["where"] is not None:
+        check_mask(arguments["where"], shape, f"predictions {shape}")
+    dtype = jnp.result_type(arrays["predictions"], jnp.float32)
     check_hyperparameters(arguments, bounds, dtype)
 
 
@@ -197,7 +198,7 @@ def ghm_regression(
       [0.0, 0.0, 4.47]
     """
     where = jnp.ones(predictions.shape, bool) if where is None else where
-    dtype = compute_dtype(predictions.dtype)
+    dtype = jnp.promote_types(predictions.dtype, jnp.float32)
     difference = jnp.where(where, predictions, 0).astype(dtype)
     difference -= jnp.where(where, targets, 0).astype(dtype)
     root = jnp.sqrt(difference**2 + mu**2)

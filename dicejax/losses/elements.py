@@ -7,7 +7,7 @@ neither is ever a difference of rounded numbers.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +78,7 @@ def prepare(
     """Mask, upcast and line up inputs that the contract has checked."""
     form = form_of(class_axis, multi_label)
     hard = not jnp.issubdtype(labels.dtype, jnp.floating)
-    dtype = compute_dtype(logits.dtype)
+    dtype = jnp.promote_types(logits.dtype, jnp.float32)
     if class_axis is not None:
         logits = jnp.moveaxis(logits, class_axis, -1)
         if multi_label or not hard:
@@ -115,11 +115,6 @@ def form_of(
     if class_axis is None:
         return "binary"
     return "multi_label" if multi_label else "softmax"
-
-
-def compute_dtype(dtype: Any) -> Any:
-    """Return the type to compute in: float64 stays, everything else is float32."""
-    return jnp.float64 if dtype == jnp.float64 else jnp.float32
 
 
 def set_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:

@@ -72,7 +72,8 @@ def hard_negative_mask(
             f"positives has shape {jnp.shape(positives)} and dtype"
             f" {jnp.result_type(positives)} but scores {shape} wants {shape} of bool"
         )
-    check_mask(where, shape, f"scores {shape}")
+    if where is not None:
+        check_mask(where, shape, f"scores {shape}")
     bounds = {"negatives_per_positive": NON_NEGATIVE, "minimum": NON_NEGATIVE}
     arguments = {"negatives_per_positive": negatives_per_positive, "minimum": minimum}
     check_hyperparameters(arguments, bounds, jnp.float32)

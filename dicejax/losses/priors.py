@@ -16,7 +16,6 @@ from dicejax.losses.declaration import (
 from dicejax.losses.elements import (
     Elements,
     at_label,
-    compute_dtype,
     form_of,
     gold_logit,
     over_labels,
@@ -131,7 +130,7 @@ def adjust_logits(
     arguments = {"class_counts": class_counts, "tau": tau}
     bounds = {"class_counts": CLASS_COUNTS, "tau": NON_NEGATIVE}
     classes = 2 if class_axis is None else jnp.shape(logits)[class_axis]
-    dtype = compute_dtype(jnp.result_type(logits))
+    dtype = jnp.result_type(logits, jnp.float32)
     check_hyperparameters(arguments, bounds, dtype, classes, form)
     shift = arguments["tau"] * _log_odds(
         arguments["class_counts"], sigmoid=form != "softmax"

@@ -82,15 +82,14 @@ def attend(
       `[B, T, N, H]` in the type of `value`.
     """
     if mask is None:
-        by_kernel = bias is None and runs_on_tpu(query.shape, query.dtype)
-        if by_kernel:
-            arrays = query.dtype, query.shape
-            _log.info("attention of %s %s runs as one kernel", *arrays)
-            out = _on_tpu(query, key, value, segment_ids, dropout_rate, rng)
-            # Small, and all that running the kernel forward again would give.
-            return checkpoint_name(out, PRODUCT)
         if bias is None and platform() == "tpu":
-            _log.warning(_NO_KERNEL, query.dtype, query.shape)
+            arrays = query.dtype, query.shape
+            if fits_kernel(query.shape, query.dtype):
+                _log.info("attention of %s %s runs as one kernel", *arrays)
+                out = _on_tpu(query, key, value, segment_ids, dropout_rate, rng)
+                # Small, and all that running the kernel forward again would give.
+                return checkpoint_name(out, PRODUCT)
+            _log.warning(_NO_KERNEL, *arrays)
         mask = segment_mask(segment_ids)
     undropped = rng is None or dropout_rate == 0.0
     if undropped and query.dtype in (jnp.float32, jnp.bfloat16):
@@ -169,14 +168,12 @@ def attend_near(
     return out.reshape(rows, blocks * block, *out.shape[2:])[:, :length]
 
 
-def runs_on_tpu(shape: tuple[int, ...], dtype: jnp.dtype) -> bool:
-    """Whether attention of `[B, T, N, H]` within segments runs as the TPU's kernel.
+def fits_kernel(shape: tuple[int, ...], dtype: jnp.dtype) -> bool:
+    """Return whether the TPU's kernel takes attention of `[B, T, N, H]` in segments.
 
     The compiler does not split kernels over devices: the mesh has to be `in_use`, and
     to divide the rows and the heads.
     """
-    if platform() != "tpu":
-        return False
     mesh, axes = jax.sharding.get_abstract_mesh(), automatic_axes()
     if mesh.explicit_axes or (mesh.empty and jax.device_count() > 1):
         return False

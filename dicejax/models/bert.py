@@ -50,6 +50,11 @@ class PostNormConfig(EncoderConfig):
                 f"hidden_size {self.hidden_size} is not a multiple of "
                 f"num_attention_heads {self.num_attention_heads}"
             )
+        if self.max_length is not None and self.max_length < 1:
+            raise ValueError(
+                f"pad_token_id {self.pad_token_id} leaves no positions of "
+                f"max_position_embeddings {self.max_position_embeddings}"
+            )
 
     width = property(lambda self: self.hidden_size)
     depth = property(lambda self: self.num_hidden_layers)
@@ -72,14 +77,6 @@ class BertConfig(PostNormConfig):
     position_embedding_type: Literal["absolute"] = "absolute"
     type_vocab_size: Size = 2
     is_decoder: Literal[False] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.max_length < 1:
-            raise ValueError(
-                f"pad_token_id {self.pad_token_id} leaves no positions of "
-                f"max_position_embeddings {self.max_position_embeddings}"
-            )
 
     @property
     def first_position(self) -> int:

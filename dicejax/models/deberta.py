@@ -23,7 +23,7 @@ from dicejax.models.attention import attend, by_position, segment_mask
 from dicejax.models.bert import BertEmbeddings, BertLayer, PostNormConfig
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import Encoder, SequenceSummary
-from dicejax.models.layers import Dense, LayerNorm, matmul, normal
+from dicejax.models.layers import Dense, LayerNorm, matmul
 from dicejax.models.settings import Activation, Between, Epsilon, Rate, Remat
 
 Range = Annotated[int, Between(-1, 2**31 - 1)]
@@ -171,10 +171,8 @@ class DebertaEmbeddings(BertEmbeddings):
     def __init__(self, config: DebertaConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width = config.hidden_size
         super().__init__(config, norm_width=width, bias=False, dtype=dtype, rngs=rngs)
-        table = normal(
-            rngs.params(), (2 * config.span, width), config.initializer_range
-        )
-        self.relative = nnx.Param(table)
+        draw = nnx.initializers.normal(config.initializer_range, jnp.float32)
+        self.relative = nnx.Param(draw(rngs.params(), (2 * config.span, width)))
         self.relative_norm = (
             LayerNorm(width, epsilon=config.layer_norm_eps, dtype=dtype)
             if config.norm_rel_ebd == "layer_norm"

@@ -20,7 +20,7 @@ from jax import Array, lax
 from jax.sharding import PartitionSpec as P
 
 from dicejax.mesh import BATCH_AXES, automatic_axes
-from dicejax.models.layers import normal, wide
+from dicejax.models.layers import wide
 
 TABLE_AXES = ("tensor", "fsdp")
 """The mesh axes that split a table's entries and its width, where they divide them."""
@@ -46,7 +46,8 @@ class Embedding(nnx.Module):
         scale: float,
         rngs: nnx.Rngs,
     ):
-        self.table = nnx.Param(normal(rngs.params(), (entries, features), scale))
+        draw = nnx.initializers.normal(scale, jnp.float32)
+        self.table = nnx.Param(draw(rngs.params(), (entries, features)))
         self.dtype = dtype
 
     def __call__(self, ids: Array) -> Array:

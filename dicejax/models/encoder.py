@@ -191,11 +191,11 @@ class Encoder(nnx.Module):
         self.dtype = dtype
         self.remat = remat
         self.embeddings = self.embed(dtype=dtype, rngs=rngs)
-        self.layers = stack(
-            lambda key: self.layer(config, dtype=dtype, rngs=nnx.Rngs(params=key)),
-            config.depth,
-            rngs.params(),
+        # One module, whose parameters have a leading axis of layers.
+        make = nnx.vmap(
+            lambda key: self.layer(config, dtype=dtype, rngs=nnx.Rngs(params=key))
         )
+        self.layers = make(jax.random.split(rngs.params(), config.depth))
 
     @abc.abstractmethod
     def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Module:
@@ -277,8 +277,3 @@ class Encoder(nnx.Module):
         layers = parameters, per_layer
         last, inputs = lax.scan(body, pin_rows(x), layers, unroll=unroll)
         return self.finish(last, keys), inputs
-
-
-def stack(make: Callable[[Array], nnx.Module], depth: int, key: Array) -> nnx.Module:
-    """Make `depth` layers as one module whose parameters have a leading axis."""
-    return nnx.vmap(make, in_axes=0, out_axes=0)(jax.random.split(key, depth))

@@ -27,11 +27,6 @@ def wide(dtype: jnp.dtype) -> jnp.dtype:
     return jnp.promote_types(dtype, jnp.float32)
 
 
-def normal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
-    """Draw float32 values of standard deviation `scale` from a normal distribution."""
-    return scale * jax.random.normal(key, shape, jnp.float32)
-
-
 class Dense(nnx.Module):
     """`x @ kernel + bias` over the last axis, accumulated in float32.
 
@@ -54,9 +49,8 @@ class Dense(nnx.Module):
         rngs: nnx.Rngs,
         bias: bool = True,
     ):
-        self.kernel = nnx.Param(
-            normal(rngs.params(), (in_features, out_features), scale)
-        )
+        draw = nnx.initializers.normal(scale, jnp.float32)
+        self.kernel = nnx.Param(draw(rngs.params(), (in_features, out_features)))
         zeros = jnp.zeros((out_features,), jnp.float32)
         self.bias = nnx.Param(zeros) if bias else None
         self.dtype = dtype
@@ -129,29 +123,24 @@ def _products_bwd(narrow, residuals, gs):
     gs = tuple(g.astype(x.dtype) for g in gs)
     pairs = list(zip(gs, ws, strict=True))
     of_x = (_dot(g, w, (-1, -1), narrow).astype(x.dtype) for g, w in pairs)
-    of_ws = (_transposed_dot(x, g).astype(w.dtype) for g, w in pairs)
-    return functools.reduce(jnp.add, of_x), tuple(of_ws)
-
-
-_products.defvjp(_products_fwd, _products_bwd)
-
-
-def _transposed_dot(x: Array, g: Array) -> Array:
-    """Multiply `[..., M, K]` transposed by `[..., M, N]`.
-
-    On CPUs bfloat16 columns multiply at half the speed of rows, and XLA folds a plain
-    transposition back; written through a flat copy it stays.
-    """
 
     def on_cpu(x: Array, g: Array) -> Array:
         columns = x.swapaxes(-1, -2)
         flat = lax.optimization_barrier(columns.reshape(-1))
         return _dot(flat.reshape(columns.shape), g, (-1, -2))
 
-    plain = functools.partial(_dot, contract=(-2, -2))
-    if x.dtype != jnp.bfloat16:
-        return plain(x, g)
-    return lax.platform_dependent(x, g, cpu=on_cpu, default=plain)
+    transposed_dot = functools.partial(_dot, contract=(-2, -2))
+    if x.dtype == jnp.bfloat16:
+        # On CPUs bfloat16 columns multiply at half the speed of rows, and XLA folds a
+        # plain transposition back; written through a flat copy it stays.
+        transposed_dot = functools.partial(
+            lax.platform_dependent, cpu=on_cpu, default=transposed_dot
+        )
+    of_ws = (transposed_dot(x, g).astype(w.dtype) for g, w in pairs)
+    return functools.reduce(jnp.add, of_x), tuple(of_ws)
+
+
+_products.defvjp(_products_fwd, _products_bwd)
 
 
 def _dot(a: Array, b: Array, contract: tuple[int, int], narrow: bool = False) -> Array:

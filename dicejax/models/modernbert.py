@@ -27,7 +27,6 @@ from dicejax.models.encoder import (
     Encoder,
     EncoderConfig,
     SequenceSummary,
-    stack,
 )
 from dicejax.models.layers import Dense, LayerNorm, apply_dense, recompute, wide
 from dicejax.models.settings import (
@@ -306,12 +305,11 @@ class ModernBert(Encoder):
 
     def __init__(self, config: ModernBertConfig, *, dtype, remat, rngs):
         super().__init__(config, dtype=dtype, remat=remat, rngs=rngs)
-        # Of all layers but the first.
-        self.attention_norms = (
-            stack(lambda _: config.norm(dtype=dtype), config.depth - 1, rngs.params())
-            if config.depth > 1
-            else None
-        )
+        if config.depth > 1:  # of all layers but the first
+            keys = jax.random.split(rngs.params(), config.depth - 1)
+            self.attention_norms = nnx.vmap(lambda _: config.norm(dtype=dtype))(keys)
+        else:
+            self.attention_norms = None
         self.final_norm = config.norm(dtype=dtype)
 
     def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Dict:

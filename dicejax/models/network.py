@@ -21,6 +21,8 @@ from dicejax.models.heads import Head, output_names
 from dicejax.models.settings import Remat
 
 Params = dict[str, Any]
+INPUTS = ("input_ids", "segment_ids", "position_ids", "token_type_ids")
+"""The arrays of a batch that encoders read."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,7 +115,8 @@ class Network:
 
     def hidden_states(self, params: Params, batch: Mapping[str, Array]) -> Array:
         """Return the embeddings and each layer's output, `[L + 1, B, T, D]`."""
-        last, inputs = self._module(params).encode(batch, None)
+        ids = {name: batch[name] for name in INPUTS}
+        last, inputs = self._module(params).encoder(**ids)
         return jnp.concatenate([inputs, last[None]])
 
     def _module(self, params: Params) -> _Module:
@@ -131,16 +134,12 @@ class _Module(nnx.Module):
         for name, head in network.heads:
             self.heads[name] = head.module(head, config, dtype=dtype, rngs=rngs)
 
-    def encode(self, batch, rng) -> tuple[Array, Array]:
-        names = ("segment_ids", "position_ids", "token_type_ids")
-        others = {name: batch[name] for name in names}
-        return self.encoder(batch["input_ids"], rng=rng, **others)
-
     def __call__(self, batch, rng) -> dict[str, Array]:
         parts = 1 + len(self.heads)
         drawn = None if rng is None else rng.split(parts)
         keys = [None if drawn is None else drawn[number] for number in range(parts)]
-        hidden, _ = self.encode(batch, keys[0])
+        ids = {name: batch[name] for name in INPUTS}
+        hidden, _ = self.encoder(**ids, rng=keys[0])
         logits: dict[str, Array] = {}
         for name, key in zip(sorted(self.heads), keys[1:], strict=True):
             output = self.heads[name](hidden, batch, key)

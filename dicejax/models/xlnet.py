@@ -23,7 +23,6 @@ from dicejax.models.layers import (
     Dense,
     LayerNorm,
     add_and_norm,
-    normal,
     project,
     wide,
 )
@@ -117,9 +116,10 @@ class XLNetLayer(nnx.Module):
     def __init__(self, config: XLNetConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, heads = config.d_model, config.n_head
         scale, epsilon = config.initializer_range, config.layer_norm_eps
+        draw = nnx.initializers.normal(scale, jnp.float32)
 
         def parameter(*shape: int) -> nnx.Param:
-            return nnx.Param(normal(rngs.params(), shape, scale))
+            return nnx.Param(draw(rngs.params(), shape))
 
         head_width = width // heads
         for name in ("query", "key", "value", "position_key", "attention_output"):
@@ -201,7 +201,8 @@ class XLNet(Encoder):
         width, scale = self.config.d_model, self.config.initializer_range
         size = self.config.vocab_size
         word = Embedding(size, width, dtype=dtype, scale=scale, rngs=rngs)
-        mask = nnx.Param(normal(rngs.params(), (1, 1, width), scale))
+        draw = nnx.initializers.normal(scale, jnp.float32)
+        mask = nnx.Param(draw(rngs.params(), (1, 1, width)))
         return nnx.Dict(word=word, mask=mask)
 
     def prepare(self, ids, keys):

@@ -58,7 +58,7 @@ class LossObjective(Objective):
         self, logits: Array, labels: Array, state: State = (), **layout: Any
     ) -> tuple[Array, State]:
         """Return the loss of one output, unreduced, and the next state."""
-        declared, several = self.declaration, is_multi_label(logits, labels)
+        declared, several = self.declaration, labels.ndim == logits.ndim
         takes = declared.takes
         settings = {
             field.name: getattr(self, field.name)
@@ -134,7 +134,7 @@ class LossObjective(Objective):
                 "class_counts is empty: call `with_class_counts` with those of the "
                 "training data"
             )
-        classes, several = logits.shape[-1], is_multi_label(logits, labels)
+        classes, several = logits.shape[-1], labels.ndim == logits.ndim
         shape = (classes, 2) if several else (classes,)
         if len(class_counts) != math.prod(shape):
             form = " in the multi-label form" if several else ""
@@ -163,14 +163,9 @@ def _of_each_class(
     return jax.vmap(binary, (-1, -1, 0), -1)(logits, labels, counts)
 
 
-def is_multi_label(logits: Array, labels: Array) -> bool:
-    """Return whether labels are 0 or 1 for each class, not one class each."""
-    return labels.ndim == logits.ndim
-
-
 def to_multi_label(logits: Array, labels: Array) -> Array:
     """Return labels shaped like the logits, one-hot if they name a class."""
-    if is_multi_label(logits, labels):
+    if labels.ndim == logits.ndim:
         return labels
     one_hot = (labels[..., None] == jnp.arange(logits.shape[-1])).astype(jnp.int32)
     return jnp.where(labels[..., None] == MASKED_LABEL, MASKED_LABEL, one_hot)

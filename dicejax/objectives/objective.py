@@ -93,6 +93,9 @@ class Objective:
     short_name: ClassVar[str]
     reads_positions: ClassVar[bool] = False
     """Whether labels are to be positions in a sequence, where a task can choose."""
+    is_of_a_set: ClassVar[bool] = False
+    """Whether it compares classes over a set of elements, such as the batch: not for
+    outputs whose labels are positions in a sequence."""
 
     output: str | None = None
 
@@ -137,14 +140,6 @@ class Objective:
         """Whether the loss of a batch is a mean over its labels, and has no state.
 
         Micro-batches then add up to it, by `elements` and `contribution`.
-        """
-        return False
-
-    @property
-    def is_of_a_set(self) -> bool:
-        """Whether it compares classes over a set of elements, such as the batch.
-
-        Not for outputs whose labels are positions in a sequence.
         """
         return False
 

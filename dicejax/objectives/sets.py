@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,6 @@ from dicejax.losses.contract import MASKED_LABEL, check_choice
 from dicejax.losses.elements import log_probabilities, prepare
 from dicejax.objectives.loss_objective import (
     LossObjective,
-    is_multi_label,
     to_multi_label,
 )
 from dicejax.objectives.objective import LabelCounts, Objective, State, objective
@@ -51,6 +50,8 @@ class SetObjective(LossObjective):
     classes: tuple[str, ...] = ("all",)
     reduce: Reduction = "mean"
 
+    is_of_a_set: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if isinstance(self.over, str):
             check_choice("over", self.over, get_args(Sets))
@@ -62,11 +63,6 @@ class SetObjective(LossObjective):
         object.__setattr__(self, "classes", tuple(map(str, classes)))
         if not all(self.classes or [""]):
             raise ValueError("classes has an empty name; want all, positive or names")
-
-    @property
-    def is_of_a_set(self) -> bool:
-        """Whether it compares classes over a set of elements, such as the batch."""
-        return True
 
     @property
     def is_additive(self) -> bool:
@@ -128,7 +124,7 @@ class SetObjective(LossObjective):
 
     def _as_published(self, logits: Array, labels: Array) -> SetObjective:
         """Return the objective with what "published" means for these outputs."""
-        classes = 1 if is_multi_label(logits, labels) else logits.shape[-1]
+        classes = 1 if labels.ndim == logits.ndim else logits.shape[-1]
         changes: dict[str, Any] = {}
         if self.over == "published":
             changes["over"] = "element" if classes > 2 else "batch"
@@ -142,7 +138,7 @@ class SetObjective(LossObjective):
         if self.classes == ("all",):
             return None
         if self.classes == ("positive",):
-            whole = is_multi_label(logits, labels) or classes == 1
+            whole = labels.ndim == logits.ndim or classes == 1
             return None if whole else np.arange(1, classes)
         for name in self.classes:
             if not name.isdecimal():
@@ -165,7 +161,7 @@ class SetObjective(LossObjective):
                 raise ValueError(f"{setting}, but {name} names a class too; want all")
         if not (self.declaration.multi_label or "multi_label" in takes):
             raise ValueError(f"{setting}, but it is defined for all classes only")
-        softmax = not is_multi_label(logits, labels)
+        softmax = labels.ndim < logits.ndim
         if softmax and not self.declaration.multi_label:
             log_p, log_q = log_probabilities(prepare(logits, labels, None, -1))
             logits = log_p - log_q
@@ -196,7 +192,7 @@ class SetObjective(LossObjective):
     ) -> Array:
         """Return the mean over labelled sets, and the mean or sum over classes."""
         number, each, any_class = counts
-        several = is_multi_label(logits, labels)
+        several = labels.ndim == logits.ndim
         labelled = self._labelled(labels, labels.ndim - several)
         per_class = values.ndim == labelled.ndim + (not several)
         if self.reduce == "sum" and not per_class:

@@ -83,16 +83,11 @@ def loss_and_gradient(
     Raises:
       ValueError: the rows do not divide, or one pass is asked for and not exact.
     """
-    is_additive = objective.is_additive
-    if task is not None and task.labels_follow_outputs:
-        is_additive = False
-    if one_pass and not is_additive:
-        name = objective.short_name
-        raise ValueError(f"objective {name} is not a mean over labelled elements")
     apply = functools.partial(_apply, network, rng)
 
     def inputs(outputs: Mapping[str, Array], batch: Batch) -> tuple[Any, Any]:
-        outputs = scale_gradients(outputs, batch)
+        if "token_weights" in batch:
+            outputs = scale_gradients(outputs, batch)
         return (outputs, batch) if task is None else task.loss_inputs(outputs, batch)
 
     def loss(outputs: Mapping[str, Array]) -> tuple[Array, tuple[Array, Any]]:
@@ -132,9 +127,15 @@ def loss_and_gradient(
             gradients, (value, state) = whole(params)
             return Gradient(value, gradients, state)
         parts = _cut(rows, micro_batches)
-        if is_additive if one_pass is None else one_pass:
-            return in_one_pass()
-        return cut_at_logits()
+        is_additive = objective.is_additive
+        if task is not None and task.labels_follow_outputs:
+            is_additive = False
+        if one_pass and not is_additive:
+            name = objective.short_name
+            raise ValueError(f"objective {name} is not a mean over labelled elements")
+        if one_pass is False or not is_additive:
+            return cut_at_logits()
+        return in_one_pass()
 
 
 def logits_of(
@@ -228,10 +229,8 @@ def scale_gradients(
 
     Args:
       outputs: logits by name, `[B, T, ...]` or `[B, S, ...]`.
-      batch: may have `token_weights` `[B, T]` and `sequence_weights` `[B, S]`.
+      batch: has `token_weights` `[B, T]` and `sequence_weights` `[B, S]`.
     """
-    if "token_weights" not in batch:
-        return outputs
 
     def scale(logits: Array) -> Array:
         weights = batch["token_weights"]

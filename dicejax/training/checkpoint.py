@@ -17,6 +17,7 @@ import orbax.checkpoint as ocp
 from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
+from jax.tree_util import keystr
 
 from dicejax.errors import InputError, first_line
 from dicejax.mesh import MeshShape
@@ -32,7 +33,7 @@ from dicejax.training.checkpoint_folder import (
     steps,
 )
 from dicejax.training.processes import barrier, is_main_process
-from dicejax.training.sharding import path_name, with_shardings
+from dicejax.training.sharding import with_shardings
 from dicejax.training.state import TrainState
 
 Which = Literal["best", "last"]
@@ -290,7 +291,7 @@ def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
     if state.averaged is None:
         others = dataclasses.replace(others, params=None)
     return state.weights, {
-        path_name(path): _key_data(leaf)
+        keystr(path, simple=True, separator="/"): _key_data(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(others)
     }
 
@@ -301,7 +302,7 @@ def _whole(like: TrainState, weights: Params, rest: dict[str, Any]) -> TrainStat
     state = dataclasses.replace(like, **{place: weights})
 
     def leaf(path: tuple[Any, ...], leaf: Any) -> Any:
-        name = path_name(path)
+        name = keystr(path, simple=True, separator="/")
         if name.split("/", 1)[0] == place:
             return leaf
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -324,7 +325,7 @@ def _key_data(leaf: Any) -> Any:
 def _mismatches(stored: Any, expected: Params) -> list[str]:
     shapes, targets = (
         {
-            path_name(path): tuple(leaf.shape)
+            keystr(path, simple=True, separator="/"): tuple(leaf.shape)
             for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
         }
         for tree in (stored, expected)

@@ -25,7 +25,7 @@ from dicejax.tasks import Item, Prediction, Task
 from dicejax.tasks.described import beside_gold
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.predict import search
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import load_corpus
 from dicejax.training.train import Result
 
@@ -254,7 +254,7 @@ def _find(
     limits = (experiment.training.max_length, network.encoder.max_length)
     length = min(filter(None, limits))
     items = experiment.task.encode(examples, tokenizer, labels, length)
-    step, params = restore_params(run.checkpoints, network, which, mesh)
+    step, params = restore_params(run.path / CHECKPOINTS, network, which, mesh)
     result = search(
         params,
         examples,
@@ -287,7 +287,7 @@ def export(
     """
     run = Run.open(folder)
     network = run.network()
-    _, params = restore_params(run.checkpoints, network, which)
+    _, params = restore_params(run.path / CHECKPOINTS, network, which)
     if encoder_only:
         network = dataclasses.replace(network, heads=())
     return huggingface.write(

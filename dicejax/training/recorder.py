@@ -26,7 +26,7 @@ from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
 from dicejax.training.state import TrainState
-from dicejax.training.throughput import Throughput, attended_length, flops_per_token
+from dicejax.training.throughput import Throughput, flops_per_token
 
 
 @dataclasses.dataclass
@@ -114,7 +114,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
                     f"{loop.step}; the run continues it as it is"
                 )
         lengths = [len(item) for item in setup.data.items["train"]]
-        operations = flops_per_token(setup.network.encoder, attended_length(lengths))
+        operations = flops_per_token(setup.network.encoder, lengths)
         self.meter = Throughput(list(mesh.devices.flat), flops_per_token=operations)
         self.meter.sums |= loop.throughput
 

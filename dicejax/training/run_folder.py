@@ -59,6 +59,7 @@ DIVERGED = "diverged.json"
 EXPERIMENT = "experiment.json"
 LABELS = "labels.json"
 ENCODER = "encoder.json"
+CHECKPOINTS = "checkpoints"
 
 _WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
@@ -146,11 +147,6 @@ class Run:
         """Whether training has finished or diverged."""
         return self.is_finished or self.diverged() is not None
 
-    @property
-    def checkpoints(self) -> epath.Path:
-        """Folder of the checkpoints."""
-        return self.path / "checkpoints"
-
     def write_setup(
         self,
         experiment: config.Experiment,
@@ -193,7 +189,7 @@ class Run:
         """
         records = [x for x in files.entries(self.path) if x.name.endswith(".jsonl")]
         files.sign(self.path, {file.name: files.read_bytes(file) for file in records})
-        self._write(RESULT, _json(result))
+        self._write(RESULT, _json(finite(result)))
         with files.input_errors(self.path):
             (self.path / DIVERGED).unlink(missing_ok=True)
 
@@ -232,7 +228,7 @@ class Run:
         rest = {name: dict(control) for name, control in controls.items()}
         shares = {n: control.pop("example_statistics") for n, control in rest.items()}
         self.write_arrays(BASELINE_STATISTICS, shares)
-        self._write(BASELINES, _json(rest))
+        self._write(BASELINES, _json(finite(rest)))
 
     def baselines(self) -> dict[str, dict[str, Any]] | None:
         """Return the baselines; None where there are none."""
@@ -368,7 +364,7 @@ def _damage(file: epath.Path, reason: str) -> InputError:
 
 
 def _json(content: Any) -> str:
-    return json.dumps(finite(content), indent=2) + "\n"
+    return json.dumps(content, indent=2) + "\n"
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from jax.tree_util import keystr
 
 from dicejax.mesh import BATCH_AXES
 from dicejax.models.embedding import TABLE_AXES
@@ -53,7 +54,8 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
     leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
     places = []
     for path, leaf in leaves:
-        name, shape, spec = path_name(path), leaf.shape, P()
+        name, shape = keystr(path, simple=True, separator="/"), leaf.shape
+        spec = P()
         for pattern, axes in RULES:
             if len(axes) == len(shape) and re.search(rf"(^|/){pattern}$", name):
                 fitting = [
@@ -138,13 +140,3 @@ def to_host(tree: Any, mesh: Mesh) -> Any:
 @functools.partial(jax.jit, static_argnums=1)
 def _everywhere(tree: Any, mesh: Mesh) -> Any:
     return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, P()))
-
-
-def path_name(path: tuple[Any, ...]) -> str:
-    """Write a path through dicts, dataclasses and tuples with slashes.
-
-    >>> leaves = jax.tree_util.tree_leaves_with_path({"layers": {"bias": 0}})
-    >>> path_name(leaves[0][0])
-    'layers/bias'
-    """
-    return jax.tree_util.keystr(path, simple=True, separator="/")

@@ -182,14 +182,14 @@ def _peak_resident(status: Path = Path("/proc/self/status")) -> float:
     return float(largest) * (1 if sys.platform == "darwin" else 1024)
 
 
-def flops_per_token(config: EncoderConfig, length: float) -> float | None:
-    r"""Return the floating-point operations that training on one token needs.
+def flops_per_token(config: EncoderConfig, lengths: Sequence[int]) -> float | None:
+    r"""Return the mean floating-point operations that training on a token needs.
 
     Counted are the matrix products, each multiplication and each addition, as in
     Chowdhery et al., 2022 (PaLM, https://arxiv.org/abs/2204.02311), appendix B. One
     token passes through each layer's kernels, of 4 D^2 + 2 D F entries (query, key,
     value, output, and the two of the feed-forward part), and attends to the n tokens of
-    its sequence:
+    its sequence; in the mean over tokens n is :math:`\sum_i n_i^2 / \sum_i n_i`:
 
     .. math::
        \text{forward} = L \, (2 (4 D^2 + 2 D F) + 2 a D n), \quad
@@ -208,13 +208,15 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
     are looked up; heads, normalisation, softmax, activations, loss and optimizer.
 
     >>> from dicejax.models.bert import BertConfig
-    >>> flops_per_token(BertConfig(vocab_size=28996), length=128) / 1e6
+    >>> flops_per_token(BertConfig(vocab_size=28996), [128]) / 1e6
     523.763712
 
     Args:
       config: the encoder; of one whose formula is not known the result is None.
-      length: tokens that a token attends to, as in `attended_length`.
+      lengths: number of tokens of each sequence, as packed, not of the rows.
     """
+    counts = np.asarray(lengths, np.float64)
+    length = float((counts**2).sum() / max(counts.sum(), 1.0))
     match config:
         case PostNormConfig():
             inner, products = config.intermediate_size, 2
@@ -237,23 +239,6 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
         lengths = sum(length if full else near for full in config.full_layers)
     attention = products * width * lengths
     return 3 * 2.0 * (kernels + attention)
-
-
-def attended_length(lengths: Sequence[int]) -> float:
-    r"""Return the mean number of tokens that a token attends to.
-
-    The n tokens of a sequence attend to n each:
-
-    .. math:: \sum_i n_i^2 \, / \, \sum_i n_i
-
-    >>> attended_length([10, 30])
-    25.0
-
-    Args:
-      lengths: number of tokens of each sequence, as packed, not of the rows.
-    """
-    counts = np.asarray(lengths, np.float64)
-    return float((counts**2).sum() / max(counts.sum(), 1.0))
 
 
 def peak_flops(device_kind: str) -> float | None:

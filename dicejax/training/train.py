@@ -22,7 +22,7 @@ from dicejax.training.logging import require_wandb
 from dicejax.training.processes import StopRequest, barrier, is_main_process
 from dicejax.training.progress import TrainingProgress, format_count
 from dicejax.training.recorder import LoopState, Recorder
-from dicejax.training.run_folder import RESULT, SCORE_COUNTS, Run, run_lock
+from dicejax.training.run_folder import CHECKPOINTS, RESULT, SCORE_COUNTS, Run, run_lock
 from dicejax.training.setup import SPLITS, Setup, checksum, prepare
 from dicejax.training.sharding import global_batch, replicate, rows_here, with_shardings
 from dicejax.training.state import TrainState
@@ -181,11 +181,20 @@ def _train(
     # State, new or restored.
     recording = experiment.recording
     checkpoints = Checkpoints(
-        run.checkpoints, keep_last=recording.keep_last, keep_best=recording.keep_best
+        run.path / CHECKPOINTS,
+        keep_last=recording.keep_last,
+        keep_best=recording.keep_best,
     )
-    state, loop = restore_or_initialize(
-        setup, run, checkpoints, mesh, len(batches), progress
-    )
+    digest = checksum(item.arrays for item in setup.data.items["train"])
+    restored = None
+    if run.continues:
+        restored = restore(setup, run, checkpoints, mesh, digest, progress.note)
+    if restored is not None:
+        state, loop = restored
+        progress.say(f"resuming from step {loop.step} of {len(batches)}")
+    else:
+        state = setup.initial_state(mesh, len(batches))
+        loop = LoopState(data=digest)
     parameters = sum(x.size for x in jax.tree.leaves(state.params))
     device_kind = mesh.devices.flat[0].device_kind
     sizes = {split: len(getattr(setup.data.corpus, split)) for split in SPLITS}
@@ -271,7 +280,7 @@ def _train(
             device_kind=device_kind,
             versions={
                 "dicejax": dicejax.__version__,
-                **{library: metadata.version(library) for library in LIBRARIES},
+                **{name: metadata.version(name) for name in LIBRARIES},
                 "python": platform.python_version(),
             },
             primary_metric=experiment.task.primary_metric,
@@ -296,41 +305,38 @@ def default_folder(experiment: Experiment) -> str:
     return f"runs/{experiment.name}/{loss}/seed-{experiment.training.seed}"
 
 
-def restore_or_initialize(
+def restore(
     setup: Setup,
     run: Run,
     checkpoints: Checkpoints,
     mesh: Mesh,
-    steps: int,
-    progress: TrainingProgress,
-) -> tuple[TrainState, LoopState]:
-    """Return the states at the last checkpoint, or the initial ones.
+    data: int,
+    warn: Callable[[str], None],
+) -> tuple[TrainState, LoopState] | None:
+    """Return the states at the last checkpoint; None where there is no checkpoint.
 
     Raises:
-      InputError: the training data has changed since the run began, or no checkpoint
-        can be read.
+      InputError: the training data, whose checksum is given, has changed since the run
+        began, or no checkpoint can be read.
     """
-    data = checksum(item.arrays for item in setup.data.items["train"])
-    if run.continues:
-        like = with_shardings(setup.abstract_state(), mesh)
-        restored = checkpoints.restore(like, progress.note)
-        if restored is not None:
-            state, notes = restored
-            try:
-                loop = LoopState(**notes)
-            except TypeError as error:
-                raise InputError(
-                    f"{run.path}: its checkpoints are of another version of dicejax; "
-                    "train it anew with --overwrite"
-                ) from error
-            if loop.data != data:
-                raise InputError(
-                    f"{run.path}: the training data has changed since the run began; "
-                    "bring it back, or start anew with --overwrite"
-                )
-            progress.say(f"resuming from step {loop.step} of {steps}")
-            return state, loop
-    return setup.initial_state(mesh, steps), LoopState(data=data)
+    like = with_shardings(setup.abstract_state(), mesh)
+    restored = checkpoints.restore(like, warn)
+    if restored is None:
+        return None
+    state, notes = restored
+    try:
+        loop = LoopState(**notes)
+    except TypeError as error:
+        raise InputError(
+            f"{run.path}: its checkpoints are of another version of dicejax; "
+            "train it anew with --overwrite"
+        ) from error
+    if loop.data != data:
+        raise InputError(
+            f"{run.path}: the training data has changed since the run began; "
+            "bring it back, or start anew with --overwrite"
+        )
+    return state, loop
 
 
 def score_test_split(
@@ -348,7 +354,9 @@ def score_test_split(
       The fields of `Result` from `best_step` on.
     """
     task, data = setup.experiment.task, setup.data
-    best_step, best = restore_params(run.checkpoints, setup.network, "best", mesh)
+    best_step, best = restore_params(
+        run.path / CHECKPOINTS, setup.network, "best", mesh
+    )
     search = setup.search(best, "test", mesh, counted=True, between=between)
     (candidates,) = search.candidates
     with contextlib.suppress(InputError):  # reported by comparisons

@@ -101,7 +101,7 @@ def step_plan(name, **mesh):
 
 def flops_of_a_device():
     """6 x parameters x tokens, attention and the head, of a fourth of the rows."""
-    per_token = flops_per_token(CONFIG, LENGTH) + 6 * CONFIG.hidden_size * CLASSES
+    per_token = flops_per_token(CONFIG, [LENGTH]) + 6 * CONFIG.hidden_size * CLASSES
     return per_token * ROWS * LENGTH / 4
 
 

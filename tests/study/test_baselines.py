@@ -12,7 +12,7 @@ from dicejax.study.compare import baselines
 from dicejax.study.compare.jobs import jobs_of
 from dicejax.tasks import QuestionAnswering, Tagging, Target
 from dicejax.training.checkpoint import restore_params
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import prepare
 
 from ..small_project import EXPERIMENT
@@ -67,7 +67,7 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     task, data = experiment.task, setup.data
     run_0 = Run(epath.Path(out) / "ce" / "seed-0")
     assert set(run_0.baselines()) == {baselines.ADJUSTED, baselines.THRESHOLD}
-    _, params = restore_params(run_0.checkpoints, setup.network, "best", mesh)
+    _, params = restore_params(run_0.path / CHECKPOINTS, setup.network, "best", mesh)
 
     def score(split, shift):
         search = setup.search(params, split, mesh, shifts=[shift])

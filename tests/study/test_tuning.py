@@ -18,7 +18,7 @@ from dicejax.optimizers import AdamW
 from dicejax.study import compare as comparison
 from dicejax.study.compare import spaces, tuning
 from dicejax.training.progress import TrainingProgress
-from dicejax.training.run_folder import Run, run_lock
+from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
 from dicejax.training.setup import Setup
 
 from ..small_project import fails
@@ -75,7 +75,7 @@ class Training:
         self.made.append(experiment)
         assert not run.continues
         write_setup(run, experiment)
-        run.checkpoints.mkdir(exist_ok=True)
+        (run.path / CHECKPOINTS).mkdir(exist_ok=True)
         if self.diverges(experiment):
             run.write_diverged("no finite loss")
             raise Diverged("no finite loss")

@@ -16,7 +16,7 @@ import pytest
 import dicejax.training.train as training
 from dicejax.cli import run
 from dicejax.training.checkpoint import restore_params
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import CHECKPOINTS, Run
 
 QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart.py"
 # What takes no part in the result, such as the speed.
@@ -93,7 +93,7 @@ def records(out, file="metrics.jsonl"):
 
 def weights(out, which):
     trained = Run.open(str(out))
-    return restore_params(trained.checkpoints, trained.network(), which)
+    return restore_params(trained.path / CHECKPOINTS, trained.network(), which)
 
 
 def same_end(out, other_out):

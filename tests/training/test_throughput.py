@@ -14,7 +14,6 @@ from dicejax.training import throughput
 from dicejax.training.throughput import (
     Throughput,
     _peak_resident,
-    attended_length,
     flops_per_token,
     peak_flops,
 )
@@ -158,7 +157,7 @@ EVERY = [BERT, ELECTRA, XLNET, DEBERTA, MODERNBERT]
 
 def test_a_token_meets_those_of_its_window():
     """Beyond 129 tokens, only the first of two layers costs more."""
-    more = flops_per_token(MODERNBERT, 1129) - flops_per_token(MODERNBERT, 129)
+    more = flops_per_token(MODERNBERT, [1129]) - flops_per_token(MODERNBERT, [129])
     assert more == 3 * 2 * 2 * 1000 * MODERNBERT.width
 
 
@@ -176,7 +175,7 @@ def flops_by_xla(config, rows, length):
 @pytest.mark.parametrize("config", EVERY)
 def test_xla_counts_as_many_operations(config, length):
     rows = 4
-    expected = flops_per_token(config, length) / 3
+    expected = flops_per_token(config, [length]) / 3
     if config is XLNET:
         # The scores of twice the distances, and the encodings through their kernel.
         expected += config.depth * 2 * config.d_model * length
@@ -192,13 +191,13 @@ def test_xla_counts_as_many_operations(config, length):
 
 
 def test_an_encoder_that_is_not_known_has_no_formula():
-    assert flops_per_token(create_autospec(EncoderConfig, instance=True), 10) is None
+    assert flops_per_token(create_autospec(EncoderConfig, instance=True), [10]) is None
 
 
 def test_long_sequences_weigh_more():
-    assert attended_length([100] * 7) == 100
-    assert attended_length([1, 99]) == (1 + 99**2) / 100
-    assert attended_length([]) == 0
+    assert flops_per_token(BERT, [100] * 7) == flops_per_token(BERT, [100])
+    none, single, mean = (flops_per_token(BERT, n) for n in ([], [1], [1, 99]))
+    assert (mean - none) / (single - none) == pytest.approx((1 + 99**2) / 100)
 
 
 # Peaks and memory

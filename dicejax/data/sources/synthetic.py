@@ -18,6 +18,7 @@ from dicejax.data.tags import Span
 TYPES = ("LOC", "MISC", "ORG", "PER")
 _ONSETS = (*"bdfgklmnprstvz", "br", "dr", "gr", "kl", "pl", "st", "tr")
 _VOWELS = ["a", "e", "i", "o", "u", "ai", "ei", "ou"]
+_CUES_PER_TYPE = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,20 @@ class SyntheticNER(Source):
     def load(self) -> Corpus:
         """Generate the three splits."""
         rng = np.random.default_rng(self.seed)
-        lexicon = _Lexicon.draw(rng, self.ambiguous_names, self.common_words)
+        names, common = self.ambiguous_names, self.common_words
+        total = names + common + _CUES_PER_TYPE * (len(TYPES) + 1)
+        words: dict[str, None] = {}
+        while len(words) < total:
+            syllables = rng.integers(1, 4)
+            parts = (
+                rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(syllables)
+            )
+            words["".join(parts)] = None
+        pool = list(words)
+        rng.shuffle(pool)
+        cues = {kind: [pool.pop() for _ in range(_CUES_PER_TYPE)] for kind in TYPES}
+        neutral = [pool.pop() for _ in range(_CUES_PER_TYPE)]
+        lexicon = _Lexicon([pool.pop() for _ in range(names)], cues, neutral, pool)
         splits = (
             tuple(
                 _sentence(rng, lexicon, self.o_per_entity, line)
@@ -74,22 +88,6 @@ class _Lexicon:
     neutral: list[str]
     common: list[str]
 
-    @classmethod
-    def draw(cls, rng, names: int, common: int, cues_per_type: int = 4) -> _Lexicon:
-        total = names + common + cues_per_type * (len(TYPES) + 1)
-        words: dict[str, None] = {}
-        while len(words) < total:
-            syllables = rng.integers(1, 4)
-            parts = (
-                rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(syllables)
-            )
-            words["".join(parts)] = None
-        pool = list(words)
-        rng.shuffle(pool)
-        cues = {kind: [pool.pop() for _ in range(cues_per_type)] for kind in TYPES}
-        neutral = [pool.pop() for _ in range(cues_per_type)]
-        return cls([pool.pop() for _ in range(names)], cues, neutral, pool)
-
 
 def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentence:
     """Write chunks - an entity, a decoy or a plain word - until long enough."""
@@ -103,14 +101,15 @@ def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentenc
     length = rng.integers(8, 33)
     while len(words) < length:
         draw = rng.random()
-        if draw < rate:
-            label = str(rng.choice(TYPES))
-            words += _cue(rng, lexicon, lexicon.cues[label])
-            name = _name(rng, lexicon)
-            spans.append(Span(label, len(words), len(words) + len(name)))
+        if draw < 1.5 * rate:  # a name behind a cue, for a decoy a neutral one
+            label = str(rng.choice(TYPES)) if draw < rate else None
+            cue = rng.choice(lexicon.neutral if label is None else lexicon.cues[label])
+            words += [str(cue), *_common(rng, lexicon, rng.integers(0, 2))]
+            size = rng.choice((1, 2, 3), p=(0.55, 0.3, 0.15))
+            name = [str(word) for word in rng.choice(lexicon.names, size=size)]
+            if label is not None:
+                spans.append(Span(label, len(words), len(words) + len(name)))
             words += name
-        elif draw < 1.5 * rate:
-            words += _cue(rng, lexicon, lexicon.neutral) + _name(rng, lexicon)
         elif draw < 2 * rate:
             label = str(rng.choice(TYPES))
             words += [str(rng.choice(lexicon.cues[label])), *_common(rng, lexicon, 2)]
@@ -119,16 +118,7 @@ def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentenc
     return Sentence(tuple(words), tuple(spans), line)
 
 
-def _cue(rng, lexicon: _Lexicon, cues: list[str]) -> list[str]:
-    return [str(rng.choice(cues)), *_common(rng, lexicon, rng.integers(0, 2))]
-
-
 def _common(rng, lexicon: _Lexicon, count: int) -> list[str]:
     # Zipf-like: rank r is drawn about 1/(r+1) as often as the first.
     ranks = (len(lexicon.common) ** rng.random(count)).astype(int) - 1
     return [lexicon.common[rank] for rank in ranks]
-
-
-def _name(rng, lexicon: _Lexicon) -> list[str]:
-    length = rng.choice((1, 2, 3), p=(0.55, 0.3, 0.15))
-    return [str(word) for word in rng.choice(lexicon.names, size=length)]

@@ -142,7 +142,15 @@ def _fit_offsets(
     size = np.fromiter(map(len, units), np.int64, len(units))
     begin = (np.cumsum(size + 1) - size - 1)[unit]
     starts, ends = (offsets + begin[:, None]).T
-    starts = _with_paired_quotes(codes, starts, ends)
+    # XLNet's normalization merges two quotes, of which one alone is covered.
+    twice = np.isin(codes, [ord("'"), ord("`")])
+    twice[1:] &= codes[1:] == codes[:-1]
+    twice[:1] = False
+    if twice.any():
+        depth = np.bincount(starts, minlength=len(codes) + 1)
+        depth -= np.bincount(ends, minlength=len(codes) + 1)
+        uncovered = np.cumsum(depth) == 0
+        starts = starts - (twice[starts] & (starts < ends) & uncovered[starts - 1])
     space = np.isin(codes, _SPACES)
     earlier = np.maximum.accumulate(np.concatenate([[0], ends]))[:-1]
     empty = prefixes & (starts >= earlier) & (codes[starts] != ord(_PREFIX))
@@ -162,19 +170,6 @@ def _fit_offsets(
     ends = np.where(empty, starts, ends)
     fitted = np.stack([starts, ends], axis=1) - begin[:, None]
     return np.minimum(fitted, size[unit][:, None])
-
-
-def _with_paired_quotes(codes, starts, ends) -> np.ndarray:
-    """Extend an offset over both quotes that XLNet's normalization merges."""
-    twice = np.isin(codes, [ord("'"), ord("`")])
-    twice[1:] &= codes[1:] == codes[:-1]
-    twice[:1] = False
-    if not twice.any():
-        return starts
-    depth = np.bincount(starts, minlength=len(codes) + 1)
-    depth -= np.bincount(ends, minlength=len(codes) + 1)
-    uncovered = np.cumsum(depth) == 0
-    return starts - (twice[starts] & (starts < ends) & uncovered[starts - 1])
 
 
 def _next(mask: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from dicejax.study.compare.jobs import (
 from dicejax.tasks import Target
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.predict import Shift
-from dicejax.training.run_folder import BASELINES, Run, run_lock
+from dicejax.training.run_folder import BASELINES, CHECKPOINTS, Run, run_lock
 from dicejax.training.setup import Setup, prepare
 
 ADJUSTED = "logit adjustment"
@@ -103,7 +103,9 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
             if setup is None or setup.experiment.data != job.experiment.data:
                 setup = prepare(job.experiment, lambda text: None, weights=False)
             mesh = job.experiment.mesh.make()
-            _, params = restore_params(run.checkpoints, setup.network, "best", mesh)
+            _, params = restore_params(
+                run.path / CHECKPOINTS, setup.network, "best", mesh
+            )
             controls = _controls(setup, mesh, params)
             run.write_baselines(controls)
         for name, control in controls.items():

@@ -17,7 +17,7 @@ from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, na
 from dicejax.tasks import Task
 from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.progress import TrainingProgress
-from dicejax.training.run_folder import Run, run_lock
+from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
 from dicejax.training.train import train
 
 BASELINE = CrossEntropy()
@@ -188,7 +188,7 @@ def train_all(
                 else:
                     best_step = train(job.experiment, job.folder, **options).best_step
                 # The optimizer states of many runs would fill the disk.
-                only_weights_stay(run.checkpoints, best_step)
+                only_weights_stay(run.path / CHECKPOINTS, best_step)
         except Diverged as error:
             progress.say(f"{name}: diverged: {error}")
         progress.advance(overall)

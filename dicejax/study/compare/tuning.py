@@ -25,7 +25,7 @@ from dicejax.metrics.scores import heading
 from dicejax.study.compare import spaces
 from dicejax.study.compare.jobs import Job, is_resampled, with_seed
 from dicejax.training.progress import TrainingProgress
-from dicejax.training.run_folder import Run, run_lock
+from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
 from dicejax.training.train import train
 
 FILE = "tuning.json"
@@ -349,10 +349,10 @@ def _dev_score(
             train(experiment, str(run.path), score_test=False, **options)
         except Diverged as error:
             progress.say(f"diverged: {error}")
-    if run.checkpoints.exists():  # of no use any more, and large
+    if (run.path / CHECKPOINTS).exists():  # of no use any more, and large
         # Another process that holds the lock deletes them.
         with contextlib.suppress(InputError), run_lock(run.path):
-            run.checkpoints.rmtree(missing_ok=True)
+            (run.path / CHECKPOINTS).rmtree(missing_ok=True)
     return run.result()["best_dev_score"] if run.is_finished else None
 
 

@@ -30,7 +30,7 @@ from dicejax.training.gradients.probe import (
     measure_gradients,
     outputs_of,
 )
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate, to_host
 
@@ -106,7 +106,7 @@ def agreements(
     if labels != run.labels():
         raise InputError(f"{folder}: its data has other labels now than it had then")
     mesh = MeshShape().make(jax.local_devices())
-    step, params = restore_params(run.checkpoints, setup.network, which, mesh)
+    step, params = restore_params(run.path / CHECKPOINTS, setup.network, which, mesh)
     task = experiment.task
     pieces = replicate(kinds_of(tokenizer), mesh)
     in_layout = task.layout(tokenizer).tokens

@@ -214,8 +214,9 @@ def measure_gradients(
         return dict(logits), dict(labels)
 
     def value(logits: dict[str, Array]) -> Array:
-        inputs = scale_gradients(logits, batch), labels
-        return objective(*inputs, objective_state, progress)[0]
+        if "token_weights" in batch:
+            logits = scale_gradients(logits, batch)
+        return objective(logits, labels, objective_state, progress)[0]
 
     logits, backward, labels = jax.vjp(of_heads, params["heads"], has_aux=True)
     gradients = jax.grad(value)(logits)
