@@ -57,12 +57,9 @@ class InputError(Exception):
 
 
 class Flaw(Exception):
-    """An error in data, raised by code that does not know the file.
+    """An error in data and its remedy, raised by code that does not know the file.
 
-    Args:
-      what: the problem.
-      do: the remedy.
-      line: its line in the text, counted from 1, where that is known.
+    Its line in the text, where that is known, is counted from 1.
     """
 
     def __init__(self, what: str, do: str, line: int | None = None):
@@ -76,11 +73,6 @@ class Flaw(Exception):
 
         >>> print(Flaw("has no 'text'", "add it").at("dev.json", None, "record 3"))
         dev.json: record 3: has no 'text'; add it
-
-        Args:
-          path: the file.
-          line: counted from 1; None where lines mean nothing.
-          where: the place within the file or line, if that needs saying.
         """
         what = f"{where}: {self.what}" if where else self.what
         return InputError.at(path, line, what, self.do)
@@ -93,9 +85,7 @@ class Diverged(Exception):
 class Stopped(Exception):
     """A signal stopped the run, whose state is saved and can be resumed.
 
-    Attributes:
-      step: last step taken.
-      status: exit status, 128 plus the signal's number.
+    The exit status is 128 plus the signal's number.
     """
 
     def __init__(self, step: int, number: int):
@@ -108,14 +98,10 @@ def visible(text: str, keep: str = "") -> str:
     r"""Return a text with escapes for its control characters, by default on one line.
 
     These would move the cursor of a terminal, or show other text than there is. What
-    was JSON without line breaks still is.
+    was JSON without line breaks still is. Characters to keep are left as they are.
 
     >>> print(visible("B-\x1b[31mPER\n\u202efdp.exe"))
     B-\x1b[31mPER\n\u202efdp.exe
-
-    Args:
-      text: any text.
-      keep: characters to leave as they are, such as a newline.
     """
 
     def escape(match: re.Match) -> str:

@@ -29,10 +29,7 @@ _BLOCK = 1 << 16  # bytes
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file.
-
-    Args:
-      path: local, or anything etils.epath opens (gs://, s3://).
+    """Return the content of a file, local or at gs:// or s3://.
 
     Raises:
       InputError: the file is missing, no regular file, a damaged archive, or cannot be
@@ -60,11 +57,9 @@ def lines(
     >>> list(lines(path))
     [(1, 'one'), (2, 'two')]
 
-    Args:
-      path: see `read_bytes`.
-      on_error: called with the error of each line that holds a NUL byte or is not
-        UTF-8, which is then skipped; None raises the first.
-      stream: read instead of the path, which is then its name in errors.
+    `on_error` is called with the error of each line that holds a NUL byte or is not
+    UTF-8, which is then skipped; None raises the first. A stream is read instead of the
+    path, which is then its name in errors.
 
     Raises:
       InputError: as `read_bytes`; or the file is empty or has carriage returns instead
@@ -204,10 +199,6 @@ def file_name(text: str, what: str) -> str:
 
     >>> file_name("conll03", "name")
     'conll03'
-
-    Args:
-      text: the name.
-      what: its role, for the error.
 
     Raises:
       InputError: it has slashes or control characters, begins with a dot, or is empty.

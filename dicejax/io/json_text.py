@@ -35,12 +35,6 @@ _STRING_OR_NUMBER = re.compile(
 def read(path: str | os.PathLike[str]) -> object:
     """Decode a file that is one JSON document.
 
-    Args:
-      path: local, or anything etils.epath opens; see `files.lines`.
-
-    Returns:
-      Objects as dicts, lists as lists.
-
     Raises:
       InputError: the file cannot be read, or `parse` refuses it.
     """
@@ -84,14 +78,9 @@ def field(record: object, name: str, kind: type[T], default: T | None = _REQUIRE
     Traceback (most recent call last):
     dicejax.errors.Flaw: ("has no 'text'", 'did you mean texts?')
 
-    Args:
-      record: JSON object.
-      name: field name.
-      kind: expected type: str, int, bool, list or dict.
-      default: value of a missing field; without one that is a flaw.
-
     Raises:
-      Flaw: no object, no such field, or a value of another kind or not valid text.
+      Flaw: no object, no such field and no default, or a value that is not of the kind
+        (str, int, bool, list or dict) or is no valid text.
     """
     fields = value_of(record, dict)
     if name not in fields:

@@ -36,13 +36,7 @@ Batch = Mapping[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class Gradient:
-    """The loss of a batch, its gradient, and the next state of the objective.
-
-    Attributes:
-      loss: float scalar.
-      gradients: like the parameters, float32; times the scale.
-      objective_state: after this batch.
-    """
+    """The loss of a batch, its float32 gradient times the scale, and the next state."""
 
     loss: Array
     gradients: Params
@@ -64,21 +58,11 @@ def loss_and_gradient(
     scale: float | Array = 1.0,
     one_pass: bool | None = None,
 ) -> Gradient:
-    """Return the loss of a batch and its gradient.
+    """Return the loss of a batch, whose arrays have rows first, and its gradient.
 
-    Args:
-      params: network parameters.
-      batch: arrays whose first axis is that of the rows.
-      objective: loss.
-      network: architecture.
-      task: turns outputs and batch into the inputs of the objective; None: they are.
-      objective_state: state of the objective.
-      progress: share of training that is done.
-      rng: key of the step's dropout; None switches dropout off.
-      mesh: devices over which parameters are split.
-      micro_batches: number of micro-batches; divides the rows.
-      scale: factor of the gradient, for narrow types.
-      one_pass: run each micro-batch once; None: where that is exact.
+    Without a task, outputs and batch are the inputs of the objective; without a key
+    there is no dropout. The gradient is multiplied by `scale`, for narrow types. With
+    `one_pass` each micro-batch is run once; None does so where that is exact.
 
     Raises:
       ValueError: the rows do not divide, or one pass is asked for and not exact.
@@ -225,11 +209,8 @@ def scale_gradients(
     """Scale the gradients of logits by example weights, values unchanged.
 
     With weights 1 / (n q), for examples drawn with probability q, the gradient of a
-    mean over elements is unbiased.
-
-    Args:
-      outputs: logits by name, `[B, T, ...]` or `[B, S, ...]`.
-      batch: has `token_weights` `[B, T]` and `sequence_weights` `[B, S]`.
+    mean over elements is unbiased. Logits are `[B, T, ...]` or `[B, S, ...]`, and the
+    batch has `token_weights` `[B, T]` and `sequence_weights` `[B, S]`.
     """
 
     def scale(logits: Array) -> Array:

@@ -40,13 +40,7 @@ class Damaged(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """Everything in a checkpoint besides arrays.
-
-    Attributes:
-      notes: the state of the loop, as JSON.
-      score: dev score; None if the checkpoint was saved without one.
-      files: fingerprint of each file by its path in the checkpoint.
-    """
+    """The loop's state, dev score if any, and each file's fingerprint by its path."""
 
     notes: dict[str, Any]
     score: float | None

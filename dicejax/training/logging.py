@@ -43,13 +43,9 @@ class MetricsLog(contextlib.AbstractContextManager["MetricsLog"]):
     {"step": 10, "loss": 0.5}
     {"step": 20, "loss": 0.25}
 
-    Args:
-      folder: the run's, made where it is missing. None writes nothing, for processes
-        other than the first.
-      name: name of the file.
-      after_step: the step of the checkpoint that the run continues from. Records of
-        later steps and an incomplete last line are dropped. 0 for a new run.
-      boards: plot the records too, and are closed with the log.
+    The folder is made where it is missing; None writes nothing, for processes other
+    than the first. Records behind `after_step`, the checkpoint that the run continues
+    from, and an incomplete last line are dropped. Boards are closed with the log.
 
     Raises:
       InputError: the file cannot be written; so do all methods.
@@ -95,14 +91,10 @@ class MetricsLog(contextlib.AbstractContextManager["MetricsLog"]):
         return self._hash.hexdigest() if self._path else ""
 
     def write(self, step: int, **values: Any) -> None:
-        """Write the record of a step.
+        """Write the record of a step, by number of updates.
 
-        Numbers that are not finite become null.
-
-        Args:
-          step: number of updates so far.
-          **values: numbers, also NumPy's and JAX's, texts, or lists and dicts of them.
-            A name with a slash is a group on the boards.
+        Values are numbers, also NumPy's and JAX's, texts, or lists and dicts of them.
+        Those that are not finite become null.
 
         Raises:
           ValueError: the step is not after the last one.
@@ -198,14 +190,10 @@ def finite(value: Any) -> Any:
 
 
 class TensorBoard:
-    """Event files for TensorBoard.
+    """Event files for TensorBoard; events behind `after_step` are hidden.
 
     Where the folder lies in an object store, the files are written to a temporary
     folder and copied at each flush.
-
-    Args:
-      folder: for the event files.
-      after_step: later events, left by a killed run, are hidden.
 
     Raises:
       InputError: they cannot be written; so do all its methods.
@@ -257,12 +245,6 @@ class WeightsAndBiases:
 
     A resumed run keeps its id, which is in the run's folder. Records that a killed run
     sent after its last checkpoint are identical when repeated, and ignored.
-
-    Args:
-      project: project of the run.
-      folder: existing folder of the run.
-      name: display name of the run.
-      config: settings to show.
 
     Raises:
       InputError: wandb is not installed, or refuses to begin.

@@ -25,11 +25,9 @@ Shift = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """Predictions for a split.
+    """Results of `Task.decode` for each shift and example, and counts of scores.
 
-    Attributes:
-      candidates: for each shift, the result of `Task.decode` for each example.
-      counts: counts of scores (`metrics.score_counts`), int `[C, 2, BINS]` by output.
+    These (`metrics.score_counts`) are int `[C, 2, BINS]` by output.
     """
 
     candidates: list[list[Any]]

@@ -30,9 +30,6 @@ class StopRequest:
     processes JAX's preemption service passes a SIGTERM to all, and they stop after the
     same step; where it is off (`jax_enable_preemption_service`) a SIGTERM ends them at
     once, and the run resumes from its last checkpoint.
-
-    Args:
-      step: number of steps taken so far.
     """
 
     def __init__(self, step: int):

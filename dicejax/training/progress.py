@@ -31,11 +31,8 @@ NARROW = 112
 class TrainingProgress(Progress):
     """A progress bar with loss, dev score, tokens per second and time left.
 
-    Use as a context manager; several runs may share one, each with its own line.
-
-    Args:
-      console: output; standard error by default.
-      quiet: print nothing, for processes other than the first.
+    Use as a context manager; several runs may share one, each with its own line. It is
+    on standard error by default; a quiet one, of other processes, prints nothing.
     """
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False):

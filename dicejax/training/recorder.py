@@ -31,22 +31,11 @@ from dicejax.training.throughput import Throughput, flops_per_token
 
 @dataclasses.dataclass
 class LoopState:
-    """State of the loop outside of `TrainState`; checkpoints hold it as JSON.
+    """State of the loop outside of `TrainState`; checkpoints hold it as JSON."""
 
-    Attributes:
-      step: number of updates done.
-      recorded: step of the last line in metrics.jsonl.
-      evaluated: whether the epoch that ends at this step, if one does, was scored.
-      unrecorded: metrics of each step since the last line.
-      epoch_losses: losses of this epoch up to the last line.
-      throughput: sums of the meter.
-      data: checksum of the training data.
-      digests: SHA-256 of metrics.jsonl and analysis.jsonl.
-    """
-
-    step: int = 0
-    recorded: int = 0
-    evaluated: bool = True
+    step: int = 0  # number of updates done
+    recorded: int = 0  # step of the last line in metrics.jsonl
+    evaluated: bool = True  # whether the epoch that ends here, if one does, was scored
     dev_score: float | None = None
     best_dev_score: float | None = None
     skipped: int = 0
@@ -54,18 +43,16 @@ class LoopState:
     unrecorded: list[dict[str, float]] = dataclasses.field(default_factory=list)
     epoch_losses: list[float] = dataclasses.field(default_factory=list)
     throughput: dict[str, float] = dataclasses.field(default_factory=dict)
-    data: int = 0
+    data: int = 0  # checksum of the training data
+    # SHA-256 of metrics.jsonl and analysis.jsonl.
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Recorder(contextlib.AbstractContextManager["Recorder"]):
     """Writer of metrics and checkpoints, a context manager round the training loop.
 
-    It updates the state of the loop in place.
-
-    Attributes:
-      meter: measures throughput.
-      analyser: measures the gradients of some steps; None where that is off.
+    It updates the state of the loop in place. Its `meter` measures throughput, its
+    `analyser`, if that is on, the gradients of some steps.
     """
 
     def __init__(

@@ -48,16 +48,9 @@ SPLITS = ("train", "dev", "test")
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """An encoded data set.
+    """A corpus in the form of the task, encoded, and the encoder's architecture.
 
-    Attributes:
-      corpus: examples in the form of the task.
-      labels: output classes.
-      tokenizer: tokenizer that encoded the examples.
-      encoder: architecture, for this tokenizer.
-      folder: folder of a pretrained encoder; None: its weights are drawn.
-      items: encoded examples of each split.
-      cut: warnings of what is cut off.
+    The weights are in the folder of a pretrained encoder; without one they are drawn.
     """
 
     corpus: Corpus
@@ -276,11 +269,8 @@ def prepare(
 ) -> Setup:
     """Load the data, build the network, load its weights and bind the objective.
 
-    Args:
-      experiment: experiment to train.
-      warn: called with warnings, such as on labels without training examples.
-      weights: whether training follows: load weights, and check objective and hardware.
-      fetch: whether an encoder may be fetched from the hub.
+    Without `weights`, as where no training follows, none are loaded, and objective and
+    hardware are not checked. With `fetch` an encoder may be fetched from the hub.
 
     Raises:
       InputError: data, weights or objective cannot be used.

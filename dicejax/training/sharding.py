@@ -94,10 +94,7 @@ def global_batch(
 ) -> dict[str, jax.Array]:
     """Put a batch on the mesh, its rows split.
 
-    Args:
-      arrays: the rows that `rows_here` names, by name.
-      mesh: the devices.
-      rows: number of rows of the whole batch; None: `arrays` are the whole batch.
+    The arrays hold the rows of `rows_here`, or without `rows` the whole batch.
     """
     sharding = by_rows(mesh)
     if rows is None or jax.process_count() == 1:

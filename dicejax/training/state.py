@@ -32,10 +32,6 @@ class LossScaling:
     factor is halved when a gradient overflows, and doubled after 1000 steps without
     (Micikevicius et al., 2018, https://arxiv.org/abs/1710.03740).
 
-    Attributes:
-      scale: float32 scalar, a power of two.
-      good_steps: int32 scalar, steps without overflow since the factor changed.
-
     >>> scaling = LossScaling.create()
     >>> float(scaling.scale), float(scaling.after(jnp.array(False)).scale)
     (32768.0, 16384.0)
@@ -64,17 +60,11 @@ class LossScaling:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
-    """Everything that changes from step to step.
+    """Everything that changes from step to step, and the number of steps.
 
-    Attributes:
-      step: int32 scalar, the number of updates done.
-      total_steps: int32 scalar, the number of updates planned.
-      params: nested dict of float32 arrays.
-      opt_state: the state of the optax transformation.
-      rng: the run's PRNG key; step n uses `fold_in(rng, n)`.
-      objective_state: state of the objective.
-      averaged: a moving average of the parameters; None where there is none.
-      loss_scaling: the factor of the loss for float16; None for other types.
+    Both numbers are int32 scalars, parameters a nested dict of float32 arrays. Step n
+    uses the key `fold_in(rng, n)`. Parameters have a moving average if the optimizer
+    keeps one, and float16 has its loss scaled.
     """
 
     step: Array

@@ -74,17 +74,10 @@ class Throughput:
 
     Devices work asynchronously. Counts therefore enter the figures at the next `pause`,
     before which the host must have waited for the last step. The clock is paused at the
-    beginning.
+    beginning. The devices are those that share the batches counted.
 
-    Args:
-      devices: those that share the batches counted: all of the mesh where global
-        batches are counted.
-      flops_per_token: operations that training on a token needs; None if unknown.
-      clock: seconds.
-
-    Attributes:
-      sums: tokens and places of all steps; of the time for which the clock ran the
-        seconds, those in which the host waited for a batch, and the tokens.
+    `sums` are tokens and places of all steps; of the time for which the clock ran the
+    seconds, those in which the host waited for a batch, and the tokens.
     """
 
     def __init__(
@@ -250,12 +243,9 @@ def peak_flops(device_kind: str) -> float | None:
     >>> peak_flops("TPU v4")
     275000000000000.0
 
-    Args:
-      device_kind: as `jax.Device.device_kind` has it. A part of a device ("... MIG
-        1g.5gb") is not the device.
-
     Returns:
-      Operations per second; None for an unknown kind.
+      None for an unknown `jax.Device.device_kind`, also of a part of a device ("... MIG
+      1g.5gb").
     """
     return _BY_KIND.get(device_kind)
 

@@ -58,12 +58,7 @@ SATURATED = 0.999
 
 @dataclasses.dataclass(frozen=True)
 class Groups:
-    """Groups of the elements of an output.
-
-    Attributes:
-      names: one name per group.
-      has_negative: whether the first group is that of the negatives.
-      multi_label: whether each class is a binary decision.
+    """Groups of the elements of an output, the first maybe that of the negatives.
 
     >>> Groups.of_target(Target("multi_label", ("start of PER", "start of LOC"))).names
     ('no', 'start of PER', 'start of LOC')
@@ -84,14 +79,7 @@ class Groups:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GradientElements:
-    """Elements of a batch, in the shape of their labels.
-
-    Attributes:
-      group: int, index of the group; 0 without a label.
-      where: bool, whether there is a label.
-      hardness: h; 0 without a label.
-      gradient_norm: g; without a label it ought to be 0.
-    """
+    """Group, presence of a label, h and g of a batch's elements; 0 without a label."""
 
     group: Array
     where: Array

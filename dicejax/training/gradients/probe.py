@@ -99,13 +99,7 @@ Counts = dict[str, OverlapCounts]
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """An output to analyse.
-
-    Attributes:
-      name: name of the output.
-      groups: groups of its elements.
-      of_tokens: whether it has labels for each token.
-    """
+    """An output to analyse, with labels for each token or for each sequence."""
 
     name: str
     groups: Groups
@@ -194,18 +188,8 @@ def measure_gradients(
 ) -> dict[str, OutputMeasures]:
     """Analyse the gradient of a loss at a batch, by output.
 
-    Args:
-      params: network parameters.
-      batch: int `[B, T]` arrays, inputs and labels by name.
-      objective: objective as a pytree; its hyper-parameters are traced.
-      former: soft counts of other batches, by output.
-      pieces: int `[V]`, kind of each piece of the vocabulary.
-      outputs: outputs to analyse.
-      task: turns outputs and batch into the inputs of the objective.
-      objective_state: state of the objective.
-      progress: completed share of training.
-      keep_head_gradients: return the gradients of the heads too.
-      **forward: network, dropout key, mesh and micro-batches for `logits_of`.
+    `former` are soft counts of other batches, `pieces` the kinds of the vocabulary, int
+    `[V]`, and `forward` network, dropout key, mesh and micro-batches for `logits_of`.
     """
 
     def of_heads(heads: Params) -> tuple[dict[str, Array], Any]:
@@ -251,15 +235,8 @@ def measure_gradients(
 class Collector:
     """Analyser of the gradients of the first and every n-th step.
 
-    Args:
-      setup: data, network and objective.
-      folder: run folder.
-      mesh: devices.
-      after_step: step that the run resumes from, or 0; later records are dropped.
-      say: called with each alarm, the first time.
-
-    Attributes:
-      log: analysis.jsonl.
+    Records behind `after_step`, from which the run resumes, are dropped. `say` is
+    called with each alarm, the first time.
     """
 
     def __init__(
