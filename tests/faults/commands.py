@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import json
 import re
 import resource
 import signal
@@ -18,7 +17,7 @@ import jax
 
 from dicejax.cli import run
 
-from ..training.commands import TIMES, records, weights, words
+from ..training.commands import records, result, weights, words
 
 TINY = {
     "--data.train": 60,
@@ -46,12 +45,6 @@ def end(out: Path) -> tuple:
     for leaf in jax.tree.leaves(params):
         digest.update(leaf.tobytes())
     return records(out), step, digest.hexdigest(), result(out)
-
-
-def result(out: Path) -> dict[str, object]:
-    """Return the result of a finished run, without times."""
-    values = json.loads((out / "result.json").read_text())
-    return {name: value for name, value in values.items() if name not in TIMES}
 
 
 @dataclasses.dataclass(frozen=True)

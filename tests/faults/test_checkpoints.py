@@ -13,9 +13,7 @@ from etils import epath
 from dicejax.cli import run
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
-from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
-from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy
 from dicejax.optimizers import AdamW
 from dicejax.training import checkpoint
@@ -24,6 +22,7 @@ from dicejax.training.sharding import with_shardings
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
+from ..models.small import encoder_of, network_of
 from .commands import limited, tiny
 from .mutations import BYTES, damage
 
@@ -32,10 +31,8 @@ NAMES = ["odd[1]", "a*b", "back\\slash", "-ü\n😀'\"% ", "x.__lock"]
 
 @pytest.fixture(scope="module")
 def network():
-    sizes = {"vocab_size": 11, "hidden_size": 8, "intermediate_size": 8}
-    sizes |= {"num_hidden_layers": 1, "num_attention_heads": 2}
-    encoder = BertConfig(**sizes, max_position_embeddings=8)
-    return Network(encoder=encoder, heads=(("tags", TokenHead(classes=2)),))
+    sizes = {"heads": 2, "depth": 1, "vocab": 11, "max_position_embeddings": 8}
+    return network_of(encoder_of("bert", 8, 8, **sizes), TokenHead(classes=2))
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +205,7 @@ def test_checkpoints_of_another_architecture_or_of_none_are_named(
     with pytest.raises(InputError, match="holds no checkpoint"):
         restore_params(epath.Path(tmp_path / "none"), network)
     saved(tmp_path, state_at, [0.1])
-    wider = Network(encoder=network.encoder, heads=(("tags", TokenHead(classes=7)),))
+    wider = network_of(network.encoder, TokenHead(classes=7))
     with pytest.raises(InputError, match=r"heads/tags/dense/kernel is \(8, 2\)"):
         restore_params(epath.Path(tmp_path), wider)
 

@@ -26,6 +26,7 @@ from dicejax.models.xlnet import XLNetConfig
 from dicejax.training.checkpoint import restore_params
 
 from ..data import made
+from ..models.small import encoder_of
 from .mutations import damage, mutate, restore
 
 HEADS = {"tags": TokenHead(classes=3)}
@@ -267,8 +268,7 @@ def test_damaged_tokenizers_are_read_or_refused(tmp_path, kind):
 
 
 def test_an_export_to_a_place_that_cannot_be_written_is_one_line(tmp_path):
-    sizes = {"vocab_size": 9, "hidden_size": 4, "num_hidden_layers": 1}
-    encoder = BertConfig(**sizes, num_attention_heads=2, intermediate_size=4)
+    encoder = encoder_of("bert", 4, 4, heads=2, depth=1, vocab=9)
     network = Network(encoder=encoder, heads=())
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")

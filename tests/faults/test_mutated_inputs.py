@@ -49,20 +49,6 @@ def sweep(name, folder, write, commands, count, capsys):
     assert not problems, f"{len(problems)}: " + "\n".join(problems)
 
 
-def queries() -> str:
-    """Return BERT-MRC's JSON."""
-    item = {"context": "Ada met Bob King", "query": "who", "entity_label": "PER"}
-    item |= {"start_position": [0, 2], "end_position": [0, 3], "impossible": False}
-    item |= {"span_position": ["0;0", "2;3"]}
-    return json.dumps([item | {"qas_id": f"{number}.1"} for number in range(12)])
-
-
-def columns() -> str:
-    """Return a tab-separated file with named columns."""
-    rows = [f"{'yes' if n % 3 else 'no'}\tit is {n}\n" for n in range(12)]
-    return "label\ttext\n" + "".join(rows)
-
-
 def packed(path):
     """Write a file compressed by gzip."""
     path.write_bytes(gzip.compress(CONLL.encode()))
@@ -91,6 +77,11 @@ STUDIO = {
         {"result": [{"type": "labels", "value": PLACE | {"labels": ["A"]}}]}
     ],
 }
+QUERY = {"context": "Ada met Bob King", "query": "who", "entity_label": "PER"}
+QUERY |= {"start_position": [0, 2], "end_position": [0, 3], "impossible": False}
+QUERY |= {"span_position": ["0;0", "2;3"]}
+QUERIES = json.dumps([QUERY | {"qas_id": f"{number}.1"} for number in range(12)])
+COLUMNS = "label\ttext\n" + "yes\tit is so\nno\tit is not\n" * 6
 CSV = 'text,label\n"it said ""so"", and\nleft",a\nso dull,b\n' + "so fine,a\n" * 18
 # A task, and the kind of `dicejax init` that reads it.
 TEXT = ("Classification", "classification")
@@ -104,9 +95,9 @@ FORMATS = {
     "words": ("data.txt", tiny.words(None, None), "WordLabelFiles", *WORDS),
     "conllu": ("data.conllu", tiny.conllu(None, None), "ConlluFiles", *WORDS),
     "cluener": ("data.json", tiny.cluener(None, None), "CluenerFiles", "Tagging", None),
-    "bert-mrc": ("data.json", queries(), "BertMrcFiles", "Tagging", None),
+    "bert-mrc": ("data.json", QUERIES, "BertMrcFiles", "Tagging", None),
     "squad": ("data.json", SQUAD, "SquadFiles", *ANSWERS),
-    "columns": ("data.tsv", columns(), "TabSeparatedFiles", *TEXT),
+    "columns": ("data.tsv", COLUMNS, "TabSeparatedFiles", *TEXT),
     "csv": ("data.csv", CSV, "CsvFiles", *TEXT),
     "json-texts": (
         "data.jsonl",

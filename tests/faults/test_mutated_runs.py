@@ -13,8 +13,8 @@ import pytest
 
 from dicejax.cli import run
 
-from ..training.commands import stop_at
-from .commands import called, end, result, tiny
+from ..training.commands import result, stop_at
+from .commands import called, end, tiny
 from .mutations import mutate, restore
 
 COMMANDS = ("evaluate", "predict", "report", "export", "train", "resume")

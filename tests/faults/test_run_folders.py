@@ -18,7 +18,7 @@ from dicejax.training.recorder import Recorder
 from dicejax.training.run_folder import Run
 from dicejax.training.train import default_folder, train
 
-from ..small_project import CORPUS, EXPERIMENT, fails
+from ..small_project import fails, write_project
 from ..study.made_runs import EXPERIMENT as MADE
 from ..study.made_runs import made
 from .mutations import damage
@@ -41,12 +41,7 @@ READ_BY = {
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Return a folder with an experiment and a finished run of it."""
-    folder = tmp_path_factory.mktemp("trained")
-    (folder / "data").mkdir()
-    for name in ("train.txt", "dev.txt", "test.txt"):
-        (folder / "data" / name).write_text(CORPUS * 2)
-    text = EXPERIMENT.format(folder=str(folder / "data"))
-    (folder / "mine.py").write_text(text)
+    folder = write_project(tmp_path_factory.mktemp("trained"))
     words = ["train", str(folder / "mine.py"), "--out", str(folder / "run"), *SHORT]
     assert run(words) == 0
     return folder

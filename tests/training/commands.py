@@ -91,6 +91,12 @@ def records(out, file="metrics.jsonl"):
     ]
 
 
+def result(out):
+    """Return the result of a finished run, without times."""
+    values = json.loads((out / "result.json").read_text())
+    return {name: value for name, value in values.items() if name not in TIMES}
+
+
 def weights(out, which):
     trained = Run.open(str(out))
     return restore_params(trained.path / CHECKPOINTS, trained.network(), which)
@@ -103,9 +109,7 @@ def same_end(out, other_out):
         assert step == other
         for a, b in zip(*map(jax.tree.leaves, (ours, theirs)), strict=True):
             np.testing.assert_array_equal(a, b)
-    ours, theirs = (
-        json.loads((f / "result.json").read_text()) for f in (out, other_out)
-    )
+    ours, theirs = result(out), result(other_out)
     for name in ("test", "test_at_last_step", "best_step", "best_dev_score"):
         assert ours[name] == theirs[name]
 

@@ -47,19 +47,14 @@ ONLY_EXHAUSTIVE = (
     *("xlnet, fsdp", "deberta, fsdp", "modernbert, fsdp"),
     "micro-batches, ce",
 )
-ENCODERS = {
-    kind: encoder_of(kind, WIDTH, 2 * WIDTH, depth=DEPTH, vocab=ENTRIES)
-    for kind in ("bert", "deberta", "xlnet")
-}
-ENCODERS["modernbert"] = encoder_of(
-    "modernbert", WIDTH, 2 * WIDTH, depth=DEPTH, vocab=ENTRIES, local_attention=8
-)
+WINDOWS = {"modernbert": {"local_attention": 8}}
 OBJECTIVES = {"dsc": SelfAdjustingDice(), "ce": CrossEntropy()}
 
 
 def network(encoder):
-    head = TokenHead(classes=3)
-    return network_of(ENCODERS[encoder], head, precision="bfloat16")
+    sizes = {"depth": DEPTH, "vocab": ENTRIES} | WINDOWS.get(encoder, {})
+    config = encoder_of(encoder, WIDTH, 2 * WIDTH, **sizes)
+    return network_of(config, TokenHead(classes=3), precision="bfloat16")
 
 
 def compiled(encoder, objective, mesh, micro_batches):

@@ -55,23 +55,17 @@ def test_each_step_is_a_line_of_json(folder, step, values, record):
     assert line == json.dumps({"step": int(step)} | record, allow_nan=False)
 
 
-def test_steps_go_forward(folder):
+def test_steps_go_forward_and_a_refused_record_leaves_no_half_line(folder):
     with MetricsLog(folder, after_step=4) as log:
         with pytest.raises(ValueError, match="step 4 is not after step 4"):
             log.write(4, loss=1.0)
+        with pytest.raises(TypeError):
+            log.write(5, loss=object())
         log.write(5, loss=1.0)
         for step in (5, 3):
             with pytest.raises(ValueError, match=f"step {step} is not after step 5"):
                 log.write(step, loss=1.0)
-    assert len(lines(folder)) == 1
-
-
-def test_a_refused_value_leaves_no_half_line(folder):
-    with MetricsLog(folder) as log:
-        with pytest.raises(TypeError):
-            log.write(1, loss=object())
-        log.write(1, loss=1.0)
-    assert lines(folder) == ['{"step": 1, "loss": 1.0}']
+    assert lines(folder) == ['{"step": 5, "loss": 1.0}']
 
 
 KEPT = (
@@ -291,22 +285,18 @@ def test_weights_and_biases_gets_each_record(folder, wandb, error):
     sent.finish.assert_called_once_with(exit_code=1 if error else 0)
 
 
-def test_a_continued_run_keeps_its_id_and_a_new_one_has_its_own(folder, wandb):
+@pytest.mark.parametrize("place", ["folder", "store"])
+def test_a_continued_run_keeps_its_id_and_a_new_one_has_its_own(place, wandb, request):
+    folder = request.getfixturevalue(place)
     for _ in range(2):
         board(folder).close()
     folder.rmtree()
     board(folder).close()
-    first, second, third = (begun["id"] for begun in settings(wandb))
-    assert first == second
-    assert third != first
-    assert len(first) == 16
-
-
-def test_in_a_store_wandb_keeps_its_own_files_elsewhere(store, wandb):
-    for _ in range(2):
-        board(store).close()
-    first, second = settings(wandb)
-    assert first == second and first["dir"] is None
+    first, second, third = settings(wandb)
+    assert first == second and len(first["id"]) == 16
+    assert third["id"] != first["id"]
+    # From a store wandb keeps its own files elsewhere.
+    assert first["dir"] == (None if place == "store" else os.fspath(folder))
 
 
 def test_without_wandb_the_line_says_how_to_install_it(tmp_path, monkeypatch):

@@ -1,14 +1,20 @@
-"""Two processes train as one, and survive a kill."""
+"""Two processes train as one, and survive a kill and a signal."""
 
-import json
+import contextlib
+import types
 
+import jax
 import pytest
+
+from dicejax.errors import Stopped
+from dicejax.training import processes
 
 from .commands import (
     begin_together,
     command,
     finished,
     records,
+    result,
     same_end,
     wait_for_step,
 )
@@ -29,10 +35,6 @@ def finished_together(out, devices, **more):
     printed = [process.communicate(timeout=600) for process in begun]
     assert [process.returncode for process in begun] == [0, 0], printed
     return printed
-
-
-def result(out):
-    return json.loads((out / "result.json").read_text())
 
 
 # Easy and short, so that the test score is neither 0 nor 1 after few steps.
@@ -100,3 +102,17 @@ def test_two_processes_train_without_the_preemption_service(
     monkeypatch.setenv("JAX_ENABLE_PREEMPTION_SERVICE", "false")
     finished_together(tmp_path / "out", 1, **SHORT)
     same_end(tmp_path / "out", uninterrupted)
+
+
+@pytest.mark.parametrize("service", [True, False])
+def test_the_preemption_service_is_asked_where_it_is_on(monkeypatch, service):
+    # JAX raises an error where it is off.
+    reached = {True: lambda step: step == 2, False: pytest.fail}[service]
+    utils = types.SimpleNamespace(reached_preemption_sync_point=reached)
+    monkeypatch.setattr(processes, "multihost_utils", utils)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(type(jax.config), "jax_enable_preemption_service", service)
+    stop = processes.StopRequest(0)
+    stop.after(1)
+    with pytest.raises(Stopped) if service else contextlib.nullcontext():
+        stop.after(2)

@@ -41,11 +41,13 @@ def test_the_status_has_loss_score_and_speed(more, expected):
     assert status(**more) == expected
 
 
-def test_lines_are_printed_as_they_are():
-    out = io.StringIO()
+def test_notes_are_printed_once_and_as_they_are():
+    out, first = io.StringIO(), "[bold]a label[/bold] that is longer than the line"
     with TrainingProgress(Console(file=out, width=20)) as progress:
-        progress.say("note: [bold]a label[/bold] that is longer than the line")
-    assert "note: [bold]a label[/bold] that is longer than the line\n" in out.getvalue()
+        for text in (first, "a damaged file", first):
+            progress.note(text)
+    lines = [line for line in out.getvalue().splitlines() if "note" in line]
+    assert lines == [f"note: {first}", "note: a damaged file"]
 
 
 @pytest.mark.parametrize("width", [80, 100, 112, 140])
@@ -60,19 +62,6 @@ def test_nothing_is_cut_beside_the_bar_but_the_name(width):
     for part in ("dsc-al", "seed 12 ", " 567/1234 ", "F1 50.00", "tokens/s", "-:--:--"):
         assert part in text
     assert text.count("…") == 1 and "waits 25 %" in text
-
-
-def test_a_note_is_printed_once():
-    out = io.StringIO()
-    with TrainingProgress(Console(file=out, width=80)) as progress:
-        for text in (
-            "half of the sentences",
-            "a damaged file",
-            "half of the sentences",
-        ):
-            progress.note(text)
-    lines = [line for line in out.getvalue().splitlines() if "note" in line]
-    assert lines == ["note: half of the sentences", "note: a damaged file"]
 
 
 @pytest.mark.parametrize("quiet", [True, False])

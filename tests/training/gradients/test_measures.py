@@ -146,9 +146,3 @@ def test_kinds_of_pieces_share_the_whole_gradient(kind, groups):
         assert sums["labelled"][number] == seen[mask].sum()
         total = norm[mask].sum()
         np.testing.assert_allclose(sums["gradient_norm"][number], total, rtol=1e-5)
-
-
-def test_groups_have_the_negative_first():
-    assert TAGS.has_negative and POINTERS.names == ("no", "start", "end")
-    parts_of_speech = Groups.of_target(Target("classes", ("ADJ", "NOUN", "VERB")))
-    assert not parts_of_speech.has_negative

@@ -163,19 +163,15 @@ def test_wordpiece_marks_continuations(minilm):
     assert kinds(tokenize.read(minilm), pieces) == expected
 
 
-@pytest.mark.parametrize("mark", ["▁", "Ġ"])
-def test_other_vocabularies_mark_starts_of_words(mark):
-    words = [f"{mark}the", f"{mark}a", "ing", "s", mark]
-    vocabulary = {"<s>": 0} | {word: n for n, word in enumerate(words, start=1)}
+@pytest.mark.parametrize("mark", ["▁", "Ġ", ""])
+def test_other_vocabularies_mark_starts_of_words_or_have_starts_alone(mark):
+    words = [f"{mark}the", f"{mark}a", "ing", "s"]
+    pieces = ["<s>", *words, *filter(None, [mark])]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<s>"))
     tokenizer.add_special_tokens(["<s>"])
-    expected = [SPECIAL] + [START] * 2 + [CONTINUATION] * 2
-    assert kinds(tokenizer, ["<s>", *words[:4]]) == expected
-
-
-def test_a_vocabulary_without_marks_has_starts_alone():
-    tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
-    assert kinds(tokenizer, ["a", "b"]) == [START] * 2
+    expected = [SPECIAL] + [START] * 2 + [CONTINUATION if mark else START] * 2
+    assert kinds(tokenizer, ["<s>", *words]) == expected
 
 
 def measure_all_ways():
