@@ -166,12 +166,6 @@ def test_paths_that_no_file_can_have_are_refused(tmp_path, opener):
     refused(OPENERS[opener], tmp_path / f"new\nline{ESCAPE}")
 
 
-def test_predict_reports_a_damaged_file_in_one_line(tmp_path, capsys):
-    make, message = DAMAGE["cut"]
-    make(tmp_path / "cut.gz")
-    fails(capsys, ["predict", "no-run", "--file", str(tmp_path / "cut.gz")], message)
-
-
 def test_predict_refuses_arguments_that_are_no_text(capsys):
     fails(capsys, ["predict", "no-run", "Zur\udcfcck"], "text 1: ", "surrogate")
     fails(capsys, ["predict", "no-run", "good", " "], "text 2: is blank")

@@ -1,4 +1,4 @@
-"""Measurements of training: tokens, padding, waiting, operations, memory."""
+"""Measurements of training, and the warning for CPUs without bfloat16."""
 
 import contextlib
 import dataclasses
@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from dicejax import config
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
-from dicejax.training import throughput
+from dicejax.training import setup, throughput
 from dicejax.training.throughput import (
     Throughput,
     _peak_resident,
@@ -48,31 +49,27 @@ def clock():
 
 def test_only_what_is_computed_while_the_clock_runs_is_timed(clock):
     meter = Throughput(clock=clock)
+    assert meter.values()["padding_share"] == 0
     clock.advance(60)
     meter.count(700, 1000)  # compiled
     meter.resume()
     for _ in range(4):
         clock.advance(0.5)
         meter.count(900, 1000)
+        meter.resume()  # it runs already
     assert meter.values()["tokens_per_s"] == 0  # none is known to be computed
     meter.pause()
     assert meter.values()["tokens_per_s"] == 3600 / 2
     clock.advance(30)  # evaluation
+    meter.pause()  # it is paused already
     meter.resume()
     clock.advance(2)
     meter.count(400, 1000)
     assert meter.values()["tokens_per_s"] == 3600 / 2
     meter.pause()
     assert meter.values()["tokens_per_s"] == 4000 / 4
-
-
-def test_all_steps_count_for_padding(clock):
-    meter = Throughput(clock=clock)
-    assert meter.values()["padding_share"] == 0
-    meter.count(600, 1000)
-    meter.resume()
-    meter.count(300, 1000)
-    assert meter.values()["padding_share"] == pytest.approx(1 - 900 / 2000)
+    # All steps count for padding.
+    assert meter.values()["padding_share"] == pytest.approx(1 - 4700 / 6000)
 
 
 def test_waiting_is_a_share_of_the_time_that_is_timed(clock):
@@ -87,18 +84,6 @@ def test_waiting_is_a_share_of_the_time_that_is_timed(clock):
     assert meter.values()["wait_share"] == 0
     meter.pause()
     assert meter.values()["wait_share"] == 2 / 8
-
-
-def test_pausing_and_resuming_twice_changes_nothing(clock):
-    meter = Throughput(clock=clock)
-    for _ in range(2):
-        meter.resume()
-        clock.advance(1)
-    meter.count(10, 10)
-    for _ in range(2):
-        meter.pause()
-        clock.advance(5)
-    assert meter.values()["tokens_per_s"] == 10 / 2
 
 
 def test_a_resumed_run_counts_on(clock):
@@ -238,3 +223,46 @@ def test_the_peak_of_the_process_is_read_from_the_kernel(tmp_path):
     assert _peak_resident(status) == 2 * 2**20
     asked = _peak_resident(tmp_path / "missing")  # of getrusage
     assert 2**20 < asked < 2**40
+
+
+# bfloat16
+
+
+ICE_LAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_vnni\n\n"
+ZEN_4 = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_bf16\n\n"
+NEOVERSE = "processor\t: 0\nFeatures\t: fp asimd i8mm bf16\n\n"
+CORTEX = "processor\t: 0\nFeatures\t: fp asimd crc32\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "imitates"),
+    [
+        (ICE_LAKE + ICE_LAKE, True),
+        (ZEN_4 + ZEN_4, False),
+        (NEOVERSE, False),
+        (CORTEX, True),
+        (NEOVERSE + CORTEX, True),  # fast and slow cores on one chip
+        ("processor\t: 0\nmodel name\t: bf16\n", False),
+        (None, False),
+    ],
+)
+def test_instructions_are_read_from_the_list_of_the_processor(tmp_path, text, imitates):
+    if text:
+        (tmp_path / "cpuinfo").write_text(text)
+    assert throughput.imitates_bfloat16(tmp_path / "cpuinfo") is imitates
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
+@pytest.mark.parametrize("imitates", [True, False])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_only_bfloat16_of_a_cpu_without_instructions_is_remarked_on(
+    project, monkeypatch, backend, imitates, precision
+):
+    monkeypatch.setattr(setup, "imitates_bfloat16", lambda: imitates)
+    monkeypatch.setattr(setup.jax, "default_backend", lambda: backend)
+    small, notes = config.load("mine.py"), []
+    training = dataclasses.replace(small.training, precision=precision)
+    setup.prepare(dataclasses.replace(small, training=training), notes.append)
+    is_slow = imitates and precision == "bfloat16" and backend == "cpu"
+    remarks = [text for text in notes if "--training.precision float32" in text]
+    assert len(remarks) == is_slow
