@@ -21,34 +21,27 @@ from dicejax.objectives.objective import (
 )
 from dicejax.objectives.of_elements import *  # noqa: F403
 from dicejax.objectives.of_sets import *  # noqa: F403
-from dicejax.objectives.presets import PRESETS, Preset
+from dicejax.objectives.presets import (
+    DL,
+    FL,
+    PRESETS,
+    TL,
+    DLSet,
+    DSCEq11,
+    DSCOfficial,
+    Preset,
+)
 from dicejax.objectives.schedules import LinearSchedule, Schedule, StepSchedule
 from dicejax.objectives.sets import SetObjective
 
+# fmt: off
 __all__ = [
-    "CLASSES",
-    "NON_NEGATIVE",
-    "POSITIVE",
-    "PRESETS",
-    "UNIT_INTERVAL",
-    "Bounds",
-    "Combination",
-    "LinearSchedule",
-    "LossObjective",
-    "Mined",
-    "Objective",
-    "PositionCrossEntropy",
-    "Preset",
-    "Schedule",
-    "SetObjective",
-    "StepSchedule",
-    "WeightedSum",
-    "by_short_name",
-    "is_loss",
-    "loss",
-    "name_of",
-    "names_of",
-    "objective",
+    "CLASSES", "DL", "FL", "NON_NEGATIVE", "POSITIVE", "PRESETS", "TL", "UNIT_INTERVAL",
+    "Bounds", "Combination", "DLSet", "DSCEq11", "DSCOfficial", "LinearSchedule",
+    "LossObjective", "Mined", "Objective", "PositionCrossEntropy", "Preset", "Schedule",
+    "SetObjective", "StepSchedule", "WeightedSum", "by_short_name", "is_loss", "loss",
+    "name_of", "names_of", "objective",
 ]
+# fmt: on
 __all__ += of_elements.__all__
 __all__ += of_sets.__all__

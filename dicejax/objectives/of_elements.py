@@ -1,4 +1,4 @@
-"""Objectives of losses over elements, and of the paper's presets of them.
+"""Objectives of losses over elements.
 
 Written by `python -m tests.write_objectives` from the declarations of the losses.
 """
@@ -11,7 +11,7 @@ from dicejax.objectives.loss_objective import LossObjective
 
 # fmt: off
 __all__ = [
-    "FL", "GHM", "LDAM", "ZLPR", "Asymmetric", "CrossEntropy", "DistributionBalanced",
+    "GHM", "LDAM", "ZLPR", "Asymmetric", "CrossEntropy", "DistributionBalanced",
     "Focal", "HardNegatives", "LogitAdjusted", "MajorityOrMinority", "Poly",
     "VectorScaling", "WeightedCrossEntropy",
 ]
@@ -33,7 +33,7 @@ class CrossEntropy(LossObjective):
 class WeightedCrossEntropy(LossObjective):
     """Cross-entropy of each element, with class weights made from counts.
 
-    The preset wce (eq. 2) at its defaults.
+    The preset wce at its defaults.
 
     Args:
       scheme: a function of `class_weights`; "log_ratio" is the paper's.
@@ -67,7 +67,7 @@ class Poly(LossObjective):
 class Focal(LossObjective):
     """Focal loss of each element.
 
-    The preset fl (table 2, FL) at its defaults.
+    The preset fl at its defaults.
 
     Args:
       gamma: focusing exponent: 0 is cross-entropy, more down-weights easy elements.
@@ -209,11 +209,3 @@ class VectorScaling(LossObjective):
     tau: float = 1.0
     gamma: float = 0.15
     class_counts: tuple[float, ...] = ()
-
-
-@of_loss(losses.focal, "fl")
-class FL(Focal):
-    """Focal loss of the gold class, without class weights.
-
-    table 2, FL of Li et al., ACL 2020. The loss focal with other defaults.
-    """

@@ -1,4 +1,4 @@
-"""Objectives of losses over sets, and of the paper's presets of them.
+"""Objectives of losses over sets.
 
 Written by `python -m tests.write_objectives` from the declarations of the losses.
 """
@@ -7,14 +7,13 @@ from typing import Literal
 
 from dicejax import losses
 from dicejax.objectives.declared import of_loss
-from dicejax.objectives.sets import Reduction, SetObjective, Sets
+from dicejax.objectives.sets import SetObjective
 
 # fmt: off
 __all__ = [
-    "DL", "TL", "AnyLoss", "AveragePrecision", "DLSet", "DSCEq11", "DSCOfficial",
-    "Dice", "DiceSemimetric", "FocalTversky", "GeneralizedDice", "Jaccard",
-    "LogCoshDice", "LovaszSoftmax", "PairwiseAUC", "SelfAdjustingDice", "SigmoidF1",
-    "SoftF1", "Tversky", "UnifiedFocal",
+    "AnyLoss", "AveragePrecision", "Dice", "DiceSemimetric", "FocalTversky",
+    "GeneralizedDice", "Jaccard", "LogCoshDice", "LovaszSoftmax", "PairwiseAUC",
+    "SelfAdjustingDice", "SigmoidF1", "SoftF1", "Tversky", "UnifiedFocal",
 ]
 # fmt: on
 
@@ -40,7 +39,7 @@ class AnyLoss(SetObjective):
 class Dice(SetObjective):
     """Dice loss of each class over a set: one minus a soft F1.
 
-    None of the paper at its defaults; see the presets dl, dl-set.
+    None of the paper at its defaults; see the presets dl-set, dl.
 
     Args:
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
@@ -274,63 +273,3 @@ class UnifiedFocal(SetObjective):
     variant: Literal["asymmetric", "symmetric"] = "asymmetric"
     background: int = 0
     absent: Literal["smooth", "skip"] = "smooth"
-
-
-@of_loss(losses.dice, "dl")
-class DL(Dice):
-    """Dice loss of each element, with squares in the denominator.
-
-    eq. 7 of Li et al., ACL 2020. The loss dice with other defaults.
-    """
-
-    over: Sets | int = "element"
-    classes: tuple[str, ...] = ("positive",)
-    squared: bool = True
-
-
-@of_loss(losses.dice, "dl-set")
-class DLSet(Dice):
-    """Dice loss of the batch as one set, with squares in the denominator.
-
-    footnote 4 of Li et al., ACL 2020. The loss dice with other defaults.
-    """
-
-    classes: tuple[str, ...] = ("positive",)
-    squared: bool = True
-
-
-@of_loss(losses.tversky, "tl")
-class TL(Tversky):
-    """Tversky loss of each element.
-
-    eq. 9 of Li et al., ACL 2020. The loss tversky with other defaults.
-    """
-
-    over: Sets | int = "element"
-    classes: tuple[str, ...] = ("positive",)
-
-
-@of_loss(losses.self_adjusting_dice, "dsc-eq11")
-class DSCEq11(SelfAdjustingDice):
-    """Self-adjusting Dice loss of each element, without squares.
-
-    eq. 11 of Li et al., ACL 2020. The loss dsc with other defaults.
-    """
-
-    over: Sets | int = "element"
-    classes: tuple[str, ...] = ("positive",)
-    alpha: float = 1.0
-    squared: bool = False
-
-
-@of_loss(losses.self_adjusting_dice, "dsc-official")
-class DSCOfficial(SelfAdjustingDice):
-    """Self-adjusting Dice loss of the published code, without mining.
-
-    `DiceLoss` of ShannonAI/dice_loss_for_NLP, as its scripts set it of Li et al., ACL
-    2020. The loss dsc with other defaults.
-    """
-
-    over: Sets | int = "published"
-    classes: tuple[str, ...] = ("published",)
-    reduce: Reduction = "sum"

@@ -1,13 +1,23 @@
 """The losses of the paper and of its published code, by their names there.
 
 A preset is a registered loss with other defaults. Its name is one of `--loss` and
-`--losses`, and its objective is a subclass of the loss's.
+`--losses`. Equations have the numbers of arXiv:1911.02855.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+from dicejax import losses
+from dicejax.objectives.declared import of_loss
+from dicejax.objectives.loss_objective import LossObjective
+from dicejax.objectives.of_elements import Focal
+from dicejax.objectives.of_sets import Dice, SelfAdjustingDice, Tversky
+from dicejax.objectives.sets import Reduction, Sets
+
+_Class = TypeVar("_Class", bound=type[LossObjective])
 
 
 class Preset(NamedTuple):
@@ -30,79 +40,96 @@ class Preset(NamedTuple):
     line: str
 
 
-_EACH = {"over": "element", "classes": ("positive",)}
-_PUBLISHED = {"over": "published", "classes": ("published",), "reduce": "sum"}
-
 PRESETS = {
-    preset.name: preset
-    for preset in (
-        Preset(
-            "wce",
-            "WeightedCrossEntropy",
-            "wce",
-            {},
-            "eq. 2",
-            "Weighted cross-entropy with the paper's weights lg((n - n_t) / n_t + K).",
-        ),
-        Preset(
-            "fl",
-            "FL",
-            "focal",
-            {},
-            "table 2, FL",
-            "Focal loss of the gold class, without class weights.",
-        ),
-        Preset(
-            "dl",
-            "DL",
-            "dice",
-            {**_EACH, "squared": True},
-            "eq. 7",
-            "Dice loss of each element, with squares in the denominator.",
-        ),
-        Preset(
-            "dl-set",
-            "DLSet",
-            "dice",
-            {"classes": ("positive",), "squared": True},
-            "footnote 4",
-            "Dice loss of the batch as one set, with squares in the denominator.",
-        ),
-        Preset("tl", "TL", "tversky", _EACH, "eq. 9", "Tversky loss of each element."),
-        Preset(
-            "dsc-eq11",
-            "DSCEq11",
-            "dsc",
-            {**_EACH, "alpha": 1.0, "squared": False},
-            "eq. 11",
-            "Self-adjusting Dice loss of each element, without squares.",
-        ),
-        Preset(
-            "dsc-official",
-            "DSCOfficial",
-            "dsc",
-            _PUBLISHED,
-            "`DiceLoss` of ShannonAI/dice_loss_for_NLP, as its scripts set it",
-            "Self-adjusting Dice loss of the published code, without mining.",
-        ),
+    "wce": Preset(
+        "wce",
+        "WeightedCrossEntropy",
+        "wce",
+        {},
+        "eq. 2",
+        "Weighted cross-entropy with the paper's weights lg((n - n_t) / n_t + K).",
     )
 }
 
 
-def of_loss(short_name: str) -> list[Preset]:
-    """Return the presets of a loss."""
-    return [preset for preset in PRESETS.values() if preset.loss == short_name]
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def _preset(name: str, function: Callable) -> Callable[[_Class], _Class]:
+    """Make a class the objective of a loss with other defaults, and a preset."""
+
+    def decorate(cls: _Class) -> _Class:
+        of_loss(function, name)(cls)
+        line, _, source = (inspect.getdoc(cls) or "").partition("\n\nSource: ")
+        settings = {field: getattr(cls, field) for field in cls.__annotations__}
+        loss = cls.declaration.short_name
+        source = source.removeprefix("Li et al., ACL 2020, ")
+        PRESETS[name] = Preset(name, cls.__name__, loss, settings, source, line)
+        return cls
+
+    return decorate
 
 
-def sentence(short_name: str) -> str:
-    """Return the sentence that relates a loss to presets; empty without any.
+@_preset("fl", losses.focal)
+class FL(Focal):
+    """Focal loss of the gold class, without class weights.
 
-    >>> sentence("dice")
-    'None of the paper at its defaults; see the presets dl, dl-set.'
+    Source: Li et al., ACL 2020, table 2, FL
     """
-    presets = of_loss(short_name)
-    same = [preset.name for preset in presets if not preset.settings]
-    if same:
-        return f"The preset {same[0]} ({PRESETS[same[0]].source}) at its defaults."
-    names = ", ".join(preset.name for preset in presets)
-    return names and f"None of the paper at its defaults; see the presets {names}."
+
+
+@_preset("dl", losses.dice)
+class DL(Dice):
+    """Dice loss of each element, with squares in the denominator.
+
+    Source: Li et al., ACL 2020, eq. 7
+    """
+
+    over: Sets | int = "element"
+    classes: tuple[str, ...] = ("positive",)
+    squared: bool = True
+
+
+@_preset("dl-set", losses.dice)
+class DLSet(Dice):
+    """Dice loss of the batch as one set, with squares in the denominator.
+
+    Source: Li et al., ACL 2020, footnote 4
+    """
+
+    classes: tuple[str, ...] = ("positive",)
+    squared: bool = True
+
+
+@_preset("tl", losses.tversky)
+class TL(Tversky):
+    """Tversky loss of each element.
+
+    Source: Li et al., ACL 2020, eq. 9
+    """
+
+    over: Sets | int = "element"
+    classes: tuple[str, ...] = ("positive",)
+
+
+@_preset("dsc-eq11", losses.self_adjusting_dice)
+class DSCEq11(SelfAdjustingDice):
+    """Self-adjusting Dice loss of each element, without squares.
+
+    Source: Li et al., ACL 2020, eq. 11
+    """
+
+    over: Sets | int = "element"
+    classes: tuple[str, ...] = ("positive",)
+    alpha: float = 1.0
+    squared: bool = False
+
+
+@_preset("dsc-official", losses.self_adjusting_dice)
+class DSCOfficial(SelfAdjustingDice):
+    """Self-adjusting Dice loss of the published code, without mining.
+
+    Source: `DiceLoss` of ShannonAI/dice_loss_for_NLP, as its scripts set it
+    """
+
+    over: Sets | int = "published"
+    classes: tuple[str, ...] = ("published",)
+    reduce: Reduction = "sum"
