@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from dicejax.errors import InputError
-from dicejax.objectives.loss_objective import LossObjective
 from dicejax.objectives.objective import Objective, by_short_name
 
 
@@ -59,11 +58,8 @@ def is_loss(name: str, objective: Objective) -> bool:
     False
     """
     expected = by_short_name()[name]()
-    if not isinstance(expected, LossObjective) or not isinstance(
-        objective, LossObjective
-    ):
-        return False
-    if objective.declaration is not expected.declaration:
+    loss, other = (getattr(each, "declaration", None) for each in (expected, objective))
+    if loss is None or other is not loss:
         return False
     return all(
         getattr(objective, field.name) == getattr(expected, field.name)

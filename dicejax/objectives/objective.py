@@ -201,8 +201,8 @@ class Objective:
         return self(outputs, targets, (), progress, whole)[0]
 
     def initial_state(self) -> State:
-        """Return the state for the first call, empty for most objectives."""
-        return ()
+        """Return the state for the first call: those of its members, empty for most."""
+        return tuple(member.initial_state() for member in self.members)
 
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
         """Return the objective with the training data's class counts, if it needs them.
@@ -215,8 +215,9 @@ class Objective:
           ValueError: the output it reads has no counts, or is one of several and none
             is named.
         """
-        del class_counts
-        return self
+        return self.with_members(
+            member.with_class_counts(class_counts) for member in self.members
+        )
 
     def bind_classes(
         self, names: Mapping[str, Sequence[str]], negative: Collection[str]
@@ -231,8 +232,9 @@ class Objective:
         Raises:
           ValueError: there is no such class.
         """
-        del names, negative
-        return self
+        return self.with_members(
+            member.bind_classes(names, negative) for member in self.members
+        )
 
     def bind_outputs(
         self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
@@ -268,9 +270,32 @@ class Objective:
             return copies[0]
         return WeightedSum(parts=copies, weights=shares)
 
+    @property
+    def members(self) -> tuple[Objective, ...]:
+        """The objectives among its fields, none for most."""
+        return tuple(
+            member for member in self._flat()[0] if isinstance(member, Objective)
+        )
+
+    def with_members(self, members: Iterable[Objective]) -> Objective:
+        """Return the objective with other members."""
+        leaves, structure = self._flat()
+        left = iter(members)
+        changed = [
+            next(left) if isinstance(leaf, Objective) else leaf for leaf in leaves
+        ]
+        return jax.tree.unflatten(structure, changed)
+
+    def _flat(self) -> tuple[list[Any], Any]:
+        def is_member(member: Any) -> bool:
+            return isinstance(member, Objective) and member is not self
+
+        return jax.tree.flatten(self, is_leaf=is_member)
+
     def terms(self) -> tuple[Objective, ...]:
         """Return the objectives that read an output: this one, or its members."""
-        return (self,)
+        members = [leaf for member in self.members for leaf in member.terms()]
+        return tuple(members) or (self,)
 
     @property
     def _name(self) -> str:
@@ -294,28 +319,6 @@ class Combination(Objective):
     Args:
       output: without effect: each objective reads its own.
     """
-
-    @property
-    def members(self) -> tuple[Objective, ...]:
-        """The objectives among the fields."""
-        return tuple(
-            member for member in self._flat()[0] if isinstance(member, Objective)
-        )
-
-    def with_members(self, members: Iterable[Objective]) -> Objective:
-        """Return the combination with other members."""
-        leaves, structure = self._flat()
-        left = iter(members)
-        changed = [
-            next(left) if isinstance(leaf, Objective) else leaf for leaf in leaves
-        ]
-        return jax.tree.unflatten(structure, changed)
-
-    def _flat(self) -> tuple[list[Any], Any]:
-        def is_member(member: Any) -> bool:
-            return isinstance(member, Objective) and member is not self
-
-        return jax.tree.flatten(self, is_leaf=is_member)
 
     def combine_losses(self, values: Sequence[Array], progress: float | Array) -> Array:
         """Return the loss from the losses of the members."""
@@ -351,28 +354,6 @@ class Combination(Objective):
     def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
         """Return the counts of the members."""
         return tuple(member.elements(targets) for member in self.members)
-
-    def initial_state(self) -> State:
-        """Return the states of the members."""
-        return tuple(member.initial_state() for member in self.members)
-
-    def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the combination with the members' class counts."""
-        return self.with_members(
-            member.with_class_counts(class_counts) for member in self.members
-        )
-
-    def bind_classes(
-        self, names: Mapping[str, Sequence[str]], negative: Collection[str]
-    ) -> Objective:
-        """Return the combination with the members' classes as numbers."""
-        return self.with_members(
-            member.bind_classes(names, negative) for member in self.members
-        )
-
-    def terms(self) -> tuple[Objective, ...]:
-        """Return the terms of all members."""
-        return tuple(leaf for member in self.members for leaf in member.terms())
 
     def bind_outputs(
         self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
