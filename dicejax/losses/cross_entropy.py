@@ -355,7 +355,7 @@ def majority_or_minority(
       [1.099, 0.549]
     """
     elements = prepare(logits, labels, where, class_axis)
-    require_integers(elements)
+    elements.require_integers()
     classes = elements.logits.shape[-1] if elements.form == "softmax" else 2
     if not 0 <= majority_class < classes:
         raise ValueError(
@@ -363,9 +363,3 @@ def majority_or_minority(
         )
     losses = over_labels(elements, _minus_log_p)
     return losses * jnp.where(elements.labels == majority_class, 1, weight)
-
-
-def require_integers(elements: Elements) -> None:
-    """Raise a ValueError for soft labels."""
-    if not elements.hard:
-        raise ValueError("labels are floats but this loss wants integers")

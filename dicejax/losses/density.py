@@ -13,7 +13,6 @@ from dicejax.losses.contract import (
     jit_checked,
     loss,
 )
-from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, POSITIVE, Bounds
 from dicejax.losses.elements import gold_logit, over_labels, prepare
 
@@ -126,7 +125,7 @@ def ghm(
     if elements.form != "softmax" and not elements.hard:
         norms = jnp.abs(jax.nn.sigmoid(elements.logits) - elements.labels)
     else:
-        require_integers(elements)
+        elements.require_integers()
         norms = jax.nn.sigmoid(-gold_logit(elements))
     weights, state = _harmonise(norms, elements.where, state, momentum, axis_name)
     return weights * over_labels(elements, lambda log_p, log_q: -log_p), state

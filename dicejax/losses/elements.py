@@ -53,6 +53,11 @@ class Elements(NamedTuple):
         gold = one_hot(self.labels, self.logits.shape[-1]) if softmax else self.labels
         return self.mask(gold).astype(self.logits.dtype)
 
+    def require_integers(self) -> None:
+        """Raise a ValueError for soft labels."""
+        if not self.hard:
+            raise ValueError("labels are floats but this loss wants integers")
+
     def mask(self, values: Array) -> Array:
         """Return `values` (`[...]` or `[..., C]`) with exact zeros where masked."""
         where = self.where

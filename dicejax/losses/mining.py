@@ -1,17 +1,38 @@
 """Hard negative mining: keep the hardest negatives only."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dicejax.losses.contract import check_hyperparameters, check_mask, loss
-from dicejax.losses.cross_entropy import require_integers
-from dicejax.losses.declaration import NON_NEGATIVE
-from dicejax.losses.elements import over_labels, prepare, set_axes
+from dicejax.losses.contract import (
+    check_hyperparameters,
+    check_mask,
+    jit_checked,
+    loss,
+)
+from dicejax.losses.declaration import NON_NEGATIVE, Bounds
+from dicejax.losses.elements import compute_dtype, over_labels, prepare, set_axes
 from dicejax.losses.ranking import over_set, unsort
 
 
+def _check_mined(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
+    scores, positives = arguments["scores"], arguments["positives"]
+    shape, dtype = jnp.shape(scores), jnp.result_type(scores)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise ValueError(f"scores has dtype {dtype}, not a float")
+    if jnp.result_type(positives) != np.bool_ or jnp.shape(positives) != shape:
+        raise ValueError(
+            f"positives has shape {jnp.shape(positives)} and dtype"
+            f" {jnp.result_type(positives)} but scores {shape} wants {shape} of bool"
+        )
+    check_mask(arguments["where"], shape, f"scores {shape}")
+    check_hyperparameters(arguments, bounds, compute_dtype(dtype))
+
+
+@jit_checked(_check_mined, negatives_per_positive=NON_NEGATIVE, minimum=NON_NEGATIVE)
 def hard_negative_mask(
     scores: Array,
     positives: Array,
@@ -64,32 +85,6 @@ def hard_negative_mask(
       >>> print(mask)
       [ True  True  True False False]
     """
-    shape = jnp.shape(scores)
-    if not jnp.issubdtype(jnp.result_type(scores), jnp.floating):
-        raise ValueError(f"scores has dtype {jnp.result_type(scores)}, not a float")
-    if jnp.result_type(positives) != np.bool_ or jnp.shape(positives) != shape:
-        raise ValueError(
-            f"positives has shape {jnp.shape(positives)} and dtype"
-            f" {jnp.result_type(positives)} but scores {shape} wants {shape} of bool"
-        )
-    if where is not None:
-        check_mask(where, shape, f"scores {shape}")
-    bounds = {"negatives_per_positive": NON_NEGATIVE, "minimum": NON_NEGATIVE}
-    arguments = {"negatives_per_positive": negatives_per_positive, "minimum": minimum}
-    check_hyperparameters(arguments, bounds, jnp.float32)
-    return _mine(scores, positives, where, axis=axis, axis_name=axis_name, **arguments)
-
-
-def _hardest(
-    scores: Array,
-    positives: Array,
-    where: Array | None,
-    *,
-    axis: int | tuple[int, ...] | None,
-    negatives_per_positive: float | Array,
-    minimum: float | Array,
-    axis_name: str | tuple[str, ...] | None,
-) -> Array:
     seen = jnp.ones(positives.shape, bool) if where is None else where
     axes = set_axes(axis, positives.ndim)
     positives &= seen
@@ -107,9 +102,6 @@ def _hardest(
         return positives | (negatives & (rank < limit))
 
     return over_set(hardest, (scores, positives, negatives), axes, axis_name)
-
-
-_mine = jax.jit(_hardest, static_argnames=("axis", "axis_name"))
 
 
 @loss(
@@ -175,14 +167,13 @@ def hard_negatives(
       [0.254, 2.627, 0.0, 0.0]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
-    require_integers(elements)
+    elements.require_integers()
     losses = over_labels(elements, lambda log_p, log_q: -log_p)
     negative = negative_class if elements.form == "softmax" else 0
-    mask = _hardest(
+    mask = hard_negative_mask(
         losses,
         elements.labels != negative,
-        elements.where,
-        axis=None,
+        where=elements.where,
         negatives_per_positive=negatives_per_positive,
         minimum=minimum,
         axis_name=axis_name,

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from dicejax.losses.contract import loss
-from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import POSITIVE
 from dicejax.losses.elements import Elements, log_probabilities, prepare
 from dicejax.losses.ranking import all_gather, flatten
@@ -208,7 +207,7 @@ def _over_positives(
     included. Returns `[...]` of each set and class: the sum, and the numbers of
     positives and of negatives.
     """
-    require_integers(elements)
+    elements.require_integers()
     softmax = elements.form == "softmax"
     where = elements.where[..., None] if softmax else elements.where
     log_p, log_q = log_probabilities(elements)

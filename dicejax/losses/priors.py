@@ -5,7 +5,6 @@ from jax import Array
 from jax.nn import log_sigmoid
 
 from dicejax.losses.contract import check_hyperparameters, loss
-from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import (
     CLASS_COUNTS,
     CLASS_WEIGHTS,
@@ -213,7 +212,7 @@ def ldam(
       [0.826, 0.974]
     """
     elements = prepare(logits, labels, where, class_axis)
-    require_integers(elements)
+    elements.require_integers()
     # Logs, so that counts of any size neither overflow nor vanish.
     logs = jnp.log(class_counts)
     margins = max_margin * jnp.exp((jnp.min(logs) - logs) / 4)
@@ -290,7 +289,7 @@ def vs(
       [0.081, 2.559]
     """
     elements = prepare(logits, labels, where, class_axis)
-    require_integers(elements)
+    elements.require_integers()
     logs = jnp.log(class_counts)
     scales = jnp.exp(gamma * (logs - jnp.max(logs)))
     if elements.form == "softmax":

@@ -7,7 +7,6 @@ from jax import Array
 from jax.nn import log_sigmoid
 
 from dicejax.losses.contract import loss
-from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import BELOW_ONE, NON_NEGATIVE, UNIT_INTERVAL, Absent
 from dicejax.losses.elements import Elements, gold_logit, prepare
 from dicejax.losses.overlap import count
@@ -94,7 +93,7 @@ def unified_focal(
       0.631
     """
     elements = prepare(logits, labels, where, class_axis, False, axis, axis_name)
-    require_integers(elements)
+    elements.require_integers()
     if elements.form == "binary":  # as a softmax over 0 and z
         z = elements.logits
         two = jnp.stack([jnp.zeros_like(z), z], axis=-1)
