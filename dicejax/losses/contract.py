@@ -58,7 +58,8 @@ def loss(
     """
 
     def decorate(formula: Callable) -> Callable:
-        function = public_loss(multi_label=multi_label, **bounds)(formula)
+        check = functools.partial(check_inputs, multi_label=multi_label)
+        function = jit_checked(check, **bounds)(formula)
         name = formula.__name__
         declaration = Declaration(
             short_name=short_name or name,
@@ -77,44 +78,37 @@ def loss(
     return decorate
 
 
-def public_loss(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
-    """Make a public function of a formula `(logits, labels, *, ...)`; see `loss`."""
-
-    def check(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
-        logits, labels = arguments["logits"], arguments["labels"]
-        where, class_axis = arguments.get("where"), arguments.get("class_axis", -1)
-        form = form_of(class_axis, arguments.get("multi_label", multi_label))
-        _check_arrays(logits, labels, where, class_axis, form)
-        _check_label_values(logits, labels, where, class_axis, form)
-        shape, dtype = jnp.shape(logits), jnp.result_type(logits, jnp.float32)
-        classes = 2 if class_axis is None else shape[class_axis]
-        check_hyperparameters(arguments, bounds, dtype, classes, form)
-
-    return jit_checked(check, **bounds)
+def check_inputs(
+    arguments: dict[str, Any], bounds: dict[str, Bounds], *, multi_label: bool = False
+) -> None:
+    """Check the arguments of a formula `(logits, labels, *, ...)`."""
+    logits, labels = arguments["logits"], arguments["labels"]
+    where, class_axis = arguments.get("where"), arguments.get("class_axis", -1)
+    form = form_of(class_axis, arguments.get("multi_label", multi_label))
+    _check_arrays(logits, labels, where, class_axis, form)
+    _check_label_values(logits, labels, where, class_axis, form)
+    check_hyperparameters(arguments, bounds, logits, form)
 
 
-def counts_loss(**bounds: Bounds) -> Callable:
-    """Make a public function of a formula `(counts, *, ...)`; see `loss`."""
-
-    def check(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
-        counts = arguments["counts"]
-        leaves = jax.tree.leaves(counts)
-        shapes = [jnp.shape(leaf) for leaf in leaves]
-        if len(set(shapes)) > 1:
-            raise ValueError(f"counts has arrays of different shapes: {shapes}")
-        dtype = jnp.result_type(*leaves, jnp.float32)
-        arguments["counts"] = jax.tree.map(
-            lambda leaf: jnp.asarray(leaf, dtype), counts
-        )
-        check_hyperparameters(arguments, bounds, dtype)
-
-    return jit_checked(check, **bounds)
+def check_counts(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
+    """Check and cast the arguments of a formula `(counts, *, ...)`."""
+    leaves, structure = jax.tree.flatten(arguments["counts"])
+    shapes = [jnp.shape(leaf) for leaf in leaves]
+    if len(set(shapes)) > 1:
+        raise ValueError(f"counts has arrays of different shapes: {shapes}")
+    dtype = jnp.result_type(*leaves, jnp.float32)
+    leaves = [jnp.asarray(leaf, dtype) for leaf in leaves]
+    arguments["counts"] = jax.tree.unflatten(structure, leaves)
+    check_hyperparameters(arguments, bounds, leaves[0])
 
 
 def jit_checked(
     check: Callable[[dict[str, Any], dict[str, Bounds]], None], **declared: Bounds
 ) -> Callable:
-    """Compile a formula behind a check, which gets its arguments and their bounds."""
+    """Compile a formula behind a check, which gets its arguments and their bounds.
+
+    Floats have bounds, if only to be cast; the check may change arguments in place.
+    """
 
     def decorate(formula: Callable) -> Callable:
         signature = inspect.signature(formula)
@@ -165,23 +159,24 @@ def check_bounds(name: str, value: Any, bounds: Bounds) -> None:
 
 
 def check_hyperparameters(
-    arguments: dict[str, Any],
-    bounds: dict[str, Bounds],
-    dtype: Any,
-    classes: int = 0,
-    form: str = "softmax",
+    arguments: dict[str, Any], bounds: dict[str, Bounds], array: Any, form: str = ""
 ) -> None:
-    """Check and cast, in place, the arguments that have bounds."""
-    per_class = (classes, 2) if form == "multi_label" else (classes,)
-    shapes = {"scalar": (), "class": per_class}
+    """Check and cast, in place, the arguments that have bounds.
+
+    They get the type that the array is computed in; those of each class have the shape
+    that its form needs.
+    """
+    dtype = jnp.result_type(array, jnp.float32)
     for name, limits in bounds.items():
         value = arguments.get(name)
         if value is None:
             continue
-        if np.shape(value) != shapes[limits.shape]:
-            raise ValueError(
-                f"{name} has shape {np.shape(value)}, not {shapes[limits.shape]}"
-            )
+        shape: tuple[int, ...] = () if limits.shape == "scalar" else (2,)
+        if limits.shape == "class" and form != "binary":
+            classes = jnp.shape(array)[arguments.get("class_axis", -1)]
+            shape = (classes, 2) if form == "multi_label" else (classes,)
+        if np.shape(value) != shape:
+            raise ValueError(f"{name} has shape {np.shape(value)}, not {shape}")
         check_bounds(name, value, limits)
         arguments[name] = jnp.asarray(value, dtype)
 

@@ -141,8 +141,7 @@ def _check_regression(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> N
         raise ValueError(f"targets has shape {other} but predictions has {shape}")
     if arguments["where"] is not None:
         check_mask(arguments["where"], shape, f"predictions {shape}")
-    dtype = jnp.result_type(arrays["predictions"], jnp.float32)
-    check_hyperparameters(arguments, bounds, dtype)
+    check_hyperparameters(arguments, bounds, arrays["predictions"])
 
 
 @jit_checked(_check_regression, mu=POSITIVE, momentum=BELOW_ONE)
@@ -226,8 +225,8 @@ def _harmonise(
     counts = momentum * state.counts + (1 - momentum) * reached
     updates = state.updates + 1
     corrected = counts / (1 - momentum**updates)
-    occupied = jnp.sum(reached > 0)
     present = reached > 0
+    occupied = jnp.sum(present)
     weights = jnp.sum(corrected) / (jnp.where(present, corrected, 1) * occupied)
     weights = jnp.where(present, weights, 0).astype(norms.dtype)
 

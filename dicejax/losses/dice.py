@@ -7,15 +7,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import counts_loss, loss
+from dicejax.losses.contract import check_counts, jit_checked, loss
 from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH, Absent
 from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, count
 
-Weighting = Literal["square", "simple", "uniform"]
 
-
-@counts_loss(smooth=NON_NEGATIVE)
+@jit_checked(check_counts, smooth=NON_NEGATIVE)
 def dice_from_counts(
     counts: OverlapCounts, *, smooth: float | Array = 1.0, absent: Absent = "smooth"
 ) -> Array:
@@ -222,7 +220,7 @@ def generalized_dice(
     class_axis: int | None = -1,
     multi_label: bool = False,
     smooth: float | Array = 1e-5,
-    weighting: Weighting = "square",
+    weighting: Literal["square", "simple", "uniform"] = "square",
     absent: Absent = "skip",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
@@ -273,20 +271,15 @@ def generalized_dice(
     counts = count(elements)
     if class_axis is None:
         counts = jax.tree.map(lambda x: x[..., None], counts)
-    weights = _class_weights(counts.actual, weighting, absent)
-    total = jax.tree.map(lambda x: jnp.sum(weights * x, axis=-1), counts)
-    losses = dice_of(total, smooth)
-    return jnp.where(jnp.any(counts.actual > 0, axis=-1), losses, 0)
-
-
-def _class_weights(actual: Array, weighting: Weighting, absent: Absent) -> Array:
-    """Return weights from gold counts `[..., C]`, the largest 1."""
-    present = actual > 0
+    actual, present = counts.actual, counts.actual > 0
     fewest = jnp.min(jnp.where(present, actual, jnp.inf), axis=-1, keepdims=True)
     share = jnp.where(present, fewest, 0) / jnp.where(present, actual, 1)
     power = {"square": 2, "simple": 1, "uniform": 0}[weighting]
     weights = jnp.where(present, share**power, absent == "smooth")
-    return jax.lax.stop_gradient(weights.astype(actual.dtype))
+    weights = jax.lax.stop_gradient(weights.astype(actual.dtype))
+    total = jax.tree.map(lambda x: jnp.sum(weights * x, axis=-1), counts)
+    losses = dice_of(total, smooth)
+    return jnp.where(jnp.any(present, axis=-1), losses, 0)
 
 
 @loss(kind="set", smooth=SMOOTH)
@@ -311,14 +304,14 @@ def dice_semimetric(
         D = \sum |p - y|
 
     For labels of 0 and 1 both equal `dice`. For soft labels both are 0 only where p = y
-    everywhere. DML1 moves each p towards its y; DML2 may push one p past its y while
-    the rest of the set is wrong.
+    everywhere.
 
     Use it with soft labels (distilled, averaged, smoothed), where `dice` trains p to 0
     or 1.
 
     Pitfalls: For labels of 0 and 1 it has all pitfalls of `dice`. The slope jumps at p
-    = y. DML2 may push one p past its y while others are wrong.
+    = y. DML1 moves each p towards its y; DML2 may push one past it while others are
+    wrong.
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.

@@ -15,6 +15,8 @@ from jax import Array
 from jax.nn import log_sigmoid, log_softmax
 from jax.scipy.special import logsumexp
 
+Form = Literal["softmax", "binary", "multi_label"]
+
 # Replaces log 0: finite, so that 0 * log 0 is 0 and no gradient is NaN.
 LOG_ZERO = -1e30
 
@@ -39,7 +41,7 @@ class Elements(NamedTuple):
     logits: Array
     labels: Array
     where: Array
-    form: Literal["softmax", "binary", "multi_label"]
+    form: Form
     hard: bool
     axes: tuple[int, ...]
     axis_name: str | tuple[str, ...] | None
@@ -113,9 +115,7 @@ def one_hot(labels: Array, classes: int) -> Array:
     return labels[..., None] == jnp.arange(classes)
 
 
-def form_of(
-    class_axis: int | None, multi_label: bool
-) -> Literal["softmax", "binary", "multi_label"]:
+def form_of(class_axis: int | None, multi_label: bool) -> Form:
     """Return "binary", "multi_label" or "softmax"."""
     if class_axis is None:
         return "binary"

@@ -14,7 +14,7 @@ from dicejax.losses.contract import (
     loss,
 )
 from dicejax.losses.declaration import NON_NEGATIVE, Bounds
-from dicejax.losses.elements import compute_dtype, over_labels, prepare, set_axes
+from dicejax.losses.elements import over_labels, prepare, set_axes
 from dicejax.losses.ranking import over_set, unsort
 
 
@@ -28,8 +28,9 @@ def _check_mined(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
             f"positives has shape {jnp.shape(positives)} and dtype"
             f" {jnp.result_type(positives)} but scores {shape} wants {shape} of bool"
         )
-    check_mask(arguments["where"], shape, f"scores {shape}")
-    check_hyperparameters(arguments, bounds, compute_dtype(dtype))
+    if arguments["where"] is not None:
+        check_mask(arguments["where"], shape, f"scores {shape}")
+    check_hyperparameters(arguments, bounds, scores)
 
 
 @jit_checked(_check_mined, negatives_per_positive=NON_NEGATIVE, minimum=NON_NEGATIVE)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import public_loss
+from dicejax.losses.contract import check_inputs, jit_checked
 from dicejax.losses.declaration import NON_NEGATIVE
 from dicejax.losses.elements import Elements, log_probabilities, prepare, self_adjust
 
@@ -37,7 +37,7 @@ class OverlapCounts:
         return jax.tree.map(jnp.add, self, other)
 
 
-@public_loss(alpha=NON_NEGATIVE)
+@jit_checked(check_inputs, alpha=NON_NEGATIVE)
 def overlap_counts(
     logits: Array,
     labels: Array,

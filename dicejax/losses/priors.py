@@ -1,5 +1,7 @@
 """Losses that use class frequencies: margins and adjusted logits."""
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax import Array
 from jax.nn import log_sigmoid
@@ -126,11 +128,10 @@ def adjust_logits(
       [0.105, 2.303]
     """
     form = form_of(class_axis, multi_label)
-    arguments = {"class_counts": class_counts, "tau": tau}
+    arguments: dict[str, Any] = {"class_counts": class_counts, "tau": tau}
+    arguments["class_axis"] = class_axis
     bounds = {"class_counts": CLASS_COUNTS, "tau": NON_NEGATIVE}
-    classes = 2 if class_axis is None else jnp.shape(logits)[class_axis]
-    dtype = jnp.result_type(logits, jnp.float32)
-    check_hyperparameters(arguments, bounds, dtype, classes, form)
+    check_hyperparameters(arguments, bounds, logits, form)
     shift = arguments["tau"] * _log_odds(
         arguments["class_counts"], sigmoid=form != "softmax"
     )
@@ -186,8 +187,7 @@ def ldam(
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
-      class_counts: positive floats `[C]`, counts of the classes or proportional to
-        them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
+      class_counts: positive floats `[C]`, `[2]` in the binary form; or shares.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       max_margin: m, margin of the rarest class in units of logits; 0: cross-entropy.
@@ -264,8 +264,7 @@ def vs(
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
-      class_counts: positive floats `[C]`, counts of the classes or proportional to
-        them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
+      class_counts: positive floats `[C]`, `[2]` in the binary form; or shares.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       tau: strength of the shift. With gamma 0 it is `logit_adjusted`.

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import counts_loss, loss
+from dicejax.losses.contract import check_counts, jit_checked, loss
 from dicejax.losses.declaration import (
     NON_NEGATIVE,
     SHARE_OF_ERRORS,
@@ -16,7 +16,7 @@ from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, count
 
 
-@counts_loss(alpha=NON_NEGATIVE, beta=NON_NEGATIVE, smooth=NON_NEGATIVE)
+@jit_checked(check_counts, alpha=NON_NEGATIVE, beta=NON_NEGATIVE, smooth=NON_NEGATIVE)
 def tversky_from_counts(
     counts: OverlapCounts,
     *,
