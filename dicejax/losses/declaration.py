@@ -24,10 +24,9 @@ class Range:
     """Tuning range of a hyper-parameter.
 
     Attributes:
-      low: lower end.
-      high: upper end.
-      scale: scale of the uniform draw: the value, its logarithm, or the logarithm of
-        its distance from 1.
+      low: lowest value.
+      high: highest value.
+      scale: what is drawn uniformly: the value, its logarithm, or that of 1 - value.
       whole: whether the value is an integer.
       rest: another hyper-parameter, set to 1 minus the value.
       only: another hyper-parameter, and its value with which this one has an effect.
@@ -110,13 +109,7 @@ class Bounds(NamedTuple):
     tuning: Range | None = None
 
     def tuned(self, low: float, high: float, **how: Any) -> "Bounds":
-        """Return the bounds of a hyper-parameter that tuning varies.
-
-        Args:
-          low: lowest value drawn.
-          high: highest value drawn.
-          **how: other attributes of `Range`.
-        """
+        """Return the bounds with a `Range` from low to high; `how`: its rest."""
         return self._replace(tuning=Range(low=low, high=high, **how))
 
     def violations(self, value: np.ndarray) -> np.ndarray:
@@ -178,9 +171,7 @@ class Declaration:
     Attributes:
       short_name: its name on the command line.
       class_name: the name of its objective.
-      kind: "pointwise", values of elements that do not depend on each other; "batch",
-        values that do; "set", values of classes and sets; "stateful", values of
-        elements and the next state.
+      kind: how an objective reduces it, as in `dicejax.losses.contract.loss`.
       function: the public loss.
       takes: names of its parameters.
       bounds: bounds of its hyper-parameters, by name.
@@ -229,11 +220,7 @@ REGISTRY: dict[str, Declaration] = {}
 
 
 def register(declaration: Declaration) -> None:
-    """Add a loss to the registry, or replace one of an experiment file.
-
-    Raises:
-      ValueError: a loss of this package has the short name or the class name.
-    """
+    """Add a loss to the registry, or replace one of an experiment file."""
     unknown = declaration.bounds.keys() - declaration.settings() - declaration.takes
     if unknown:
         name = declaration.function.__name__

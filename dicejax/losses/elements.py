@@ -1,9 +1,8 @@
 """Inputs of a formula, masked, upcast and class axis last, and their probabilities.
 
-Those are exact at every size in log space. The plain form (1-p)^alpha has the
-derivative -alpha (1-p)^(alpha-1), infinite where p rounds to 1; times the zero
-derivative of p it gives NaN. Here log p and log(1-p) come straight from the logits, and
-neither is ever a difference of rounded numbers.
+The derivative of (1-p)^alpha is infinite where p rounds to 1; times the zero derivative
+of p it gives NaN. So log p and log(1-p) come straight from the logits, and neither is
+ever a difference of rounded numbers.
 """
 
 from collections.abc import Callable
@@ -29,10 +28,10 @@ class Elements(NamedTuple):
         zeros where masked.
       labels: hard ones int32: `[...]` (softmax and binary) or `[..., C]` (multi-label),
         0 where masked. Soft ones: probabilities like the logits, zeros where masked.
-      where: bool, shaped like hard labels; False where masked by the caller, by a label
-        of -100 or by any other label out of range.
-      form: "softmax" over the last axis; "binary", a sigmoid without a class axis;
-        "multi_label", a sigmoid for each class of the last axis.
+      where: bool, shaped like hard labels; False where masked by the caller, or by a
+        label out of range, such as -100.
+      form: a softmax over the last axis, a sigmoid without a class axis, or one for
+        each class of the last axis.
       hard: whether labels are integers.
       axes: label axes that form a set, sorted and not negative.
       axis_name: axes of a `shard_map` that the set is spread over.

@@ -1,5 +1,6 @@
 """Hard negative mining: keep the hardest negatives only."""
 
+import inspect
 from typing import Any
 
 import jax
@@ -134,8 +135,7 @@ def hard_negatives(
     Use it when negatives outnumber positives by hundreds.
 
     Pitfalls: Positives mislabelled as negatives are the hardest negatives. Predicted p
-    is too high, as negatives are undersampled. With ratio and minimum 0 only positives
-    are kept, and everything is predicted positive.
+    is too high, as negatives are undersampled; with ratio and minimum 0 it is 1.
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
@@ -171,7 +171,8 @@ def hard_negatives(
     elements.require_integers()
     losses = over_labels(elements, lambda log_p, log_q: -log_p)
     negative = negative_class if elements.form == "softmax" else 0
-    mask = hard_negative_mask(
+    # The formula alone: one check and one jit for each loss.
+    mask = inspect.unwrap(hard_negative_mask)(
         losses,
         elements.labels != negative,
         where=elements.where,

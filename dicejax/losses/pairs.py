@@ -200,12 +200,11 @@ def _over_positives(
 ) -> tuple[Array, ...]:
     """Sum a function of each positive's pairs over the positives of each set.
 
-    Each class of a softmax is compared with all others. Under `axis_name` each device
-    compares its local elements with the whole set. `of_positive` takes the sums of
-    surrogates of the differences, score of the positive less score of the other: `[R]`
-    over the negatives of the set and, with 2 `groups`, `[R]` over its positives, itself
-    included. Returns `[...]` of each set and class: the sum, and the numbers of
-    positives and of negatives.
+    `of_positive` takes sums of surrogates of the differences to other scores: `[R]`
+    over the negatives of the set and, with 2 `groups`, over its positives, itself
+    included. Under `axis_name` each device compares its local elements with the whole
+    set. Returns for each set and class the sum, and the numbers of positives and of
+    negatives.
     """
     elements.require_integers()
     softmax = elements.form == "softmax"

@@ -17,8 +17,8 @@ def over_set(
 ) -> Array:
     """Apply `function` to sets flattened to the last axis, `[..., S]`.
 
-    The result has the arrays' shape again. Under `axis_name` each device sees the whole
-    set and keeps its own part. No gradient passes: order is piecewise constant.
+    The result has the arrays' shape. Under `axis_name` each device sees the whole set
+    and keeps its part. No gradient passes: order is piecewise constant.
     """
     back = tuple(range(-len(axes), 0))
     shape = jnp.moveaxis(arrays[0], axes, back).shape

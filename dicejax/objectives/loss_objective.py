@@ -80,10 +80,7 @@ class LossObjective(Objective):
         return declared.function(logits, labels, state, **settings)
 
     def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
-        """Return the numbers of labels and of labelled elements, `[2]`.
-
-        The shape of the loss's values decides which of the two its mean divides by.
-        """
+        """Return the numbers of labels and of labelled elements, `[2]`."""
         if not self.is_additive:
             return super().elements(targets)
         return self._counts(targets[self._output_among(targets)])
@@ -96,7 +93,7 @@ class LossObjective(Objective):
     def _mean(
         self, values: Array, logits: Array, labels: Array, counts: LabelCounts
     ) -> Array:
-        """Return the sum of a loss's values, divided by one of the counts."""
+        """Return the sum of values, divided by the count that their shape is of."""
         del logits
         if values.ndim < labels.ndim:  # of all classes of an element
             return values.sum() / jnp.maximum(counts[1], 1)

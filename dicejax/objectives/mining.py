@@ -73,11 +73,7 @@ class Mined(Combination):
         return super().__call__(outputs, {**targets, **masked}, state, progress, counts)
 
     def mask_easy_negatives(self, logits: Array, labels: Array) -> Array:
-        """Return labels of one output with the unchosen negatives masked.
-
-        Raises:
-          ValueError: a hyper-parameter is negative.
-        """
+        """Return labels of one output with the unchosen negatives masked."""
         several = labels.ndim == logits.ndim
         negative = 0 if several else self.negative_class
         mask = hard_negative_mask(
@@ -90,11 +86,7 @@ class Mined(Combination):
         return jnp.where(mask, labels, MASKED_LABEL)
 
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the objective with the class counts of its outputs.
-
-        Raises:
-          ValueError: labels of an output are positions, none of which is negative.
-        """
+        """Return the objective with class counts, which outputs of positions lack."""
         for leaf in self.terms():
             if leaf.output is not None and leaf.output not in class_counts:
                 raise ValueError(

@@ -111,8 +111,7 @@ class Objective:
 
         Args:
           outputs: logits `[..., C]` by name of the output.
-          targets: integer labels `[...]`, or `[..., C]` of 0 and 1, by name of the
-            output; -100 is masked.
+          targets: labels by name of the output.
           state: state returned by `initial_state` or the previous call.
           progress: completed share of training, in [0, 1].
           counts: the `elements` of the whole batch, where this is a part of it.
@@ -146,13 +145,8 @@ class Objective:
     def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
         """Return the counts that the mean divides by, which depend on the labels alone.
 
-        Counts of micro-batches add up to those of the batch.
-
-        Args:
-          targets: labels by name of the output, as those of a call.
-
-        Raises:
-          TypeError: it is not additive.
+        Those of micro-batches add up to those of the batch. Raises a TypeError if the
+        objective is not additive.
         """
         raise TypeError(
             f"objective {self._name} is not additive: its loss of a batch is no sum"
@@ -171,16 +165,8 @@ class Objective:
         .. math:: L = \sum_k L_k \frac{n_k}{n}, \qquad n = \sum_k n_k
 
         with n_k the `elements` of micro-batch k, so gradients can be accumulated. A
-        micro-batch without labels adds 0.
-
-        Args:
-          outputs: logits of the micro-batch, as those of a call.
-          targets: its labels.
-          whole: the `elements` of all micro-batches, added.
-          progress: completed share of training, in [0, 1].
-
-        Raises:
-          TypeError: it is not additive.
+        micro-batch without labels adds 0. `whole` is the sum of the `elements` of all;
+        a TypeError is raised if the objective is not additive.
 
         Example:
           >>> import jax, jax.numpy as jnp
@@ -225,8 +211,7 @@ class Objective:
         """Return the objective with the numbers of the classes that it names.
 
         Args:
-          names: of the classes, by output. Outputs whose labels are positions are left
-            out.
+          names: names of the classes by output, of outputs that have classes.
           negative: outputs whose first class is the negative one.
 
         Raises:
@@ -241,12 +226,9 @@ class Objective:
     ) -> Objective:
         """Return the objective with every output that is None filled in.
 
-        Where there are several outputs, a weighted sum of one copy for each. An output
-        that is named stays, and is not weighed.
-
-        Args:
-          outputs: all that the task has.
-          weights: of the copies by output; 1 for those that it leaves out.
+        Where there are several outputs of the task, a weighted sum of one copy for
+        each, with weights by output, else 1. An output that is named stays, and is not
+        weighed.
 
         Raises:
           ValueError: the task has no outputs, or not one that is named here.

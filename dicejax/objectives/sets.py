@@ -150,7 +150,7 @@ class SetObjective(LossObjective):
     def _of_classes(self, logits: Array, labels: Array) -> tuple[Array, Array]:
         """Return logits and labels of the classes that count.
 
-        Those of a softmax become a problem of 0 and 1 each, of the same probabilities.
+        Those of a softmax become problems of 0 and 1, of the same probabilities.
         """
         numbers = self._numbers(logits, labels)
         if numbers is None:
@@ -177,10 +177,9 @@ class SetObjective(LossObjective):
         return jnp.any(seen, axis=tuple(range(int(over != "batch"), axes)))
 
     def _counts(self, labels: Array) -> LabelCounts:
-        """Count labelled sets, as a softmax and as multi-label has them.
+        """Count labelled sets of a softmax, and multi-label of each class and of any.
 
-        Labels alone do not tell the two apart. Multi-label, they are counted for each
-        class and for any.
+        Labels alone do not tell the two apart.
         """
         several = self._labelled(labels, labels.ndim - 1)
         each = jnp.sum(several, axis=tuple(range(several.ndim - 1)))
