@@ -142,14 +142,7 @@ def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
 def from_counts(
     counts: Array, *, scheme: Scheme, k: float | Array, beta: float | Array
 ) -> Array:
-    """Return class weights by the name of their scheme.
-
-    Args:
-      counts: non-negative numbers `[..., C]`.
-      scheme: name of a function of this module.
-      k: K of `log_ratio`, at least 1.
-      beta: beta of `effective_number`, in [0, 1).
-    """
+    """Return class weights by the name of a function, with its K or beta."""
     if scheme == "log_ratio":
         return log_ratio(counts, k=k)
     if scheme == "effective_number":

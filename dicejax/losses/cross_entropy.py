@@ -218,7 +218,6 @@ def poly(
       [0.453, 1.765]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
-
     return over_labels(elements, lambda log_p, log_q: -log_p + epsilon * jnp.exp(log_q))
 
 
