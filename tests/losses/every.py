@@ -7,6 +7,7 @@ enough to differentiate each, under one jit shared by all laws.
 import dataclasses
 import functools
 import inspect
+import re
 
 import jax
 import jax.numpy as jnp
@@ -127,6 +128,11 @@ def _ranges(function):
 
 
 RANGES = {case.function.__name__: _ranges(case.function) for case in BY_NAME.values()}
+
+
+def raises(message):
+    """Expect a ValueError whose message begins so."""
+    return pytest.raises(ValueError, match="^" + re.escape(message))
 
 
 def one_of_each(cases):

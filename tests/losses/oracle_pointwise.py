@@ -144,13 +144,19 @@ def vs(these, *, class_counts, tau=1.0, gamma=0.15, class_weights=1.0):
     return np.where(these.where, losses, 0.0)
 
 
-def asymmetric(logits, labels, **settings):
-    several = settings.get("class_axis", -1) is not None
-    return _asymmetric(logits, labels, **settings, multi_label=several)
+def of_labels(formula):
+    """Make a loss of what has several labels if it has a class axis."""
+    loss = of_elements(formula)
+
+    def of_several(logits, labels, **settings):
+        several = settings.get("class_axis", -1) is not None
+        return loss(logits, labels, **settings, multi_label=several)
+
+    return of_several
 
 
-@of_elements
-def _asymmetric(these, *, gamma_positive=1.0, gamma_negative=4.0, margin=0.05):
+@of_labels
+def asymmetric(these, *, gamma_positive=1.0, gamma_negative=4.0, margin=0.05):
     p, q = probabilities(these.logits, these.form)
 
     def formula(p, q, y, positive, negative, m):
@@ -163,12 +169,8 @@ def _asymmetric(these, *, gamma_positive=1.0, gamma_negative=4.0, margin=0.05):
     return np.where(these.where, losses, 0.0)
 
 
-def zlpr(logits, labels, **layout):
-    return _zlpr(logits, labels, **layout, multi_label=True)
-
-
-@of_elements
-def _zlpr(these):
+@of_labels
+def zlpr(these):
     z, t = these.logits, these.targets
     losses = np.zeros(z.shape[:-1])
     with localcontext(CONTEXT):
@@ -182,12 +184,8 @@ def _zlpr(these):
     return losses
 
 
-def distribution_balanced(logits, labels, **settings):
-    return _distribution_balanced(logits, labels, **settings, multi_label=True)
-
-
-@of_elements
-def _distribution_balanced(
+@of_labels
+def distribution_balanced(
     these, *, class_counts, alpha=0.1, beta=10.0, mu=0.3, kappa=0.05, scale=2.0
 ):
     counts, y = np.asarray(class_counts, np.float64), these.targets

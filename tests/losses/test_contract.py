@@ -20,14 +20,10 @@ from dicejax.losses import (
 )
 
 from .cases import CASES, draw
-from .every import one_of_each
+from .every import one_of_each, raises
 
 LOGITS = np.random.default_rng(0).normal(size=(8, 6, 3)).astype(np.float32)
 LABELS = np.random.default_rng(1).integers(0, 3, (8, 6))
-
-
-def raises(message):
-    return pytest.raises(ValueError, match="^" + re.escape(message))
 
 
 def test_labels_out_of_range_are_fine_where_masked():

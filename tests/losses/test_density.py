@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.losses import cross_entropy, ghm, ghm_regression, ghm_state
+from dicejax.losses import ghm, ghm_regression, ghm_state
 
 from . import oracle_density
 from .cases import BINARY, FORMS, LAYOUTS, MULTI_LABEL, SOFTMAX, draw
@@ -75,25 +75,6 @@ def test_weights_by_hand():
     np.testing.assert_allclose(state.counts, [1.75, 0.25])
     np.testing.assert_allclose(losses, 8 / 7 * entropy[:2], rtol=1e-6)
     assert float(state.updates) == 2
-
-
-def test_equal_densities_give_cross_entropy():
-    p = (np.arange(10) + 0.5) / 10
-    z, labels = np.log(p / (1 - p)), np.ones(10, int)
-    losses, _ = ghm(z, labels, ghm_state(), class_axis=None)
-    want = cross_entropy(z, labels, class_axis=None)
-    np.testing.assert_allclose(losses, want, rtol=1e-5)
-
-
-def test_weights_of_a_batch_for_itself_sum_to_its_size():
-    predictions, targets, where = residuals(8)
-    losses, _ = ghm_regression(
-        predictions, targets, ghm_state(), where=where, momentum=0.0
-    )
-    difference = predictions - targets
-    plain = np.sqrt(difference**2 + 0.02**2) - 0.02
-    weights = np.asarray(losses)[where] / plain[where]
-    np.testing.assert_allclose(weights.sum(), where.sum(), rtol=1e-4)
 
 
 @pytest.mark.parametrize("form", FORMS)

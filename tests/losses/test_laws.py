@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dicejax import losses
 from dicejax.losses import (
-    OverlapCounts,
     dice,
     dice_from_counts,
     overlap_counts,
@@ -309,17 +308,6 @@ def test_the_rarest_class_is_pushed_up_where_it_is_and_down_elsewhere(case):
     gradient = gradient if case.form == BINARY else gradient[..., RARE]
     assert (gradient[rare] < 0).all()
     assert (gradient[alarms] > 0).all()
-
-
-def test_a_mean_over_halves_is_not_the_dice_of_the_batch():
-    logits, labels, _ = draw(SOFTMAX, seed=5)
-    half = functools.partial(dice, axis=-1)
-    assert abs(half(logits, labels).mean(0) - dice(logits, labels)).max() > 1e-3
-    rows = overlap_counts(logits, labels, axis=-1)
-    summed = OverlapCounts(**{n: count.sum(0) for n, count in vars(rows).items()})
-    np.testing.assert_allclose(
-        dice_from_counts(summed), dice(logits, labels), rtol=1e-6
-    )
 
 
 @over(EVERY)

@@ -34,26 +34,6 @@ def test_counts_are_those_of_the_oracle(settings, form, kind):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("absent", ["smooth", "skip"])
-def test_fully_masked_sets_give_zero_and_no_gradient(absent):
-    logits, labels, where = draw(SOFTMAX, seed=5)
-    where[:, 1] = False  # one set of four
-
-    @jax.jit
-    def both(z, smooth):
-        def losses(z):
-            return dice(z, labels, where=where, axis=0, smooth=smooth, absent=absent)
-
-        return losses(z), jax.grad(lambda z: losses(z).sum())(z)
-
-    for smooth in (0.0, 1.0):
-        losses, gradient = map(np.asarray, both(logits, smooth))
-        assert losses[0].any()
-        assert not losses[1].any()
-        assert np.isfinite(gradient).all()
-        assert not gradient[:, 1].any()
-
-
 @pytest.mark.parametrize("z", [0.0, -30.0, -45.0, -60.0, -87.0, -100.0, -1e4])
 def test_vanishing_predictions_without_gold_have_finite_gradients(z):
     # 1 / P^2 overflows float32 below P = 1e-19, and 0 * inf is NaN.

@@ -1,7 +1,6 @@
 """Errors of the losses and their messages: shapes, types, values, choices."""
 
 import functools
-import re
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +23,7 @@ from dicejax.losses import (
 from dicejax.losses import hard_negative_mask as mine
 
 from .cases import BINARY, COUNTS, FORMS, MULTI_LABEL, SOFTMAX, draw, layout
-from .every import EVERY, RANGES
+from .every import EVERY, RANGES, raises
 
 # Each loss in each form it has.
 CASES = list({(case.function, case.form): case for case in EVERY}.values())
@@ -97,10 +96,6 @@ BAD_ARRAYS = {
         f"where has shape (8, 6, 1) {wants((8, 6, 3))}": masks(8, 6, 1),
     },
 }
-
-
-def raises(message):
-    return pytest.raises(ValueError, match="^" + re.escape(message))
 
 
 def over(cases):
