@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from flax.traverse_util import flatten_dict
 
 from dicejax.errors import InputError
 from dicejax.models.encoder import EncoderConfig
@@ -43,21 +44,16 @@ _BERT_ENCODER = {
 _XLNET_ENCODER = {
     "word_embedding": "embeddings/word",
     "mask_emb": "embeddings/mask",
-    **{
-        f"layer.{{n}}.rel_attn.{theirs}": f"layers/{ours}"
-        for theirs, ours in {
-            "q": "query",
-            "k": "key",
-            "v": "value",
-            "o": "attention_output",
-            "r": "position_key",
-            "r_w_bias": "content_bias",
-            "r_r_bias": "position_bias",
-            "r_s_bias": "segment_bias",
-            "seg_embed": "segment_key",
-            "layer_norm": "attention_norm",
-        }.items()
-    },
+    "layer.{n}.rel_attn.q": "layers/query",
+    "layer.{n}.rel_attn.k": "layers/key",
+    "layer.{n}.rel_attn.v": "layers/value",
+    "layer.{n}.rel_attn.o": "layers/attention_output",
+    "layer.{n}.rel_attn.r": "layers/position_key",
+    "layer.{n}.rel_attn.r_w_bias": "layers/content_bias",
+    "layer.{n}.rel_attn.r_r_bias": "layers/position_bias",
+    "layer.{n}.rel_attn.r_s_bias": "layers/segment_bias",
+    "layer.{n}.rel_attn.seg_embed": "layers/segment_key",
+    "layer.{n}.rel_attn.layer_norm": "layers/attention_norm",
     "layer.{n}.ff.layer_1": "layers/intermediate",
     "layer.{n}.ff.layer_2": "layers/output",
     "layer.{n}.ff.layer_norm": "layers/output_norm",
@@ -166,11 +162,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def family_of(encoder: EncoderConfig) -> Family:
-    """Return the names of an encoder's tensors.
-
-    Raises:
-      InputError: transformers has no such architecture.
-    """
+    """Return an encoder's names; an `InputError` if transformers has no such model."""
     if encoder.model_type in FAMILIES:
         return FAMILIES[encoder.model_type]
     raise InputError(
@@ -191,59 +183,59 @@ UNUSED = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
-class Tensor:
-    """One tensor of a checkpoint and its place in our parameters."""
+class Leaf:
+    """An array of our parameters, and the tensors of a checkpoint that hold it."""
 
-    name: str  # in the checkpoint, without the prefix of a task model
-    shape: tuple[int, ...]  # in the checkpoint
-    path: tuple[str, ...]  # keys that lead to the array in our parameters
-    layer: int | None  # index along the array's leading axis; None: the whole array
-    part: int  # which of the equal parts of the tensor's first axis the array is
+    path: tuple[str, ...]  # keys that lead to it in our parameters
+    names: tuple[str, ...]  # of the tensors, without the prefix of a task model
+    shape: tuple[int, ...]  # of each tensor
+    is_stacked: bool  # whether there is a tensor for each layer
+    part: int  # which of the equal parts of a tensor's first axis are ours
     parts: int
 
-    def to_checkpoint(self, array: np.ndarray) -> np.ndarray:
-        """Return the tensor that our array holds, or its part, as the checkpoint's."""
-        part = array if self.layer is None else array[self.layer]
-        return np.ascontiguousarray(self._transpose(part))
+    def to_tensors(self, array: np.ndarray) -> list[np.ndarray]:
+        """Return this part of each of the tensors."""
+        layers = array if self.is_stacked else array[None]
+        return [np.ascontiguousarray(self._transpose(layer)) for layer in layers]
 
-    def from_checkpoint(self, tensor: np.ndarray) -> np.ndarray:
-        """Return our array, or a layer of it, of the checkpoint's tensor."""
-        return self._transpose(np.split(tensor, self.parts)[self.part])
+    def from_tensors(self, tensors: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return our array."""
+        wholes = (np.split(tensors[name], self.parts) for name in self.names)
+        layers = [self._transpose(parts[self.part]) for parts in wholes]
+        return np.stack(layers) if self.is_stacked else np.ascontiguousarray(layers[0])
 
     def _transpose(self, array: np.ndarray) -> np.ndarray:
         # PyTorch keeps kernels as [out, in] where we have [in, out].
         return array.T if self.path[-1] == "kernel" else array
 
 
-def tensors(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Tensor]:
-    """Yield the tensors that make up a nested dict of arrays.
+def leaves(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Leaf]:
+    """Yield what a nested dict of arrays, or of their shapes, holds of a `Family`.
 
-    Args:
-      names: from the checkpoint's names to places, as in a `Family`.
-      params: arrays or their shapes. A place that it lacks is passed over: an ELECTRA
-        as wide as its embeddings projects nothing.
+    A place that it lacks is passed over: an ELECTRA as wide as its embeddings projects
+    nothing.
     """
+    arrays = flatten_dict(params)
     for theirs, place in names.items():
         *above, last = place.split("/")
         shared = last.split("+")
         for part, ours in enumerate(shared):
-            path, subtree = (*above, ours), params
-            for key in path:
-                subtree = subtree.get(key, {})
-            # A layer's parameters have a suffix each; a lone one has the whole name.
-            leaves = subtree if isinstance(subtree, Mapping) else {"": subtree}
-            for leaf, array in leaves.items():
-                suffix = {"": "", "bias": ".bias"}.get(leaf, ".weight")
-                place = (*path, leaf) if leaf else path
-                for layer, name in _layers(theirs + suffix, array.shape[0]):
-                    shape = array.shape if layer is None else array.shape[1:]
-                    shape = shape[::-1] if leaf == "kernel" else shape
-                    shape = (shape[0] * len(shared), *shape[1:])
-                    yield Tensor(name, shape, place, layer, part, len(shared))
-
-
-def _layers(name: str, depth: int) -> list[tuple[int | None, str]]:
-    """Return the layers that have a tensor of this name, each with the full name."""
-    if "{" not in name:
-        return [(None, name)]
-    return [(n, name.format(n=n, next=n + 1)) for n in range(depth)]
+            start = (*above, ours)
+            for path, array in arrays.items():
+                if path[: len(start)] != start:
+                    continue
+                # A parameter of a layer has a suffix; a lone one has the whole name.
+                leaf = "".join(path[len(start) :])
+                name = theirs + {"": "", "bias": ".bias"}.get(leaf, ".weight")
+                is_stacked = "{" in name
+                depth = array.shape[0] if is_stacked else 1
+                shape = array.shape[is_stacked:]
+                shape = shape[::-1] if leaf == "kernel" else shape
+                yield Leaf(
+                    path,
+                    tuple(name.format(n=n, next=n + 1) for n in range(depth)),
+                    (shape[0] * len(shared), *shape[1:]),
+                    is_stacked,
+                    part,
+                    len(shared),
+                )

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from flax.traverse_util import unflatten_dict
 from safetensors import SafetensorError, safe_open
 
 from dicejax.errors import InputError, first_line, quote
@@ -25,7 +26,7 @@ from dicejax.models import (  # noqa: F401 - define their architectures
 )
 from dicejax.models.encoder import EncoderConfig, encoder_configs
 from dicejax.models.heads import SequenceHead, TokenHead
-from dicejax.models.huggingface.names import UNUSED, Tensor, family_of, tensors
+from dicejax.models.huggingface.names import UNUSED, Leaf, family_of, leaves
 from dicejax.models.network import Network, Params
 
 CONFIG = "config.json"
@@ -83,11 +84,7 @@ def locate(path: str, revision: str | None = None, *, fetch: bool = True) -> Pat
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises:
-      InputError: the file is missing or holds anything else.
-    """
+    """Read a JSON object; an `InputError` if the file is missing or holds another."""
     content = json_text.read(file)
     if not isinstance(content, dict):
         raise InputError(f"{file}: holds no JSON object; fetch it again")
@@ -147,12 +144,12 @@ def _read(stored: Mapping[str, _Stored]) -> dict[str, np.ndarray]:
     # By way of jax, since NumPy itself has no bfloat16; not to an accelerator.
     host = jax.local_devices(backend="cpu")[0]
     values = {}
-    by_file = sorted(stored.items(), key=lambda item: (item[1].file, item[1].name))
-    for file, group in itertools.groupby(by_file, key=lambda item: item[1].file):
+    for file in sorted({tensor.file for tensor in stored.values()}):
         with _open(file) as content, jax.default_device(host):
-            for name, tensor in group:
-                array = content.get_tensor(tensor.name)
-                values[name] = np.asarray(array, np.float32)
+            for name, tensor in stored.items():
+                if tensor.file == file:
+                    array = content.get_tensor(tensor.name)
+                    values[name] = np.asarray(array, np.float32)
     return values
 
 
@@ -269,14 +266,17 @@ def read_weights(
             f"weights are {len(stored)} tensors; take both from one model"
         )
     shapes = jax.eval_shape(network.init, jax.random.key(0))
-    encoder = list(tensors(family.encoder, shapes["encoder"]))
+    encoder = list(leaves(family.encoder, shapes["encoder"]))
     heads = {
-        name: list(tensors(family.heads[type(head)][0], shapes["heads"][name]))
+        name: list(leaves(family.heads[type(head)][0], shapes["heads"][name]))
         for name, head in network.heads
         if family.task_class(head) is not None
     }
-    of_heads = {tensor.name for every in heads.values() for tensor in every}
-    expected = {tensor.name for tensor in encoder} | of_heads
+    expected = {
+        name
+        for leaf in itertools.chain(encoder, *heads.values())
+        for name in leaf.names
+    }
     problems = list(dict.fromkeys(_misfits(encoder, stored))) + [
         f"unexpected {name} {tensor.shape}"
         for name, tensor in stored.items()
@@ -296,11 +296,13 @@ def read_weights(
     }
     notes = _other_meanings(folder, network, fitting, labels)
     fitting = {name: every for name, every in fitting.items() if name not in notes}
-    chosen = [*encoder, *itertools.chain(*fitting.values())]
-    arrays = _read({tensor.name: stored[tensor.name] for tensor in chosen})
-    read = {name: _assemble(every, arrays) for name, every in fitting.items()}
+    chosen = itertools.chain(encoder, *fitting.values())
+    tensors = _read({name: stored[name] for leaf in chosen for name in leaf.names})
+    params = {
+        "encoder": _assemble(encoder, tensors),
+        "heads": {name: _assemble(every, tensors) for name, every in fitting.items()},
+    }
     new = tuple(name for name, _ in network.heads if name not in fitting)
-    params = {"encoder": _assemble(encoder, arrays), "heads": read}
     return Weights(params, new, tuple(notes.values()))
 
 
@@ -314,31 +316,32 @@ def _other_meanings(
     if not fitting:
         return {}
     file = folder / CONFIG
-    config = read_json(file)
+    config, family = read_json(file), family_of(network.encoder)
     problem, names = config.get("problem_type"), _label_names(config)
-    family = family_of(network.encoder)
+    other = family.task_classes & set(config.get("architectures") or ())
     notes = {}
     for name, head in network.heads:
         if name not in fitting:
             continue
-        difference, task_class = "", family.task_class(head)
-        other = family.task_classes & set(config.get("architectures") or ())
+        task_class = family.task_class(head)
+        kind = problem_type(head) if isinstance(head, SequenceHead) else None
         # ModernBERT's heads have the same tensors whatever they are for.
         if other and task_class not in other:
             difference = (
                 f"architectures names {', '.join(other)}, the task's is {task_class}"
             )
-        elif not isinstance(head, SequenceHead | TokenHead):
-            continue
-        elif isinstance(head, SequenceHead) and (
-            problem not in (None, expected := problem_type(head))
+        elif kind is not None and problem not in (None, kind):
+            difference = f"problem_type is {quote(problem)}, the task's is {kind!r}"
+        elif (
+            isinstance(head, SequenceHead | TokenHead)
+            and labels is not None
+            and names not in (None, list(labels))
         ):
-            difference = f"problem_type is {quote(problem)}, the task's is {expected!r}"
-        elif labels is not None and names not in (None, list(labels)):
             few = [", ".join(map(quote, some[:5])) for some in (names, labels)]
             difference = f"labels are {few[0]}, the data's in this order {few[1]}"
-        if difference:
-            notes[name] = f"{file}: {difference}: the head begins with random weights"
+        else:
+            continue
+        notes[name] = f"{file}: {difference}: the head begins with random weights"
     return notes
 
 
@@ -353,30 +356,14 @@ def _label_names(config: Mapping[str, Any]) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _misfits(
-    expected: Iterable[Tensor], stored: Mapping[str, _Stored]
-) -> Iterator[str]:
-    for tensor in expected:
-        if tensor.name not in stored:
-            yield f"missing {tensor.name} {tensor.shape}"
-        elif stored[tensor.name].shape != tensor.shape:
-            shape = stored[tensor.name].shape
-            yield f"{tensor.name} is {shape}, config.json wants {tensor.shape}"
+def _misfits(expected: Iterable[Leaf], stored: Mapping[str, _Stored]) -> Iterator[str]:
+    for leaf in expected:
+        for name in leaf.names:
+            if name not in stored:
+                yield f"missing {name} {leaf.shape}"
+            elif (shape := stored[name].shape) != leaf.shape:
+                yield f"{name} is {shape}, config.json wants {leaf.shape}"
 
 
-def _assemble(expected: Iterable[Tensor], arrays: Mapping[str, np.ndarray]) -> Params:
-    """Put tensors in place: kernels transposed to [in, out], layers stacked."""
-    layers: dict[tuple[str, ...], dict[int | None, np.ndarray]] = {}
-    for tensor in expected:
-        array = tensor.from_checkpoint(arrays[tensor.name])
-        layers.setdefault(tensor.path, {})[tensor.layer] = array
-    params: Params = {}
-    for path, parts in layers.items():
-        branch = params
-        for key in path[:-1]:
-            branch = branch.setdefault(key, {})
-        if None in parts:
-            branch[path[-1]] = np.ascontiguousarray(parts[None])
-        else:
-            branch[path[-1]] = np.stack([parts[n] for n in range(len(parts))])
-    return params
+def _assemble(expected: Iterable[Leaf], tensors: Mapping[str, np.ndarray]) -> Params:
+    return unflatten_dict({leaf.path: leaf.from_tensors(tensors) for leaf in expected})

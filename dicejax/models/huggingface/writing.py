@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
-import operator
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
+from flax.traverse_util import flatten_dict
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
@@ -21,7 +19,7 @@ from tokenizers import Tokenizer
 from dicejax.errors import InputError, first_line
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import SequenceHead, TokenHead
-from dicejax.models.huggingface.names import Family, family_of, tensors
+from dicejax.models.huggingface.names import Family, family_of, leaves
 from dicejax.models.huggingface.reading import CONFIG, WEIGHTS, problem_type
 from dicejax.models.network import Network, Params
 
@@ -161,20 +159,20 @@ def checkpoint(
 ) -> dict[str, np.ndarray]:
     """Return the tensors by the names that the PyTorch class gives them."""
     prefix = family.prefix if network.heads else ""
-    parts = [(family.encoder, params["encoder"], prefix)]
+    groups = [(family.encoder, params["encoder"], prefix)]
     for name, head in network.heads:
-        parts.append((family.heads[type(head)][0], params["heads"][name], ""))
+        groups.append((family.heads[type(head)][0], params["heads"][name], ""))
     weights: dict[str, np.ndarray] = {}
-    for names, part, before in parts:
-        arrays = jax.tree.map(np.asarray, part)
-        for tensor in tensors(names, arrays):
-            array = functools.reduce(operator.getitem, tensor.path, arrays)
-            # BERT's pooler belongs to the encoder there, to the head here.
-            is_theirs = family.pools and tensor.name.startswith("pooler.")
-            name = (prefix if is_theirs else before) + tensor.name
-            parts = [weights[name]] if name in weights else []
-            parts.append(tensor.to_checkpoint(array))
-            weights[name] = np.concatenate(parts)
+    for names, group, before in groups:
+        arrays = flatten_dict(group)
+        for leaf in leaves(names, group):
+            tensors = leaf.to_tensors(np.asarray(arrays[leaf.path]))
+            for name, tensor in zip(leaf.names, tensors, strict=True):
+                # BERT's pooler belongs to the encoder there, to the head here.
+                is_theirs = family.pools and name.startswith("pooler.")
+                name = (prefix if is_theirs else before) + name
+                parts = [weights[name]] if name in weights else []
+                weights[name] = np.concatenate([*parts, tensor])
     return weights
 
 
