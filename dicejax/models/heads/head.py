@@ -5,8 +5,9 @@ from __future__ import annotations
 import abc
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax.numpy as jnp
 from flax import nnx
@@ -46,10 +47,7 @@ class Head(abc.ABC):
 
 
 def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
-    """Return the names of all logits of a network.
-
-    Args:
-      heads: pairs of a head's name and the head.
+    """Return the names of all logits of a network, from pairs of a name and a head.
 
     Raises:
       ValueError: two logits have one name, of which only one would reach the loss.
@@ -72,43 +70,23 @@ def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
     return tuple(owners)
 
 
-def dense(
-    fan_in: int,
-    fan_out: int,
-    encoder: EncoderConfig,
-    *,
-    dtype: jnp.dtype,
-    rngs: nnx.Rngs,
-    bias: bool = True,
-) -> Dense:
+def dense(fan_in: int, fan_out: int, encoder: EncoderConfig, **options: Any) -> Dense:
     """Return a dense layer of a head, in at least float32."""
-    return Dense(
-        fan_in,
-        fan_out,
-        dtype=wide(dtype),
-        scale=encoder.initializer_range,
-        rngs=rngs,
-        bias=bias,
-    )
+    options |= {"dtype": wide(options["dtype"]), "scale": encoder.initializer_range}
+    return Dense(fan_in, fan_out, **options)
 
 
 class Projection(nnx.Module):
     """The dense layer, activation and norm of an `encoder.SequenceSummary`."""
 
-    def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
-        self.settings, width = encoder.summary, encoder.width
-        projected, bias = self.settings.projected, self.settings.bias
-        epsilon, norm_bias = self.settings.norm_epsilon, self.settings.norm_bias
-        self.dense = (
-            dense(width, width, encoder, dtype=dtype, rngs=rngs, bias=bias)
-            if projected
-            else None
-        )
-        self.norm = (
-            LayerNorm(width, epsilon=epsilon, dtype=wide(dtype), bias=norm_bias)
-            if epsilon is not None
-            else None
-        )
+    def __init__(self, encoder: EncoderConfig, **options):
+        settings, width = encoder.summary, encoder.width
+        layer = functools.partial(dense, width, width, encoder, **options)
+        self.dense = layer(bias=settings.bias) if settings.projected else None
+        norm = functools.partial(LayerNorm, width, dtype=wide(options["dtype"]))
+        epsilon, bias = settings.norm_epsilon, settings.norm_bias
+        self.norm = None if epsilon is None else norm(epsilon=epsilon, bias=bias)
+        self.settings = settings
 
     def project(self, x: Array) -> Array:
         """Map `[..., D]` to `[..., D]`."""
@@ -121,12 +99,9 @@ class Projection(nnx.Module):
 class TokenStates(nnx.Module):
     """What the classifiers of tokens see of the hidden states: `[B, T, D]`."""
 
-    def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
-        self.projection = (
-            Projection(encoder, dtype=dtype, rngs=rngs)
-            if encoder.projects_tokens
-            else None
-        )
+    def __init__(self, encoder: EncoderConfig, **options):
+        projects = encoder.projects_tokens
+        self.projection = Projection(encoder, **options) if projects else None
         self.dropout_rate = encoder.head_dropout
 
     def states(self, hidden: Array, rng: DropoutKeys | None) -> Array:
@@ -137,9 +112,9 @@ class TokenStates(nnx.Module):
 
 
 class _TokenClassifier(TokenStates):
-    def __init__(self, head: TokenHead, encoder: EncoderConfig, *, dtype, rngs):
-        super().__init__(encoder, dtype=dtype, rngs=rngs)
-        self.dense = dense(encoder.width, head.classes, encoder, dtype=dtype, rngs=rngs)
+    def __init__(self, head: TokenHead, encoder: EncoderConfig, **options):
+        super().__init__(encoder, **options)
+        self.dense = dense(encoder.width, head.classes, encoder, **options)
 
     def __call__(self, hidden, batch, rng) -> Array:
         return self.dense(self.states(hidden, rng))

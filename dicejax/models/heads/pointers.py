@@ -25,11 +25,11 @@ Teacher = Literal["gold", "predicted"]
 class _End(nnx.Module):
     """`W LayerNorm(tanh(U [hidden; start] + u)) + w`, for each token."""
 
-    def __init__(self, widths, encoder: EncoderConfig, *, epsilon, dtype, rngs):
+    def __init__(self, widths, encoder: EncoderConfig, *, epsilon, **options):
         fan_in, inner, fan_out = widths
-        self.dense = dense(fan_in, inner, encoder, dtype=dtype, rngs=rngs)
-        self.norm = LayerNorm(inner, epsilon=epsilon, dtype=wide(dtype))
-        self.out = dense(inner, fan_out, encoder, dtype=dtype, rngs=rngs)
+        self.dense = dense(fan_in, inner, encoder, **options)
+        self.norm = LayerNorm(inner, epsilon=epsilon, dtype=wide(options["dtype"]))
+        self.out = dense(inner, fan_out, encoder, **options)
 
     def __call__(self, hidden: Array, start: Array) -> Array:
         both = jnp.concatenate([hidden.astype(start.dtype), start], axis=-1)
@@ -37,9 +37,9 @@ class _End(nnx.Module):
 
 
 class _TwoPointers(nnx.Module):
-    def __init__(self, head: TwoPointerHead, encoder: EncoderConfig, *, dtype, rngs):
-        classes, options = head.classes, {"dtype": dtype, "rngs": rngs}
-        both, epsilon = encoder.width + classes, head.layer_norm_eps
+    def __init__(self, head: TwoPointerHead, encoder: EncoderConfig, **options):
+        classes, epsilon = head.classes, head.layer_norm_eps
+        both = encoder.width + classes
         self.start = dense(encoder.width, classes, encoder, **options)
         self.end = _End((both, both, classes), encoder, epsilon=epsilon, **options)
         self.dropout_rate = encoder.head_dropout
@@ -99,10 +99,10 @@ class TwoPointerHead(Head):
 
 
 class _Answer(nnx.Module):
-    def __init__(self, head: AnswerHead, encoder: EncoderConfig, *, dtype, rngs):
-        width, options = encoder.width, {"dtype": dtype, "rngs": rngs}
+    def __init__(self, head: AnswerHead, encoder: EncoderConfig, **options):
+        width, epsilon = encoder.width, head.layer_norm_eps
+        widths = (2 * width, width, 1)
         self.start = dense(width, 1, encoder, **options)
-        widths, epsilon = (2 * width, width, 1), head.layer_norm_eps
         self.end = _End(widths, encoder, epsilon=epsilon, **options)
         self.impossible = nnx.Dict(
             dense=dense(2 * width, width, encoder, **options),

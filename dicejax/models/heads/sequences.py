@@ -25,9 +25,9 @@ class _Summarizer(Projection):
 
 
 class _SequenceClassifier(nnx.Module):
-    def __init__(self, head: SequenceHead, encoder: EncoderConfig, *, dtype, rngs):
-        self.summary = _Summarizer(encoder, dtype=dtype, rngs=rngs)
-        self.dense = dense(encoder.width, head.classes, encoder, dtype=dtype, rngs=rngs)
+    def __init__(self, head: SequenceHead, encoder: EncoderConfig, **options):
+        self.summary = _Summarizer(encoder, **options)
+        self.dense = dense(encoder.width, head.classes, encoder, **options)
         self.dropout_rate = encoder.summary.dropout_after
 
     def __call__(self, hidden, batch, rng) -> Array:
@@ -57,16 +57,16 @@ class SequenceHead(Head):
 
 
 class _AnswerabilityClassifier(nnx.Module):
-    def __init__(self, head: AnswerabilityHead, encoder: EncoderConfig, *, dtype, rngs):
+    def __init__(self, head: AnswerabilityHead, encoder: EncoderConfig, **options):
         width = encoder.width
-        self.summary = _Summarizer(encoder, dtype=dtype, rngs=rngs)
-        self.dense = dense(width, width, encoder, dtype=dtype, rngs=rngs)
-        self.out = dense(width, 1, encoder, dtype=dtype, rngs=rngs)
+        self.summary = _Summarizer(encoder, **options)
+        self.dense = dense(width, width, encoder, **options)
+        self.out = dense(width, 1, encoder, **options)
         self.activation = head.activation
 
     def __call__(self, hidden, batch, rng) -> Array:
-        activate = ACTIVATIONS[self.activation]
-        return self.out(activate(self.dense(self.summary(hidden, batch, rng))))[..., 0]
+        inner = self.dense(self.summary(hidden, batch, rng))
+        return self.out(ACTIVATIONS[self.activation](inner))[..., 0]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

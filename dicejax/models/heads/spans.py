@@ -23,10 +23,9 @@ IMPOSSIBLE = -1e4
 
 
 class _StartEnd(TokenStates):
-    def __init__(self, head: StartEndHead, encoder: EncoderConfig, *, dtype, rngs):
-        super().__init__(encoder, dtype=dtype, rngs=rngs)
-        outputs = 2 * head.classes
-        self.dense = dense(encoder.width, outputs, encoder, dtype=dtype, rngs=rngs)
+    def __init__(self, head: StartEndHead, encoder: EncoderConfig, **options):
+        super().__init__(encoder, **options)
+        self.dense = dense(encoder.width, 2 * head.classes, encoder, **options)
         self.head = head
 
     def __call__(self, hidden, batch, rng) -> dict[str, Array]:
@@ -79,31 +78,21 @@ class StartEndHead(Head):
 
 
 def per_segment(logits: Array, segment_ids: Array, segments: int) -> Array:
-    """Split logits of packed rows by segment, for a softmax over each.
+    """Split logits `[B, T]` of packed rows by segment, for a softmax over each.
 
-    Args:
-      logits: `[B, T]`.
-      segment_ids: int `[B, T]`; 1, 2, ... number the segments, 0 is padding.
-      segments: S, the maximum per row.
-
-    Returns:
-      `[B, S, T]`: the logits of segment s + 1 where its tokens are, `IMPOSSIBLE`
-      elsewhere; that alone where a row has no such segment.
+    The result is `[B, S, T]`, `IMPOSSIBLE` outside of segment s + 1.
 
     >>> per_segment(jnp.array([[1.0, 2, 3, 4]]), jnp.array([[1, 1, 2, 0]]), 2).tolist()
     [[[1.0, 2.0, -10000.0, -10000.0], [-10000.0, -10000.0, 3.0, -10000.0]]]
     """
-    return jnp.where(
-        segment_masks(segment_ids, segments), logits[:, None, :], IMPOSSIBLE
-    )
+    masks = segment_masks(segment_ids, segments)
+    return jnp.where(masks, logits[:, None, :], IMPOSSIBLE)
 
 
 def own_log_softmax(logits: Array, segment_ids: Array) -> Array:
-    """Return the log-softmax over positions of each token in its own segment.
+    """Return the log-softmax over positions of each token in its own segment, `[B, T]`.
 
-    Args:
-      logits: `[B, T]`, or of packed rows `[B, S, T]`, as `over_positions` gives them.
-      segment_ids: int `[B, T]`, the shape of the result.
+    Logits are `[B, T]`, or `[B, S, T]` of packed rows, as of `over_positions`.
     """
     log_probabilities = jax.nn.log_softmax(logits, axis=-1)
     if logits.ndim == 2:
@@ -138,13 +127,13 @@ def require_form(form: str, classes: int, forms: tuple[str, ...]) -> None:
 
 
 class _SpanMatch(nnx.Module):
-    def __init__(self, head: SpanMatchHead, encoder: EncoderConfig, *, dtype, rngs):
+    def __init__(self, head: SpanMatchHead, encoder: EncoderConfig, **options):
         both = 2 * encoder.width
         width = both if head.width is None else head.width
-        self.dense = dense(both, width, encoder, dtype=dtype, rngs=rngs)
-        self.out = dense(width, 1, encoder, dtype=dtype, rngs=rngs)
+        self.dense = dense(both, width, encoder, **options)
+        self.out = dense(width, 1, encoder, **options)
         self.dropout_rate = encoder.head_dropout
-        self.dtype = wide(dtype)
+        self.dtype = wide(options["dtype"])
         self.head = head
 
     def __call__(self, hidden, batch, rng) -> Array:
