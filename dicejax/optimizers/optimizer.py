@@ -25,19 +25,12 @@ ScheduleName = Literal["linear", "polynomial", "cosine", "one_cycle", "constant"
 
 
 class Update(NamedTuple):
-    """The result of one update.
-
-    Attributes:
-      params: the new parameters.
-      opt_state: the new state of the rule.
-      learning_rate: float scalar, that of the top layer.
-      gradient_norm: float scalar, before clipping, over trained parameters.
-    """
+    """The result of one update."""
 
     params: Params
     opt_state: Any
-    learning_rate: Array
-    gradient_norm: Array
+    learning_rate: Array  # float scalar, that of the top layer
+    gradient_norm: Array  # float scalar, before clipping, over trained parameters
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,24 +109,6 @@ class Optimizer(abc.ABC):
         a tensor are over all layers.
         """
 
-    def transform(self) -> optax.GradientTransformation:
-        """Return clipping and the rule for a learning rate of 1, to be subtracted.
-
-        Frozen parameters have no state and updates of 0.
-        """
-        chain = self._chain()
-        if not self.freeze_embeddings and not self.frozen_layers:
-            return chain
-
-        def update(gradients: Params, state: Any, params: Params) -> tuple[Params, Any]:
-            updates, state = chain.update(
-                self._trained(gradients), state, self._trained(params)
-            )
-            zeros = jax.tree.map(jnp.zeros_like, gradients)
-            return _with_frozen(zeros, updates), state
-
-        return optax.GradientTransformation(self.init, update)
-
     def init(self, params: Params) -> Any:
         """Return the state before the first update."""
         return self._chain().init(self._trained(params))
@@ -146,14 +121,9 @@ class Optimizer(abc.ABC):
         step: ArrayLike,
         total_steps: ArrayLike,
     ) -> Update:
-        """Take one step; frozen parameters stay bit for bit.
+        """Take one step, after `step` of `total_steps`, which may be traced.
 
-        Args:
-          gradients: like the parameters.
-          opt_state: state of `init` or the last update.
-          params: nested dict, of the encoder and the heads.
-          step: number of updates done.
-          total_steps: number of updates planned.
+        Frozen parameters stay bit for bit.
 
         Raises:
           ValueError: more layers are frozen than there are.
@@ -257,12 +227,8 @@ class Optimizer(abc.ABC):
         """Return the next average of the parameters: e <- e + (1 - d) (p - e).
 
         The decay d is min(`ema_decay`, (1 + step) / (10 + step)), so that the first
-        steps, which are soon forgotten, do not weigh for long.
-
-        Args:
-          ema: float32, like the parameters; at first a copy of them.
-          params: after the update.
-          step: the number of that update, counted from 0.
+        steps, which are soon forgotten, do not weigh for long. At first e is a float32
+        copy of the parameters; p are those after update number `step`, counted from 0.
         """
         step = jnp.asarray(step, jnp.float32)
         share = 1 - jnp.minimum(self.ema_decay, (1 + step) / (10 + step))

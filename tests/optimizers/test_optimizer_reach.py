@@ -80,18 +80,6 @@ def test_what_is_frozen_stays_and_counts_for_nothing(rule, freezing):
     np.testing.assert_allclose(update.gradient_norm, expected.gradient_norm, rtol=1e-6)
 
 
-@pytest.mark.parametrize("freezing", FREEZING[3:])
-def test_the_transform_gives_no_update_to_what_is_frozen(freezing):
-    optimizer = AdamW(**STEADY, **freezing)
-    params, gradients = on_device(tree(0)), on_device(tree(1))
-    state = optimizer.transform().init(params)
-    updates, state = jax.jit(optimizer.transform().update)(gradients, state, params)
-    update = run(optimizer, params, [gradients])
-    rate = optimizer.learning_rate
-    close(jax.tree.map(lambda p, u: p - rate * u, params, updates), update.params)
-    same(state, update.opt_state)
-
-
 def test_what_is_frozen_has_no_moments():
     params = on_device(tree())
     state = AdamW(freeze_embeddings=True, frozen_layers=2).init(params)
