@@ -72,7 +72,7 @@ def xla(query: Array, key: Array, value: Array, segment_ids: Array) -> Array:
 
 def xla_dropout(query: Array, key: Array, value: Array, segment_ids: Array) -> Array:
     """Call the package's path with dropout of the weights."""
-    keys = DropoutKeys.of(jax.random.key(0), jnp.arange(len(query)))
+    keys = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(len(query)))
     return attend(
         query, key, value, segment_ids=segment_ids, dropout_rate=0.1, rng=keys
     )

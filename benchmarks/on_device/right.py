@@ -149,7 +149,7 @@ def values_of_losses(smallest: bool) -> Iterator[Value]:
 
 def dropout_bits() -> np.ndarray:
     """Return the bits of a dropout mask of hidden states."""
-    keys = DropoutKeys.of(jax.random.key(3), jnp.arange(8))
+    keys = DropoutKeys.for_rows(jax.random.key(3), jnp.arange(8))
     dropped = jax.jit(dropout, static_argnums=1)(jnp.ones((8, 128, 64)), 0.1, keys)
     return np.packbits(np.asarray(dropped) > 0)
 

@@ -64,22 +64,15 @@ def attend(
 ) -> Array:
     """Compute scaled dot-product attention with a softmax in at least float32.
 
+    Query is `[B, T, N, H]`, key and value are `[B, S, N, H]`, the result is like query
+    in the type of `value`. Instead of a `mask`, bool and true where a position may be
+    seen, `segment_ids` `[B, T]` keep attention within segments. `bias` is added to the
+    scaled scores; it and the mask are broadcast to `[B, N, T, S]`. A share of the
+    weights, `dropout_rate`, is set to zero if there are keys, `rng`.
+
     TPUs run `attention_tpu` for packed rows that fit it: by `segment_ids`, without
     bias. It drops the same weights. Where a TPU does without the kernel, each trace of
     a program logs a warning.
-
-    Args:
-      query: `[B, T, N, H]`.
-      key: `[B, S, N, H]`.
-      value: `[B, S, N, H]`.
-      mask: bool, broadcastable to `[B, N, T, S]`; true where a position may be seen.
-      segment_ids: int `[B, T]`, instead of a mask: see `segment_mask`.
-      bias: added to the scaled scores; broadcastable to `[B, N, T, S]`.
-      dropout_rate: share of the attention weights set to zero.
-      rng: keys for dropout; None switches dropout off.
-
-    Returns:
-      `[B, T, N, H]` in the type of `value`.
     """
     if mask is None:
         if bias is None and platform() == "tpu":
@@ -108,16 +101,6 @@ def attend(
     return matmul(weights, value).astype(value.dtype).swapaxes(1, 2)
 
 
-def within(window: int, length: int) -> Array:
-    """Mask what is farther away than a window: bool `[T, T]`.
-
-    >>> within(1, 4).astype(int).tolist()
-    [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
-    """
-    places = jnp.arange(length)
-    return jnp.abs(places[:, None] - places) <= window
-
-
 def attend_near(
     query: Array,
     key: Array,
@@ -131,40 +114,30 @@ def attend_near(
 ) -> Array:
     """Compute attention to tokens of the own segment at most `window` away.
 
-    It is what `attend` gives with the mask of segments and `within`. The tokens of a
+    It is what `attend` gives with a mask of segments and of the window. The tokens of a
     block, at least `window`, attend to those of three, so that the cost grows with
     `3 * block` instead of T.
     """
     rows, length = segment_ids.shape
     blocks = -(-length // block)
-    beyond = blocks * block - length
 
-    def pad(x: Array, before: int, behind: int, outside: int) -> Array:  # axis 1
-        pads = [(0, 0), (before, behind), *((0, 0) for _ in x.shape[2:])]
-        return jnp.pad(x, pads, constant_values=outside)
+    def cut(x: Array, around: int = 0, outside: int = 0) -> Array:
+        """Cut `[B, T, ...]` into blocks, each with `around` more on both sides."""
+        before, rest = around * block, x.shape[2:]
+        behind = before + blocks * block - length
+        pads = [(0, 0), (before, behind), *((0, 0) for _ in rest)]
+        x = jnp.pad(x, pads, constant_values=outside).reshape(rows, -1, block, *rest)
+        parts = [x[:, n : n + blocks] for n in range(1 + 2 * around)]
+        return jnp.concatenate(parts, axis=2).reshape(rows * blocks, -1, *rest)
 
-    def cut(x: Array, outside: int = 0) -> Array:  # [B, T, ...] -> [B, blocks, ...]
-        padded = pad(x, 0, beyond, outside)
-        return padded.reshape(rows, blocks, block, *x.shape[2:])
-
-    def join(x: Array, outside: int = 0) -> Array:  # with the blocks on both sides
-        padded = pad(x, 1, 1, outside)
-        three = [padded[:, n : n + blocks] for n in range(3)]
-        return jnp.concatenate(three, axis=2)
-
-    # No token has the segments of what was added; at the end of a row that sees itself.
-    segments = cut(segment_ids, -1)
     near = jnp.abs(jnp.arange(-block, 2 * block) - jnp.arange(block)[:, None]) <= window
-    mask = near & (segments[..., None] == join(segments, -2)[:, :, None])
+    # No token has the segment of what was added, which sees itself.
+    segments, around = cut(segment_ids, 0, -1), cut(segment_ids, 1, -1)
+    mask = near & (segments[..., None] == around[:, None])
     if rng is not None:
         rng = DropoutKeys(rng.split(blocks).rows.T.reshape(-1), rng.batch)
-
-    def flat(x: Array) -> Array:
-        return x.reshape(rows * blocks, *x.shape[2:])
-
-    arrays = flat(cut(query)), flat(join(cut(key))), flat(join(cut(value)))
-    mask = flat(mask)[:, None]
-    out = attend(*arrays, mask, dropout_rate=dropout_rate, rng=rng)
+    arrays = cut(query), cut(key, 1), cut(value, 1)
+    out = attend(*arrays, mask[:, None], dropout_rate=dropout_rate, rng=rng)
     return out.reshape(rows, blocks * block, *out.shape[2:])[:, :length]
 
 

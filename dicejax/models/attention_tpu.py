@@ -18,7 +18,7 @@ from jax import Array, lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from dicejax.models.random_bits import sixteen_bits, threefry2x32
+from dicejax.models.dropout import sixteen_bits, threefry2x32
 
 LANES = 128
 QUERIES = 128

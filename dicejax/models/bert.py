@@ -91,9 +91,8 @@ class BertConfig(PostNormConfig):
     @property
     def head_dropout(self) -> float:
         """Share of the hidden states set to zero in front of a token head."""
-        if self.classifier_dropout is not None:
-            return self.classifier_dropout
-        return super().head_dropout
+        rate = self.classifier_dropout
+        return super().head_dropout if rate is None else rate
 
     @property
     def summary(self) -> SequenceSummary:
@@ -120,28 +119,26 @@ class BertConfig(PostNormConfig):
 
 
 class BertEmbeddings(nnx.Module):
-    """The embedding tables of a configuration, a norm, and a projection if narrow."""
+    """The embedding tables of a configuration, a norm, and a projection if narrow.
 
-    def __init__(
-        self,
-        config: PostNormConfig,
-        *,
-        norm_width: int,
-        bias: bool,
-        dtype: jnp.dtype,
-        rngs: nnx.Rngs,
-    ):
-        width, scale = config.embedding_width, config.initializer_range
+    One that is in front of the norm has no bias.
+    """
+
+    def __init__(self, config: PostNormConfig, *, projects_first: bool, dtype, rngs):
+        width, inner = config.embedding_width, config.hidden_size
+        options = {"dtype": dtype, "scale": config.initializer_range, "rngs": rngs}
         for name, entries in config.tables.items():
-            table = Embedding(entries, width, dtype=dtype, scale=scale, rngs=rngs)
-            setattr(self, name, table)
-        inner = config.hidden_size
+            setattr(self, name, Embedding(entries, width, **options))
         self.projection = (
-            Dense(width, inner, dtype=dtype, scale=scale, rngs=rngs, bias=bias)
+            Dense(width, inner, bias=not projects_first, **options)
             if width != inner
             else None
         )
-        self.norm = LayerNorm(norm_width, epsilon=config.layer_norm_eps, dtype=dtype)
+        self.norm = LayerNorm(
+            inner if projects_first else width,
+            epsilon=config.layer_norm_eps,
+            dtype=dtype,
+        )
         self.names = tuple(config.tables)
 
     def add_up(self, **ids: Array) -> Array:
@@ -155,12 +152,13 @@ class BertLayer(nnx.Module):
 
     def __init__(self, config: PostNormConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, inner = config.hidden_size, config.intermediate_size
-        names = ("query", "key", "value", "attention_output")
-        sizes = dict.fromkeys(names, (width, width))
-        sizes |= {"intermediate": (width, inner), "output": (inner, width)}
         options = {"dtype": dtype, "scale": config.initializer_range, "rngs": rngs}
-        for name, (fan_in, fan_out) in sizes.items():
-            setattr(self, name, Dense(fan_in, fan_out, **options))
+        self.query = Dense(width, width, **options)
+        self.key = Dense(width, width, **options)
+        self.value = Dense(width, width, **options)
+        self.attention_output = Dense(width, width, **options)
+        self.intermediate = Dense(width, inner, **options)
+        self.output = Dense(inner, width, **options)
         epsilon = config.layer_norm_eps
         self.attention_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
         self.output_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
@@ -178,7 +176,7 @@ class BertLayer(nnx.Module):
             dropout_rate=self.config.attention_probs_dropout_prob,
             rng=keys[0],
         )
-        return self.update(x, attended, keys[1], keys[2])
+        return self.update(x, attended, keys)
 
     def project(self, x: Array) -> list[Array]:
         """Return query, key and value of `[B, T, D]`: `[B, T, N, H]` each."""
@@ -186,23 +184,14 @@ class BertLayer(nnx.Module):
         products = apply_dense(x, self.query, self.key, self.value)
         return [product.reshape(heads) for product in products]
 
-    def update(
-        self,
-        x: Array,
-        attended: Array,
-        first: DropoutKeys | None,
-        second: DropoutKeys | None,
-    ) -> Array:
-        """Add attention's and the feed-forward update to `[B, T, D]`.
-
-        Dropout of the two has a key each.
-        """
+    def update(self, x: Array, attended: Array, keys) -> Array:
+        """Add attention's and the feed-forward update to `[B, T, D]`."""
         config = self.config
         rate = config.hidden_dropout_prob
         update = self.attention_output(attended.reshape(x.shape))
-        x = add_and_norm(self.attention_norm, x, update, rate, first)
+        x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
         update = self.output(ACTIVATIONS[config.hidden_act](self.intermediate(x)))
-        return add_and_norm(self.output_norm, x, update, rate, second)
+        return add_and_norm(self.output_norm, x, update, rate, keys[2])
 
 
 class Bert(Encoder):
@@ -212,10 +201,8 @@ class Bert(Encoder):
 
     def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> BertEmbeddings:
         """Make the embeddings, normalised as narrow as they are."""
-        width = self.config.embedding_width
-        return BertEmbeddings(
-            self.config, norm_width=width, bias=True, dtype=dtype, rngs=rngs
-        )
+        options = {"dtype": dtype, "rngs": rngs}
+        return BertEmbeddings(self.config, projects_first=False, **options)
 
     def prepare(self, ids, keys):
         """Embed; layers share the segments."""

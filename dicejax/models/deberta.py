@@ -24,9 +24,15 @@ from dicejax.models.bert import BertEmbeddings, BertLayer, PostNormConfig
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import Encoder, SequenceSummary
 from dicejax.models.layers import Dense, LayerNorm, matmul
-from dicejax.models.settings import Activation, Between, Epsilon, Rate, Remat
+from dicejax.models.settings import (
+    Activation,
+    Between,
+    Epsilon,
+    OptionalSize,
+    Rate,
+    Remat,
+)
 
-Range = Annotated[int, Between(-1, 2**31 - 1)]
 TERMS = ("c2p", "p2c")
 # What the absence of a setting means in a `config.json`.
 _ABSENT = {
@@ -51,8 +57,8 @@ class DebertaConfig(PostNormConfig):
     model_type: str = "deberta-v2"
     layer_norm_eps: Epsilon = 1e-7
     relative_attention: Literal[True] = True
-    position_buckets: Range = 256
-    max_relative_positions: Range = -1
+    position_buckets: OptionalSize = 256
+    max_relative_positions: OptionalSize = -1
     norm_rel_ebd: Literal["layer_norm", "none"] = "layer_norm"
     share_att_key: bool = True
     pos_att_type: str = "p2c|c2p"
@@ -118,12 +124,11 @@ class DebertaConfig(PostNormConfig):
     @property
     def summary(self) -> SequenceSummary:
         """Summary of a sequence: the first token's, dropped out, dense, activated."""
-        last = self.cls_dropout
-        last = self.hidden_dropout_prob if last is None else last
+        rate = self.cls_dropout
         return SequenceSummary(
             activation=self.pooler_hidden_act,
             dropout_before=self.pooler_dropout,
-            dropout_after=last,
+            dropout_after=self.hidden_dropout_prob if rate is None else rate,
         )
 
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Deberta:
@@ -169,29 +174,15 @@ class DebertaEmbeddings(BertEmbeddings):
     """Embeddings of words, and of positions and types if wanted; the relative table."""
 
     def __init__(self, config: DebertaConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
-        width = config.hidden_size
-        super().__init__(config, norm_width=width, bias=False, dtype=dtype, rngs=rngs)
+        super().__init__(config, projects_first=True, dtype=dtype, rngs=rngs)
         draw = nnx.initializers.normal(config.initializer_range, jnp.float32)
-        self.relative = nnx.Param(draw(rngs.params(), (2 * config.span, width)))
+        shape = 2 * config.span, config.hidden_size
+        self.relative = nnx.Param(draw(rngs.params(), shape))
         self.relative_norm = (
-            LayerNorm(width, epsilon=config.layer_norm_eps, dtype=dtype)
+            LayerNorm(config.hidden_size, epsilon=config.layer_norm_eps, dtype=dtype)
             if config.norm_rel_ebd == "layer_norm"
             else None
         )
-        self.config = config
-        self.dtype = dtype
-
-    def of_distances(self, length: int) -> tuple[Array, np.ndarray]:
-        """Return the entries of the relative table for rows of T tokens, `[R, D]`.
-
-        The second result is the entry of each distance -T, ... T, int `[2 T + 1]`.
-        """
-        distances = np.arange(-length, length + 1).clip(1 - length, length - 1)
-        rows = relative_rows(distances, self.config)
-        table = self.relative[rows[0] : rows[-1] + 1]
-        if self.relative_norm is not None:
-            table = self.relative_norm(table)
-        return table.astype(self.dtype), rows - rows[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,7 +225,7 @@ class DebertaLayer(BertLayer):
             dropout_rate=config.attention_probs_dropout_prob,
             rng=keys[0],
         )
-        return self.update(x, attended, keys[1], keys[2])
+        return self.update(x, attended, keys)
 
     def _bias(
         self, query: Array, key: Array, context: DebertaContext, rng: DropoutKeys | None
@@ -284,7 +275,13 @@ class Deberta(Encoder):
         """Embed: the sum is projected, normalised, zero at padding, dropped out."""
         embeddings, segment_ids = self.embeddings, ids["segment_ids"]
         # The distance of two tokens of a segment is that of their places in the row.
-        of_distances = embeddings.of_distances(segment_ids.shape[1])
+        length = segment_ids.shape[1]
+        distances = np.arange(-length, length + 1).clip(1 - length, length - 1)
+        rows = relative_rows(distances, self.config)
+        table = embeddings.relative[rows[0] : rows[-1] + 1]
+        if embeddings.relative_norm is not None:
+            table = embeddings.relative_norm(table)
+        table = table.astype(self.dtype)
         x = embeddings.add_up(
             word=ids["input_ids"],
             position=ids["position_ids"],
@@ -294,4 +291,5 @@ class Deberta(Encoder):
             x = embeddings.projection(x)
         x = embeddings.norm(x) * (segment_ids > 0)[..., None]
         x = dropout(x, self.config.hidden_dropout_prob, keys[0])
-        return x, DebertaContext(segment_mask(segment_ids), *of_distances), ()
+        context = DebertaContext(segment_mask(segment_ids), table, rows - rows[0])
+        return x, context, ()

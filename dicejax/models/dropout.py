@@ -1,4 +1,8 @@
-"""Dropout drawn per row, independent of how a batch is divided."""
+"""Dropout drawn per row, independent of how a batch is divided.
+
+Its bits are a pure function of key and position: an XLA fusion and a TPU kernel draw
+the same ones, in whichever order and on whichever device.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,13 @@ import numpy as np
 from jax import Array, lax
 from jax.ad_checkpoint import checkpoint_name
 
-from dicejax.models.random_bits import sixteen_bits, threefry2x32
-
 DRAW = "dropout"
 """The name by which `jax.checkpoint` knows what was drawn."""
+ROUNDS = 13
+"""Threefry-2x32 passes BigCrush from 13 rounds on (Salmon et al., 2011)."""
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = np.uint32(0x1BD11BDA)
 
 
 @jax.tree_util.register_dataclass
@@ -24,22 +31,18 @@ class DropoutKeys:
 
     Micro-batches and shards of a batch drop what the whole batch drops.
 
-    Attributes:
-      rows: keys `[..., B]`.
-      batch: keys `[...]`, for values computed once for all rows.
-
-    >>> keys = DropoutKeys.of(jax.random.key(0), jnp.arange(4))
-    >>> second_half = DropoutKeys.of(jax.random.key(0), jnp.arange(2, 4))
+    >>> keys = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(4))
+    >>> second_half = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(2, 4))
     >>> whole = dropout(jnp.ones((4, 6)), 0.5, keys)
     >>> bool((whole[2:] == dropout(jnp.ones((2, 6)), 0.5, second_half)).all())
     True
     """
 
-    rows: Array
-    batch: Array
+    rows: Array  # keys [..., B]
+    batch: Array  # keys [...], for values computed once for all rows
 
     @classmethod
-    def of(cls, key: Array, rows: Array) -> DropoutKeys:
+    def for_rows(cls, key: Array, rows: Array) -> DropoutKeys:
         """Derive the keys of the rows with these numbers, int `[B]`, from one key."""
         fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
         return cls(fold(key, rows + 1), jax.random.fold_in(key, 0))
@@ -58,15 +61,11 @@ def dropout(
 ) -> Array:
     """Set a share `rate` of `x` to zero and scale the rest by `1 / (1 - rate)`.
 
-    Each decision takes 16 random bits; the rate is exact to 1/65536. The bits depend on
-    the key and the place in the row alone, see `keep_mask`.
-
-    Args:
-      x: any shape of at least two axes, `[B, ...]` for a key per row.
-      rate: in [0, 1).
-      keys: a key for each row, or one key for all of `x`; None switches dropout off.
-      axis: axis whose four quarters share draws; one that no mesh splits. By default
-        the tokens of hidden states.
+    `x` is `[B, ...]` for a key per row; one key serves any shape, and None switches
+    dropout off. Each decision takes 16 random bits: the rate, in [0, 1), is exact to
+    1/65536. The bits depend on the key and the place in the row alone, see `keep_mask`.
+    Four quarters of an axis share draws; it is one that no mesh splits, by default that
+    of the tokens of hidden states.
 
     >>> dropout(jnp.ones((2, 4)), 0.5, jax.random.key(0)).tolist()
     [[2.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0]]
@@ -116,3 +115,39 @@ def keep_mask(keys: Array, threshold: int, shape: tuple[int, ...], axis: int) ->
     quarters = [bits < threshold for bits in sixteen_bits(drawn)]
     joined = jnp.concatenate(quarters, axis + 1)
     return lax.slice_in_dim(joined, 0, length, axis=axis + 1)
+
+
+def threefry2x32(
+    key: tuple[Array, Array], counter: tuple[Array, Array], rounds: int = ROUNDS
+) -> tuple[Array, Array]:
+    """Encrypt counters: Threefry-2x32 (Salmon et al., 2011).
+
+    "Parallel random numbers: as easy as 1, 2, 3",
+    https://doi.org/10.1145/2063384.2063405. JAX's own generator takes 20 rounds, which
+    are the most. The uint32 words of key and counter are broadcast against each other;
+    those that are returned are uniform and independent of each other.
+
+    >>> import jax.numpy as jnp
+    >>> zero = jnp.uint32(0)
+    >>> [hex(word) for word in threefry2x32((zero, zero), (zero, zero))]
+    ['0x9d1c5ec6', '0x8bd50731']
+    """
+    keys = (*key, key[0] ^ key[1] ^ _PARITY)
+    first, second = counter[0] + key[0], counter[1] + key[1]
+    for number in range(rounds):
+        group, place = divmod(number, 4)
+        first = first + second
+        by = _ROTATIONS[group % 2][place]
+        second = first ^ ((second << np.uint32(by)) | (second >> np.uint32(32 - by)))
+        if place == 3:
+            group += 1
+            first = first + keys[group % 3]
+            second = second + keys[(group + 1) % 3] + np.uint32(group)
+    return first, second
+
+
+def sixteen_bits(words: tuple[Array, Array]) -> tuple[Array, Array, Array, Array]:
+    """Cut two uint32 words into four numbers in [0, 65536), as uint32."""
+    first, second = words
+    low, by = np.uint32(0xFFFF), np.uint32(16)
+    return first & low, first >> by, second & low, second >> by

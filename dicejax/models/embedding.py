@@ -29,12 +29,8 @@ TABLE_AXES = ("tensor", "fsdp")
 class Embedding(nnx.Module):
     """A table of vectors looked up by id; an id out of range is clipped.
 
-    Args:
-      entries: number of vectors.
-      features: their width.
-      dtype: type of the vectors that are looked up; the table is float32.
-      scale: standard deviation of the initial table.
-      rngs: source of the initial table.
+    `dtype` is the type of the vectors that are looked up, `scale` the standard
+    deviation of the initial table, which is float32.
     """
 
     def __init__(

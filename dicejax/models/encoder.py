@@ -145,12 +145,23 @@ class EncoderConfig(abc.ABC):
         return dataclasses.asdict(self)
 
     def with_dropout(self, hidden: float | None, attention: float | None) -> Self:
-        """Return a copy with other rates of dropout; None keeps the present ones."""
+        """Return a copy with other rates of dropout; None keeps the present ones.
+
+        Raises:
+          ValueError: there is no dropout, or one rate for both and the two differ.
+        """
+        name = type(self).__name__
         if (hidden or attention) and not (self.hidden_rates or self.attention_rates):
-            raise ValueError(f"{type(self).__name__} has no dropout to set")
-        rates = dict.fromkeys(self.hidden_rates, hidden)
-        rates |= dict.fromkeys(self.attention_rates, attention)
-        changes = {name: rate for name, rate in rates.items() if rate is not None}
+            raise ValueError(f"{name} has no dropout to set")
+        shared = set(self.hidden_rates) & set(self.attention_rates)
+        if shared and None not in (hidden, attention) and hidden != attention:
+            raise ValueError(
+                f"hidden_dropout_prob is {hidden}, attention_probs_dropout_prob "
+                f"{attention}; {name.removesuffix('Config')} has one rate for both"
+            )
+        rates = [(field, hidden) for field in self.hidden_rates]
+        rates += [(field, attention) for field in self.attention_rates]
+        changes = {field: rate for field, rate in rates if rate is not None}
         return dataclasses.replace(self, **changes)
 
 

@@ -30,13 +30,8 @@ def wide(dtype: jnp.dtype) -> jnp.dtype:
 class Dense(nnx.Module):
     """`x @ kernel + bias` over the last axis, accumulated in float32.
 
-    Args:
-      in_features: width of the input.
-      out_features: width of the output.
-      dtype: type of the operands and of the result.
-      scale: standard deviation of the initial kernel.
-      rngs: source of the initial kernel.
-      bias: whether there is one.
+    `dtype` is the type of the operands and of the result, `scale` the standard
+    deviation of the initial kernel, which is drawn from `rngs`.
     """
 
     def __init__(
@@ -79,18 +74,20 @@ def project(
     ones of the result. Where a mesh splits the kernels over `tensor`, the gradients of
     `x` are added up before devices exchange them.
     """
+    biases = [None] * len(kernels) if biases is None else biases
     width = x.shape[-1]
     rows = x.reshape(-1, width).astype(dtype)
     flat = tuple(kernel.reshape(width, -1).astype(dtype) for kernel in kernels)
     # Then products are sums over devices.
     is_split = automatic_axes().get("tensor", 1) > 1
     outputs = []
-    for number, product in enumerate(_products(rows, flat, is_split)):
-        bias = None if biases is None else biases[number]
+    for kernel, bias, product in zip(
+        kernels, biases, _products(rows, flat, is_split), strict=True
+    ):
         if bias is not None:
             product = product + bias.reshape(-1)  # in float32
         product = checkpoint_name(product.astype(dtype), PRODUCT)
-        outputs.append(product.reshape(*x.shape[:-1], *kernels[number].shape[1:]))
+        outputs.append(product.reshape(*x.shape[:-1], *kernel.shape[1:]))
     return outputs
 
 
@@ -104,12 +101,9 @@ def _products(x: Array, ws: tuple[Array, ...], narrow: bool) -> tuple[Array, ...
     """Multiply `x` by each of the matrices.
 
     With `narrow` products, and gradients of `x`, are in the type of the operands: where
-    devices add them up, half the bytes are sent.
-
-    The gradient is written out because the default one multiplies a float32 cotangent
-    by a bfloat16 operand, which processors without mixed products do in float32: the
-    cotangent is rounded to the operands' type first, so that all three products of a
-    training step run at that type's speed.
+    devices add them up, half the bytes are sent. The default gradient would multiply a
+    float32 cotangent by a bfloat16 operand, which processors without mixed products do
+    in float32; here the cotangent is rounded to the operands' type first.
     """
     return tuple(_dot(x, w, (-1, -2), narrow) for w in ws)
 
@@ -124,7 +118,7 @@ def _products_bwd(narrow, residuals, gs):
     pairs = list(zip(gs, ws, strict=True))
     of_x = (_dot(g, w, (-1, -1), narrow).astype(x.dtype) for g, w in pairs)
 
-    def on_cpu(x: Array, g: Array) -> Array:
+    def by_rows(x: Array, g: Array) -> Array:
         columns = x.swapaxes(-1, -2)
         flat = lax.optimization_barrier(columns.reshape(-1))
         return _dot(flat.reshape(columns.shape), g, (-1, -2))
@@ -134,7 +128,7 @@ def _products_bwd(narrow, residuals, gs):
         # On CPUs bfloat16 columns multiply at half the speed of rows, and XLA folds a
         # plain transposition back; written through a flat copy it stays.
         transposed_dot = functools.partial(
-            lax.platform_dependent, cpu=on_cpu, default=transposed_dot
+            lax.platform_dependent, cpu=by_rows, default=transposed_dot
         )
     of_ws = (transposed_dot(x, g).astype(w.dtype) for g, w in pairs)
     return functools.reduce(jnp.add, of_x), tuple(of_ws)

@@ -19,7 +19,7 @@ from flax import nnx
 from jax import Array, lax
 
 from dicejax.errors import quote
-from dicejax.models.attention import attend, attend_near, segment_mask, within
+from dicejax.models.attention import attend, attend_near, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import (
@@ -41,6 +41,8 @@ from dicejax.models.settings import (
 
 Theta = Annotated[float, Between(1, 1e12)]
 FULL, WINDOW = "full_attention", "sliding_attention"
+BLOCK = 64
+"""The tokens of a block, which products want, unless the window is larger."""
 BLOCKS_FROM = 5
 """Rows of at least so many blocks have their windows computed block by block.
 
@@ -189,21 +191,16 @@ class ModernBertLayer(nnx.Module):
     def __init__(self, config: ModernBertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, inner = config.hidden_size, config.intermediate_size
         scale = config.initializer_range
+        options = {"dtype": dtype, "rngs": rngs, "bias": config.attention_bias}
+        self.query = Dense(width, width, scale=scale, **options)
+        self.key = Dense(width, width, scale=scale, **options)
+        self.value = Dense(width, width, scale=scale, **options)
         back = scale / (2 * config.depth) ** 0.5
-        of_attention, of_mlp = config.attention_bias, config.mlp_bias
-        for name, fan_in, fan_out, deviation, bias in (
-            ("query", width, width, scale, of_attention),
-            ("key", width, width, scale, of_attention),
-            ("value", width, width, scale, of_attention),
-            ("attention_output", width, width, back, of_attention),
-            ("intermediate", width, inner, scale, of_mlp),
-            ("gate", width, inner, scale, of_mlp),
-            ("output", inner, width, back, of_mlp),
-        ):
-            dense = Dense(
-                fan_in, fan_out, dtype=dtype, scale=deviation, rngs=rngs, bias=bias
-            )
-            setattr(self, name, dense)
+        self.attention_output = Dense(width, width, scale=back, **options)
+        options["bias"] = config.mlp_bias
+        self.intermediate = Dense(width, inner, scale=scale, **options)
+        self.gate = Dense(width, inner, scale=scale, **options)
+        self.output = Dense(inner, width, scale=back, **options)
         self.output_norm = config.norm(dtype=dtype)
         self.config = config
 
@@ -248,28 +245,21 @@ class ModernBertLayer(nnx.Module):
     def _attend(self, query, key, value, full, context, rng) -> Array:
         """Attend to the whole segment or to a window of it."""
         window, length = self.config.window, query.shape[1]
-        block = block_of(window)
-        segment_ids, rate = context.segment_ids, self.config.attention_dropout
-        options = {"dropout_rate": rate, "rng": rng}
+        block = max(window, BLOCK)
+        options = {"dropout_rate": self.config.attention_dropout, "rng": rng}
         if window + 1 < length < BLOCKS_FROM * block:
-            mask = segment_mask(segment_ids) & (full | within(window, length))
+            places = jnp.arange(length)
+            near = jnp.abs(places[:, None] - places) <= window
+            mask = segment_mask(context.segment_ids) & (full | near)
             return attend(query, key, value, mask, **options)
-        options["segment_ids"] = segment_ids
-        within_row = functools.partial(attend, **options)
+        options["segment_ids"] = context.segment_ids
+        whole = functools.partial(attend, **options)
         if length <= window + 1:
-            return within_row(query, key, value)
-        near = functools.partial(attend_near, window=window, block=block, **options)
-
+            return whole(query, key, value)
+        part = functools.partial(attend_near, window=window, block=block, **options)
+        either = functools.partial(lax.cond, full, whole, part)
         # Stored, scores of all pairs would take room in windowed layers as well.
-        def either(*arrays: Array) -> Array:
-            return lax.cond(full, within_row, near, *arrays)
-
         return jax.checkpoint(either, prevent_cse=False)(query, key, value)
-
-
-def block_of(window: int) -> int:
-    """Return the tokens of a block: at least 64, which products want."""
-    return max(window, 64)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dicejax.errors import InputError
 from dicejax.models.dropout import DropoutKeys
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import Head, output_names
-from dicejax.models.settings import Remat
+from dicejax.models.settings import Remat, check_choice
 
 Params = dict[str, Any]
 INPUTS = ("input_ids", "segment_ids", "position_ids", "token_type_ids")
@@ -60,9 +60,7 @@ class Network:
 
     def __post_init__(self):
         output_names(self.heads)  # raises where two would have one name
-        if self.remat not in get_args(Remat):
-            names = ", ".join(get_args(Remat))
-            raise ValueError(f"remat is {self.remat!r}; want one of {names}")
+        check_choice("remat", self.remat, get_args(Remat))
 
     def init(self, key: Array) -> Params:
         """Draw initial parameters, a nested dict of float32 arrays."""
@@ -71,12 +69,9 @@ class Network:
     def check_memory(self, origin: str) -> None:
         """Check by arithmetic, before anything is allocated, that parameters fit.
 
-        Args:
-          origin: where the architecture comes from, for the message.
-
         Raises:
           InputError: float32 parameters alone exceed the memory of all machines, or of
-            all devices if that is more.
+            all devices if that is more; the message names `origin`.
         """
         # Not `_skeleton`, which makes the constants among the parameters.
         shapes = jax.eval_shape(self.init, jax.random.key(0))
@@ -110,7 +105,7 @@ class Network:
           where a head gives several.
         """
         if isinstance(rng, Array):
-            rng = DropoutKeys.of(rng, jnp.arange(len(batch["input_ids"])))
+            rng = DropoutKeys.for_rows(rng, jnp.arange(len(batch["input_ids"])))
         return self._module(params)(batch, rng)
 
     def hidden_states(self, params: Params, batch: Mapping[str, Array]) -> Array:
@@ -132,7 +127,7 @@ class _Module(nnx.Module):
         self.encoder = config.build(dtype=dtype, remat=network.remat, rngs=rngs)
         self.heads = nnx.Dict()
         for name, head in network.heads:
-            self.heads[name] = head.module(head, config, dtype=dtype, rngs=rngs)
+            self.heads[name] = head.build(config, dtype=dtype, rngs=rngs)
 
     def __call__(self, batch, rng) -> dict[str, Array]:
         parts = 1 + len(self.heads)

@@ -32,6 +32,7 @@ class Between:
 
 # Sizes and ids are int32 on devices.
 Size = Annotated[int, Between(1, 2**31 - 1)]
+OptionalSize = Annotated[int, Between(-1, 2**31 - 1)]  # -1: none
 TokenId = Annotated[int, Between(0, 2**31 - 2)]
 Rate = Annotated[float, Between(0, 1, below=True)]
 Scale = Annotated[float, Between(0, 1000)]

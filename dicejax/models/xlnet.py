@@ -8,7 +8,7 @@ others, and has no limit of length.
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from flax import nnx
@@ -19,24 +19,16 @@ from dicejax.models.attention import attend, by_position, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
-from dicejax.models.layers import (
-    Dense,
-    LayerNorm,
-    add_and_norm,
-    project,
-    wide,
-)
+from dicejax.models.layers import Dense, LayerNorm, add_and_norm, project, wide
 from dicejax.models.settings import (
     Activation,
-    Between,
     Epsilon,
+    OptionalSize,
     Rate,
     Remat,
     Size,
     TokenId,
 )
-
-ClampedLength = Annotated[int, Between(-1, 2**31 - 1)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,6 +37,7 @@ class XLNetConfig(EncoderConfig):
 
     model_types: ClassVar[tuple[str, ...]] = ("xlnet",)
     hidden_rates: ClassVar[tuple[str, ...]] = ("dropout",)
+    attention_rates: ClassVar[tuple[str, ...]] = ("dropout",)
 
     model_type: str = "xlnet"
     d_model: Size = 1024
@@ -58,7 +51,7 @@ class XLNetConfig(EncoderConfig):
     layer_norm_eps: Epsilon = 1e-12
     dropout: Rate = 0.1
     bi_data: Literal[False] = False
-    clamp_len: ClampedLength = -1
+    clamp_len: OptionalSize = -1
     same_length: Literal[False] = False
     summary_type: Literal["first", "last", "mean"] = "last"
     summary_use_proj: bool = True
@@ -92,19 +85,6 @@ class XLNetConfig(EncoderConfig):
             dropout_after=self.summary_last_dropout,
         )
 
-    def with_dropout(self, hidden: float | None, attention: float | None) -> Self:
-        """Return a copy with another rate of dropout, of which there is one.
-
-        Raises:
-          ValueError: the two rates differ.
-        """
-        if None not in (hidden, attention) and hidden != attention:
-            raise ValueError(
-                f"hidden_dropout_prob is {hidden}, attention_probs_dropout_prob "
-                f"{attention}; XLNet has one rate for both"
-            )
-        return super().with_dropout(attention if hidden is None else hidden, None)
-
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> XLNet:
         """Make the module with initial parameters."""
         return XLNet(self, dtype=dtype, remat=remat, rngs=rngs)
@@ -118,21 +98,20 @@ class XLNetLayer(nnx.Module):
         scale, epsilon = config.initializer_range, config.layer_norm_eps
         draw = nnx.initializers.normal(scale, jnp.float32)
 
-        def parameter(*shape: int) -> nnx.Param:
+        def parameter(*leading: int) -> nnx.Param:
+            shape = (*leading, heads, width // heads)
             return nnx.Param(draw(rngs.params(), shape))
 
-        head_width = width // heads
         for name in ("query", "key", "value", "position_key", "attention_output"):
-            setattr(self, name, parameter(width, heads, head_width))
-        self.segment_key = parameter(2, heads, head_width)
-        self.content_bias = parameter(heads, head_width)
-        self.position_bias = parameter(heads, head_width)
-        self.segment_bias = parameter(heads, head_width)
+            setattr(self, name, parameter(width))
+        self.segment_key = parameter(2)
+        self.content_bias = parameter()
+        self.position_bias = parameter()
+        self.segment_bias = parameter()
         self.attention_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
-        self.intermediate = Dense(
-            width, config.d_inner, dtype=dtype, scale=scale, rngs=rngs
-        )
-        self.output = Dense(config.d_inner, width, dtype=dtype, scale=scale, rngs=rngs)
+        options = {"dtype": dtype, "scale": scale, "rngs": rngs}
+        self.intermediate = Dense(width, config.d_inner, **options)
+        self.output = Dense(config.d_inner, width, **options)
         self.output_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
         self.config = config
         self.dtype = dtype
@@ -199,8 +178,8 @@ class XLNet(Encoder):
     def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Dict:
         """Make the word embeddings, and pretraining's mask embedding, for export."""
         width, scale = self.config.d_model, self.config.initializer_range
-        size = self.config.vocab_size
-        word = Embedding(size, width, dtype=dtype, scale=scale, rngs=rngs)
+        options = {"dtype": dtype, "scale": scale, "rngs": rngs}
+        word = Embedding(self.config.vocab_size, width, **options)
         draw = nnx.initializers.normal(scale, jnp.float32)
         mask = nnx.Param(draw(rngs.params(), (1, 1, width)))
         return nnx.Dict(word=word, mask=mask)
@@ -208,37 +187,26 @@ class XLNet(Encoder):
     def prepare(self, ids, keys):
         """Embed; layers share the mask, the distances and which types differ."""
         segment_ids, types = ids["segment_ids"], ids["token_type_ids"]
-        rate, length = self.config.dropout, segment_ids.shape[1]
+        config, length = self.config, segment_ids.shape[1]
+        rate, kind = config.dropout, wide(self.dtype)
         mask = segment_mask(segment_ids)
-        if self.config.attn_type == "uni":
+        if config.attn_type == "uni":
             mask &= jnp.tril(jnp.ones((length, length), bool))
+        distances = jnp.arange(length, -length, -1, dtype=kind)
+        if config.clamp_len > 0:
+            distances = jnp.clip(distances, -config.clamp_len, config.clamp_len)
+        exponents = jnp.arange(0, config.d_model, 2, dtype=kind) / config.d_model
+        angles = distances[:, None] * (1 / 10_000**exponents)
+        waves = jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
         # One draw for the batch, where PyTorch draws for each row, so that positions
         # are projected once. Whole: split by the compiler, it is sent from device to
         # device.
         shared = None if keys[1] is None else keys[1].batch
-        positions = pin_whole(dropout(self._positions(length), rate, shared))
+        positions = pin_whole(dropout(waves.astype(self.dtype), rate, shared))
         context = XLNetContext(mask, positions, types[:, :, None] != types[:, None, :])
-        return (
-            dropout(self.embeddings.word(ids["input_ids"]), rate, keys[0]),
-            context,
-            (),
-        )
+        x = dropout(self.embeddings.word(ids["input_ids"]), rate, keys[0])
+        return x, context, ()
 
     def finish(self, x, keys):
         """Drop out the output."""
         return dropout(x, self.config.dropout, keys[2])
-
-    def _positions(self, length: int) -> Array:
-        """Encode the distances T, T - 1, ... 1 - T."""
-        clamp, width, kind = (
-            self.config.clamp_len,
-            self.config.d_model,
-            wide(self.dtype),
-        )
-        distances = jnp.arange(length, -length, -1, dtype=kind)
-        if clamp > 0:
-            distances = jnp.clip(distances, -clamp, clamp)
-        rates = 1 / 10_000 ** (jnp.arange(0, width, 2, dtype=kind) / width)
-        angles = distances[:, None] * rates
-        both = jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
-        return both.astype(self.dtype)

@@ -143,7 +143,7 @@ def logits_of(
 def _apply(
     network: Network, rng: Array | None, params: Params, batch: Batch, rows: Array
 ) -> dict[str, Array]:
-    keys = None if rng is None else DropoutKeys.of(rng, rows)
+    keys = None if rng is None else DropoutKeys.for_rows(rng, rows)
     return network.apply(params, batch, keys)
 
 

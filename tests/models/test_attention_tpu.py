@@ -87,7 +87,7 @@ def test_output_and_gradients_are_those_of_plain_attention(
     segments = jnp.asarray(segments, jnp.int32)
     rows, length = segments.shape
     batch = arrays((rows, length, max(1, 128 // width) * 2, width), dtype)
-    keys = DropoutKeys.of(jax.random.key(3), jnp.arange(rows))
+    keys = DropoutKeys.for_rows(jax.random.key(3), jnp.arange(rows))
 
     @functools.partial(jax.jit, static_argnums=0)
     def computed(by_kernel, query, key, value, cotangent):
@@ -115,7 +115,7 @@ def test_output_and_gradients_are_those_of_plain_attention(
 def test_dropped_weights_are_those_of_the_plain_path(caplog):
     # Values that name their key: an output is the sum over the keys that were kept.
     segments = jnp.ones((1, 128), jnp.int32)
-    keys = DropoutKeys.of(jax.random.key(0), jnp.arange(1))
+    keys = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(1))
     same = jnp.zeros((1, 128, 2, 64))
     names = jnp.broadcast_to(jnp.eye(128, 64)[None, :, None], (1, 128, 2, 64))
     shared = {"dropout_rate": 0.5, "rng": keys}

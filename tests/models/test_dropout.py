@@ -11,8 +11,9 @@ from dicejax.models.dropout import (
     keep_below,
     keep_mask,
     key_words,
+    sixteen_bits,
+    threefry2x32,
 )
-from dicejax.models.random_bits import sixteen_bits, threefry2x32
 
 KEYS = jax.random.split(jax.random.key(5), 3)
 
@@ -134,7 +135,7 @@ def test_raw_keys_and_other_generators_draw_too():
     x = jnp.ones((2, 40))
     raw = dropout(x, 0.5, jax.random.PRNGKey(7))
     np.testing.assert_array_equal(raw, dropout(x, 0.5, jax.random.key(7)))
-    other = DropoutKeys.of(jax.random.key(7, impl="rbg"), jnp.arange(2))
+    other = DropoutKeys.for_rows(jax.random.key(7, impl="rbg"), jnp.arange(2))
     out = dropout(x, 0.5, other)
     assert 0 < (out == 0).mean() < 1
 

@@ -161,7 +161,7 @@ def test_states_of_padding_change_nothing(name, batch):
 def test_dropout_needs_a_key(name):
     head, kinds = HEADS[name]
     hidden = hidden_states((3, 7, 8))
-    key = DropoutKeys.of(jax.random.key(0), jnp.arange(3))
+    key = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(3))
     # RoBERTa drops out in front of and behind its summary.
     module = make(head, encoder("roberta", dropout=0.5))
     without = make(head, encoder("roberta", dropout=0.0))

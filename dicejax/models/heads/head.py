@@ -9,7 +9,6 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
-import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
