@@ -79,7 +79,7 @@ def attend(
             arrays = query.dtype, query.shape
             if fits_kernel(query.shape, query.dtype):
                 _log.info("attention of %s %s runs as one kernel", *arrays)
-                out = _on_tpu(query, key, value, segment_ids, dropout_rate, rng)
+                out = _on_tpu((query, key, value), segment_ids, dropout_rate, rng)
                 # Small, and all that running the kernel forward again would give.
                 return checkpoint_name(out, PRODUCT)
             _log.warning(_NO_KERNEL, *arrays)
@@ -159,17 +159,12 @@ def fits_kernel(shape: tuple[int, ...], dtype: jnp.dtype) -> bool:
 
 
 def _on_tpu(
-    query: Array,
-    key: Array,
-    value: Array,
-    segment_ids: Array,
-    rate: float,
-    rng: DropoutKeys | None,
+    arrays: tuple[Array, ...], segment_ids: Array, rate: float, rng: DropoutKeys | None
 ) -> Array:
     """Run the kernel on each device's rows and heads."""
     undropped = rng is None or rate == 0.0
-    form = attention_tpu.Form(query.shape[-1], None if undropped else keep_below(rate))
-    rows, _, heads, width = query.shape
+    rows, length, heads, width = shape = arrays[0].shape
+    form = attention_tpu.Form(width, None if undropped else keep_below(rate))
     words = jnp.zeros((rows, 2), jnp.uint32) if undropped else key_words(rng.rows)
     axes = automatic_axes()
     split = HEAD_AXIS in axes
@@ -191,5 +186,5 @@ def _on_tpu(
             check_vma=False,
         )
     # Heads side by side, as the products leave them: nothing is transposed.
-    flat = (x.reshape(*x.shape[:2], heads * width) for x in (query, key, value))
-    return attend_locally(segment_ids, words, *flat).reshape(query.shape)
+    flat = (x.reshape(rows, length, heads * width) for x in arrays)
+    return attend_locally(segment_ids, words, *flat).reshape(shape)

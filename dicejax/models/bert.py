@@ -8,7 +8,7 @@ narrowly than the layers are wide. Otherwise the three are the same encoder.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
 from flax import nnx
@@ -150,6 +150,9 @@ class BertEmbeddings(nnx.Module):
 class BertLayer(nnx.Module):
     """One transformer layer: self-attention and feed-forward, each post-normalised."""
 
+    draws: ClassVar[int] = 3
+    """Number of dropout keys; the first three are of the weights and the updates."""
+
     def __init__(self, config: PostNormConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, inner = config.hidden_size, config.intermediate_size
         options = {"dtype": dtype, "scale": config.initializer_range, "rngs": rngs}
@@ -164,34 +167,24 @@ class BertLayer(nnx.Module):
         self.output_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
         self.config = config
 
-    def __call__(self, x: Array, segment_ids: Array, rng: DropoutKeys | None) -> Array:
-        """Transform `[B, T, D]`; attention stays within segments."""
-        keys = (None,) * 3 if rng is None else rng.split(3)
-        query, key, value = self.project(x)
-        attended = attend(
-            query,
-            key,
-            value,
-            segment_ids=segment_ids,
-            dropout_rate=self.config.attention_probs_dropout_prob,
-            rng=keys[0],
-        )
-        return self.update(x, attended, keys)
-
-    def project(self, x: Array) -> list[Array]:
-        """Return query, key and value of `[B, T, D]`: `[B, T, N, H]` each."""
-        heads = (*x.shape[:-1], self.config.num_attention_heads, -1)
+    def __call__(self, x: Array, shared: Any, rng: DropoutKeys | None) -> Array:
+        """Transform `[B, T, D]`, with what `attend` needs besides."""
+        config, rate = self.config, self.config.hidden_dropout_prob
+        keys = (None,) * self.draws if rng is None else rng.split(self.draws)
+        heads = (*x.shape[:-1], config.num_attention_heads, -1)
         products = apply_dense(x, self.query, self.key, self.value)
-        return [product.reshape(heads) for product in products]
-
-    def update(self, x: Array, attended: Array, keys) -> Array:
-        """Add attention's and the feed-forward update to `[B, T, D]`."""
-        config = self.config
-        rate = config.hidden_dropout_prob
+        arrays = (product.reshape(heads) for product in products)
+        attended = self.attend(*arrays, shared, keys)
         update = self.attention_output(attended.reshape(x.shape))
         x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
         update = self.output(ACTIVATIONS[config.hidden_act](self.intermediate(x)))
         return add_and_norm(self.output_norm, x, update, rate, keys[2])
+
+    def attend(self, query: Array, key: Array, value: Array, shared, keys) -> Array:
+        """Attend within segments, with arrays `[B, T, N, H]`."""
+        rate = self.config.attention_probs_dropout_prob
+        options = {"dropout_rate": rate, "rng": keys[0]}
+        return attend(query, key, value, segment_ids=shared, **options)
 
 
 class Bert(Encoder):
@@ -199,9 +192,8 @@ class Bert(Encoder):
 
     layer = BertLayer
 
-    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> BertEmbeddings:
+    def embed(self, **options) -> BertEmbeddings:
         """Make the embeddings, normalised as narrow as they are."""
-        options = {"dtype": dtype, "rngs": rngs}
         return BertEmbeddings(self.config, projects_first=False, **options)
 
     def prepare(self, ids, keys):

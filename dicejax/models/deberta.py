@@ -21,7 +21,7 @@ from dicejax.errors import quote
 from dicejax.mesh import pin_whole
 from dicejax.models.attention import attend, by_position, segment_mask
 from dicejax.models.bert import BertEmbeddings, BertLayer, PostNormConfig
-from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.dropout import dropout
 from dicejax.models.encoder import Encoder, SequenceSummary
 from dicejax.models.layers import Dense, LayerNorm, matmul
 from dicejax.models.settings import (
@@ -195,7 +195,9 @@ class DebertaContext:
 
 
 class DebertaLayer(BertLayer):
-    """BERT's layer with disentangled attention."""
+    """BERT's layer with disentangled attention; its fourth key is of the distances."""
+
+    draws = 4
 
     def __init__(self, config: DebertaConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         super().__init__(config, dtype=dtype, rngs=rngs)
@@ -207,48 +209,35 @@ class DebertaLayer(BertLayer):
             dense = Dense(width, width, dtype=dtype, scale=scale, rngs=rngs)
             setattr(self, names[term], dense)
 
-    def __call__(
-        self, x: Array, context: DebertaContext, rng: DropoutKeys | None
-    ) -> Array:
-        """Transform `[B, T, D]`."""
-        config = self.config
-        keys = (None,) * 4 if rng is None else rng.split(4)
-        query, key, value = self.project(x)
-        # `attend` divides scores by sqrt(H), the paper by sqrt(H (1 + terms)).
-        query = query * (1 + len(config.terms)) ** -0.5
-        attended = attend(
-            query,
-            key,
-            value,
-            context.mask,
-            bias=self._bias(query, key, context, keys[3]),
-            dropout_rate=config.attention_probs_dropout_prob,
-            rng=keys[0],
-        )
-        return self.update(x, attended, keys)
-
-    def _bias(
-        self, query: Array, key: Array, context: DebertaContext, rng: DropoutKeys | None
-    ) -> Array | None:
-        """Compute the scores of positions with content: `[B, N, T, T]`."""
+    def attend(self, query: Array, key: Array, value: Array, shared, keys) -> Array:
+        """Attend by content and by distance, with arrays `[B, T, N, H]`."""
         config, terms = self.config, self.config.terms
+        # `attend` divides scores by sqrt(H), the paper by sqrt(H (1 + terms)).
+        factor = (1 + len(terms)) ** -0.5
+        query = query * factor
         # One draw for the batch, as in PyTorch; whole: split by the compiler, it is
         # sent from device to device.
-        shared = None if rng is None else rng.batch
-        rate = config.hidden_dropout_prob
-        table = pin_whole(dropout(context.table, rate, shared))
+        rng = None if keys[3] is None else keys[3].batch
+        table = pin_whole(dropout(shared.table, config.hidden_dropout_prob, rng))
         heads = (-1, config.num_attention_heads, query.shape[-1])
         scores = []
         if "c2p" in terms:
             dense = self.key if config.share_att_key else self.position_key
-            keys = dense(table).reshape(heads)[context.rows[:0:-1]]  # T, ... 1 - T
-            scores.append(_scores(query, keys).swapaxes(0, 1))
+            distances = dense(table).reshape(heads)[shared.rows[:0:-1]]  # T, ... 1 - T
+            scores.append(_scores(query, distances).swapaxes(0, 1))
         if "p2c" in terms:
             dense = self.query if config.share_att_key else self.position_query
-            queries = dense(table).reshape(heads)[context.rows[:-1]]  # -T, ... T - 1
-            queries = queries * (1 + len(terms)) ** -0.5
-            scores.append(_scores(key, queries).transpose(1, 0, 3, 2))
-        return sum(scores) * query.shape[-1] ** -0.5 if scores else None
+            distances = dense(table).reshape(heads)[shared.rows[:-1]]  # -T, ... T - 1
+            scores.append(_scores(key, distances * factor).transpose(1, 0, 3, 2))
+        return attend(
+            query,
+            key,
+            value,
+            shared.mask,
+            bias=sum(scores) * query.shape[-1] ** -0.5 if scores else None,
+            dropout_rate=config.attention_probs_dropout_prob,
+            rng=keys[0],
+        )
 
 
 def _scores(x: Array, of_distances: Array) -> Array:
@@ -267,9 +256,9 @@ class Deberta(Encoder):
 
     layer = DebertaLayer
 
-    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> DebertaEmbeddings:
+    def embed(self, **options) -> DebertaEmbeddings:
         """Make the embeddings and the relative table."""
-        return DebertaEmbeddings(self.config, dtype=dtype, rngs=rngs)
+        return DebertaEmbeddings(self.config, **options)
 
     def prepare(self, ids, keys):
         """Embed: the sum is projected, normalised, zero at padding, dropped out."""

@@ -165,17 +165,6 @@ class EncoderConfig(abc.ABC):
         return dataclasses.replace(self, **changes)
 
 
-def encoder_configs() -> dict[str, type[EncoderConfig]]:
-    """Return the encoder configurations by `model_type`."""
-    configs: dict[str, type[EncoderConfig]] = {}
-    classes = EncoderConfig.__subclasses__()
-    while classes:
-        cls = classes.pop(0)
-        configs |= dict.fromkeys(cls.__dict__.get("model_types", ()), cls)
-        classes += cls.__subclasses__()
-    return configs
-
-
 class Encoder(nnx.Module):
     """The module of an encoder: token ids in, hidden states out.
 
@@ -245,10 +234,10 @@ class Encoder(nnx.Module):
 
         Args:
           input_ids: int `[B, T]`.
+          token_type_ids: int `[B, T]`.
           segment_ids: int `[B, T]`; 1, 2, ... number the sentences packed into a row,
             0 is padding, on either side.
           position_ids: int `[B, T]`, restarting at 0 with each segment.
-          token_type_ids: int `[B, T]`.
           rng: keys for dropout; None switches dropout off.
 
         Returns:

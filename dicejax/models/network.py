@@ -127,7 +127,7 @@ class _Module(nnx.Module):
         self.encoder = config.build(dtype=dtype, remat=network.remat, rngs=rngs)
         self.heads = nnx.Dict()
         for name, head in network.heads:
-            self.heads[name] = head.build(config, dtype=dtype, rngs=rngs)
+            self.heads[name] = head.module(head, config, dtype=dtype, rngs=rngs)
 
     def __call__(self, batch, rng) -> dict[str, Array]:
         parts = 1 + len(self.heads)

@@ -124,12 +124,24 @@ class XLNetLayer(nnx.Module):
         keys = (None,) * 4 if rng is None else rng.split(4)
         kernels = (self.query[...], self.key[...], self.value[...])
         query, key, value = project(x, kernels, self.dtype)
+
+        def scores(equation: str, bias: nnx.Param, key: Array) -> Array:
+            q = query + bias[...].astype(self.dtype)
+            kind = wide(self.dtype)
+            return jnp.einsum(equation, q, key, preferred_element_type=kind)
+
+        kernels = (self.position_key[...],)
+        (distances,) = project(context.positions, kernels, self.dtype)
+        by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
+        segments = self.segment_key[...].astype(self.dtype)
+        same, other = scores("btnh,snh->sbnt", self.segment_bias, segments)[..., None]
+        by_segment = jnp.where(context.other_type[:, None], other, same)
         attended = attend(
             query + self.content_bias[...].astype(self.dtype),
             key,
             value,
             context.mask,
-            bias=self._bias(query, context),
+            bias=(by_position(by_distance) + by_segment) * query.shape[-1] ** -0.5,
             dropout_rate=rate,
             rng=keys[0],
         )
@@ -139,22 +151,6 @@ class XLNetLayer(nnx.Module):
         inner = ACTIVATIONS[config.ff_activation](self.intermediate(x))
         update = self.output(dropout(inner, rate, keys[2]))
         return add_and_norm(self.output_norm, x, update, rate, keys[3])
-
-    def _bias(self, query: Array, context: XLNetContext) -> Array:
-        """Compute the bias of positions and segments: `[B, N, T, T]`."""
-
-        def scores(equation: str, bias: nnx.Param, key: Array) -> Array:
-            q = query + bias[...].astype(self.dtype)
-            kind = wide(self.dtype)
-            return jnp.einsum(equation, q, key, preferred_element_type=kind)
-
-        kernels = [self.position_key[...]]
-        (distances,) = project(context.positions, kernels, self.dtype)
-        by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
-        segments = self.segment_key[...].astype(self.dtype)
-        same, other = scores("btnh,snh->sbnt", self.segment_bias, segments)[..., None]
-        by_segment = jnp.where(context.other_type[:, None], other, same)
-        return (by_position(by_distance) + by_segment) * query.shape[-1] ** -0.5
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from dicejax.models import (  # noqa: F401 - define their architectures
     modernbert,
     xlnet,
 )
-from dicejax.models.encoder import EncoderConfig, encoder_configs
+from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import SequenceHead, TokenHead
 from dicejax.models.huggingface.names import UNUSED, Leaf, family_of, leaves
 from dicejax.models.network import Network, Params
@@ -189,14 +189,18 @@ def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderCo
     Raises:
       InputError: the architecture or a setting is not supported.
     """
-    kind, classes = content.get("model_type"), encoder_configs()
-    if not isinstance(kind, str) or kind not in classes:
+    classes = EncoderConfig.__subclasses__()
+    for cls in classes:  # it grows
+        classes += cls.__subclasses__()
+    by_type = {k: cls for cls in classes for k in vars(cls).get("model_types", ())}
+    kind = content.get("model_type")
+    if not isinstance(kind, str) or kind not in by_type:
         raise InputError(
             f"{origin}: model_type is {quote(kind)}; supported: "
-            f"{', '.join(map(repr, sorted(classes)))}"
+            f"{', '.join(map(repr, sorted(by_type)))}"
         )
     try:
-        return classes[kind](**classes[kind].fields_of(content))
+        return by_type[kind](**by_type[kind].fields_of(content))
     except (TypeError, ValueError) as error:
         raise InputError(f"{origin}: {error}") from error
 

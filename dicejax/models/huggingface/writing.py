@@ -103,7 +103,7 @@ def write(
         )
     name = names[0] if names else family.classes + "Model"
     with _draft_of(folder) as draft:
-        _write_json(draft / CONFIG, config_content(network, name, labels))
+        _write_json(draft / CONFIG, _config_content(network, name, labels))
         save_file(
             checkpoint(family, network, params),
             draft / WEIGHTS,
@@ -133,10 +133,9 @@ def _draft_of(folder: Path) -> Iterator[Path]:
         ) from error
 
 
-def config_content(
+def _config_content(
     network: Network, class_name: str, labels: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Return the content of `config.json`."""
     content: dict[str, Any] = {"architectures": [class_name]}
     content |= network.encoder.to_json()
     content |= {"dtype": "float32", "torch_dtype": "float32"}
