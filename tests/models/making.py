@@ -5,21 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from dicejax.models.bert import BertConfig
+from .small import encoder_of
 
 
-def encoder(model_type="bert", width=8, dropout=0.0, **settings):
+def encoder(model_type="bert", width=8, dropout=0.0):
     """Return an encoder's settings for the heads."""
-    return BertConfig(
-        model_type=model_type,
-        vocab_size=9,
-        hidden_size=width,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=8,
-        hidden_dropout_prob=dropout,
-        **settings,
-    )
+    settings = {"model_type": model_type, "hidden_dropout_prob": dropout}
+    return encoder_of("bert", width, 8, heads=2, depth=1, vocab=9, **settings)
 
 
 def make(head, config, dtype=jnp.float32, seed=0):

@@ -16,7 +16,7 @@ from dicejax.models.huggingface.names import FAMILIES
 from dicejax.models.huggingface.writing import checkpoint
 from dicejax.models.network import Network
 
-from .small import quickly
+from .small import inputs_of, quickly
 
 torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
 transformers = pytest.importorskip("transformers")
@@ -78,10 +78,6 @@ class Pair:
         family = FAMILIES[self.network.encoder.model_type]
         return checkpoint(family, self.network, jax.tree.map(np.asarray, params))
 
-    def gives_token_types(self):
-        """Return whether token types matter; RoBERTa has one."""
-        return getattr(self.network.encoder, "type_vocab_size", 2) > 1
-
 
 def configured(model_type, **settings):
     """Return PyTorch's configuration of a small model."""
@@ -123,34 +119,9 @@ def with_our_network(model, task):
     return Pair(model, network, weights.params)
 
 
-def batch_for(pair, lengths=(16, 9, 1, 5), padded="right", seed=0):
-    """Return rows of one example each, padded right, left, or not at all."""
-    rng = np.random.default_rng(seed)
-    width = max(lengths)
-    real = np.arange(width) < np.array(lengths)[:, None]
-    if padded == "left":
-        real = real[:, ::-1]
-    elif padded == "none":
-        real = np.ones_like(real)
-    encoder = pair.network.encoder
-    ids = rng.integers(7, encoder.vocab_size, real.shape)
-    types = rng.integers(0, 2, real.shape) * pair.gives_token_types()
-    return {
-        "input_ids": np.where(real, ids, encoder.pad_token_id).astype(np.int32),
-        "segment_ids": real.astype(np.int32),
-        "position_ids": np.where(real, real.cumsum(1) - 1, 0).astype(np.int32),
-        "token_type_ids": types.astype(np.int32),
-    }
-
-
 def theirs(pair, batch, masked=True):
     """Return PyTorch's inputs for a batch."""
-    inputs = {"input_ids": torch.tensor(batch["input_ids"])}
-    if masked:
-        inputs["attention_mask"] = torch.tensor(batch["segment_ids"])
-    if pair.gives_token_types():
-        inputs["token_type_ids"] = torch.tensor(batch["token_type_ids"])
-    return inputs
+    return inputs_of(torch, pair.network.encoder, batch, masked)
 
 
 def logits_of(output):
@@ -169,15 +140,6 @@ def our_logits(pair, params, batch, rng=None):
     return only
 
 
-@dataclasses.dataclass
-class Computed:
-    """States and logits `[..., D]` of real tokens, and gradients."""
-
-    states: list[np.ndarray]
-    logits: np.ndarray
-    gradients: dict[str, np.ndarray]
-
-
 def weights_of_loss(batch, shape, seed=1):
     """Draw weights of the logits in the loss; 0 for padding."""
     weights = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
@@ -186,7 +148,10 @@ def weights_of_loss(batch, shape, seed=1):
 
 
 def compute_theirs(pair, batch, masked=True):
-    """Return PyTorch's states, logits, and gradients of `sum(w * (x + x**2))`."""
+    """Return PyTorch's states, logits, and gradients of `sum(w * (x + x**2))`.
+
+    The gradients are a dict by PyTorch's names.
+    """
     pair.model.zero_grad(set_to_none=True)
     inputs = theirs(pair, batch, masked)
     output = pair.model(**inputs, output_hidden_states=True)
@@ -198,11 +163,11 @@ def compute_theirs(pair, batch, masked=True):
         for name, weight in pair.model.named_parameters()
     }
     states = [state.detach().numpy() for state in output.hidden_states]
-    return _of_real(batch, states, logits.detach().numpy(), gradients)
+    return states, logits.detach().numpy(), gradients
 
 
 def compute_ours(pair, batch):
-    """Return ours, the gradients by PyTorch's names."""
+    """Return ours."""
 
     @quickly
     def everything(params, batch):
@@ -216,30 +181,28 @@ def compute_ours(pair, batch):
 
     values = batch  # its values, where the argument of the trace has none
     states, gradients, logits = everything(pair.params, batch)
-    return _of_real(batch, states, logits, pair.ours_by_their_names(gradients))
+    return states, logits, pair.ours_by_their_names(gradients)
 
 
-def _of_real(batch, states, logits, gradients):
+def compare(batch, ours, peers, unmoved=()):
+    """Compare real tokens with PyTorch.
+
+    Tensors that end as in `unmoved` have no gradient.
+    """
     real = batch["segment_ids"] > 0
-    states = [np.asarray(state)[real] for state in states]
-    logits = np.asarray(logits)
-    return Computed(states, logits[real] if logits.ndim == 3 else logits, gradients)
-
-
-def compare(ours, peers, unmoved=()):
-    """Compare with PyTorch; tensors that end as in `unmoved` have no gradient."""
-    assert len(ours.states) == len(peers.states)
-    pairs = [("states", *both) for both in zip(ours.states, peers.states, strict=True)]
-    pairs.append(("logits", ours.logits, peers.logits))
+    (states, logits, gradients), (their_states, their_logits, expected) = ours, peers
+    pairs = [("states", *both) for both in zip(states, their_states, strict=True)]
+    pairs.append(("logits", logits, their_logits))
     for kind, got, want in pairs:
         assert got.shape == want.shape
-        difference = np.abs(got - want)
+        difference = np.abs(np.asarray(got) - want)
+        difference = difference[real] if want.ndim == 3 else difference
         assert difference.max() < 1e-4, kind
         assert difference.mean() < 1e-5, kind
-    assert ours.gradients.keys() == peers.gradients.keys()
-    largest = max(np.abs(gradient).max() for gradient in peers.gradients.values())
-    for name, want in peers.gradients.items():
-        got = ours.gradients[name]
+    assert gradients.keys() == expected.keys()
+    largest = max(np.abs(gradient).max() for gradient in expected.values())
+    for name, want in expected.items():
+        got = gradients[name]
         assert got.shape == want.shape, name
         if name.endswith(tuple(unmoved)):
             # 0 by symmetry, up to rounding.

@@ -43,6 +43,40 @@ def network_of(config, head=None, **settings):
     return Network(encoder=config, heads=heads, **settings)
 
 
+def has_token_types(encoder):
+    """Return whether token types matter; RoBERTa has one."""
+    return getattr(encoder, "type_vocab_size", 2) > 1
+
+
+def batch_for(encoder, lengths=(16, 9, 1, 5), padded="right", seed=0):
+    """Return rows of one example each, padded right, left, or not at all."""
+    rng = np.random.default_rng(seed)
+    width = max(lengths)
+    real = np.arange(width) < np.array(lengths)[:, None]
+    if padded == "left":
+        real = real[:, ::-1]
+    elif padded == "none":
+        real = np.ones_like(real)
+    ids = rng.integers(7, encoder.vocab_size, real.shape)
+    types = rng.integers(0, 2, real.shape) * has_token_types(encoder)
+    return {
+        "input_ids": np.where(real, ids, encoder.pad_token_id).astype(np.int32),
+        "segment_ids": real.astype(np.int32),
+        "position_ids": np.where(real, real.cumsum(1) - 1, 0).astype(np.int32),
+        "token_type_ids": types.astype(np.int32),
+    }
+
+
+def inputs_of(torch, encoder, batch, masked=True):
+    """Return PyTorch's inputs for a batch."""
+    names = {"input_ids": "input_ids"}
+    if masked:
+        names["attention_mask"] = "segment_ids"
+    if has_token_types(encoder):
+        names["token_type_ids"] = "token_type_ids"
+    return {theirs: torch.tensor(batch[ours]) for theirs, ours in names.items()}
+
+
 def drawn(network, seed=0):
     """Draw all parameters; initial ones leave attention nearly even."""
     shapes = jax.eval_shape(network.init, jax.random.key(0))

@@ -42,15 +42,6 @@ def test_published_vectors(rounds, counter, key, expected):
     assert tuple(map(int, got)) == expected
 
 
-def test_twenty_rounds_are_those_of_jax():
-    rng = np.random.default_rng(0)
-    key = jnp.asarray(rng.integers(2**32, size=2, dtype=np.uint32))
-    counter = jnp.asarray(rng.integers(2**32, size=(2, 500), dtype=np.uint32))
-    got = jnp.stack(threefry2x32(tuple(key), tuple(counter), rounds=20))
-    expected = jax.extend.random.threefry_2x32(key, counter.reshape(-1))
-    np.testing.assert_array_equal(got.reshape(-1), expected)
-
-
 def test_words_are_cut_into_all_their_bits():
     first, second = words((0x12345678, 0x9ABCDEF0))
     parts = [hex(part) for part in sixteen_bits((first, second))]
@@ -81,20 +72,13 @@ def test_the_bits_of_each_element_are_those_of_its_key_and_place(shape, axis):
 
 
 @pytest.mark.parametrize("shape", [(1000, 100), (1000, 101), (8, 125, 100)])
-@pytest.mark.parametrize("rate", [0.1, 0.5])
-def test_dropout_drops_its_rate_and_keeps_the_mean(shape, rate):
-    out = np.asarray(dropout(jnp.ones(shape), rate, jax.random.key(3)))
-    share = (out == 0).mean()
-    spread = np.sqrt(rate * (1 - rate) / out.size)
-    assert abs(share - rate) < 5 * spread
-    np.testing.assert_allclose(out[out != 0], 1 / (1 - rate), rtol=1e-4)
-
-
 @pytest.mark.parametrize("rate", [1e-9, 1 / 65536, 0.1, 0.5, 1 - 1e-9])
-def test_the_scale_is_that_of_the_exact_rate(rate):
+def test_dropout_drops_its_rate_and_keeps_the_mean(shape, rate):
     keep = keep_below(rate) / 65536
     assert abs(keep - (1 - rate)) <= 1 / 65536
-    out = np.asarray(dropout(jnp.ones((500, 4)), rate, jax.random.key(0)), np.float64)
+    out = np.asarray(dropout(jnp.ones(shape), rate, jax.random.key(3)), np.float64)
+    spread = np.sqrt(keep * (1 - keep) / out.size)
+    assert abs((out != 0).mean() - keep) <= 5 * spread
     np.testing.assert_allclose(out[out != 0], 1 / keep, rtol=1e-6)
 
 
@@ -138,8 +122,3 @@ def test_raw_keys_and_other_generators_draw_too():
     other = DropoutKeys.for_rows(jax.random.key(7, impl="rbg"), jnp.arange(2))
     out = dropout(x, 0.5, other)
     assert 0 < (out == 0).mean() < 1
-
-
-def test_dropout_without_a_key_is_the_identity():
-    x = jnp.arange(6.0)
-    assert dropout(x, 0.5, None) is x

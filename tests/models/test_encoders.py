@@ -10,7 +10,6 @@ import pytest
 
 from dicejax.data.pack import BatchLayout, fill, pack
 from dicejax.models.attention import attend
-from dicejax.models.heads import SequenceHead
 
 from .small import KINDS, drawn, encoder_of, network_of, quickly
 
@@ -72,18 +71,6 @@ def packed_rows():
     return examples, pack([len(e["input_ids"]) for e in examples], WIDTH)
 
 
-def places(examples, rows):
-    """Return each example's row, start and end."""
-    spans = {}
-    for row, items in enumerate(rows):
-        start = 0
-        for item in items:
-            end = start + len(examples[item]["input_ids"])
-            spans[item] = (row, start, end)
-            start = end
-    return [spans[item] for item in range(len(examples))]
-
-
 def test_packed_and_unpacked_logits_agree(config, packed_rows):
     hold_packed_to_unpacked(config, *packed_rows)
 
@@ -99,30 +86,15 @@ def hold_packed_to_unpacked(config, examples, rows):
     packed = fill([[examples[i] for i in row] for row in rows], WIDTH, LAYOUT)
     alone = apply(network, params, fill([[e] for e in examples], WIDTH, LAYOUT))
     packed = apply(network, params, packed)
-    for item, (row, start, end) in enumerate(places(examples, rows)):
-        expected = alone[item, : end - start]
-        np.testing.assert_allclose(packed[row, start:end], expected, atol=1e-5)
+    for items, logits in zip(rows, packed, strict=True):
+        start = 0
+        for item in items:
+            end = start + len(examples[item]["input_ids"])
+            expected = alone[item, : end - start]
+            np.testing.assert_allclose(logits[start:end], expected, atol=1e-5)
+            start = end
     # The order of an example's tokens matters, so positions were those of each.
     assert np.abs(np.diff(alone[-1], axis=0)).max() > 1e-2
-
-
-def test_packed_sequences_are_classified_as_unpacked(config, packed_rows):
-    examples, rows = packed_rows
-    network = network_of(config, SequenceHead(classes=5))
-    params = drawn(network)
-    batch = fill([[examples[i] for i in row] for row in rows], WIDTH, LAYOUT)
-    summary_positions = np.full((len(rows), max(map(len, rows))), -1, np.int32)
-    where = places(examples, rows)
-    for items in rows:
-        for column, item in enumerate(items):
-            row, start, end = where[item]
-            at_end = config.model_type == "xlnet"
-            summary_positions[row, column] = end - 1 if at_end else start
-    packed = apply(network, params, batch | {"summary_positions": summary_positions})
-    alone = apply(network, params, fill([[e] for e in examples], WIDTH, LAYOUT))
-    for row, items in enumerate(rows):
-        for column, item in enumerate(items):
-            np.testing.assert_allclose(packed[row, column], alone[item], atol=1e-5)
 
 
 def test_segments_do_not_see_each_other(config):

@@ -15,7 +15,6 @@ pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
 
 from .peers import (
     HEADS,
-    batch_for,
     compare,
     compute_ours,
     compute_theirs,
@@ -28,6 +27,7 @@ from .peers import (
     transformers,
     with_our_network,
 )
+from .small import batch_for
 
 TOKENS, SEQUENCES = "TokenClassification", "SequenceClassification"
 READING = "QuestionAnswering"
@@ -46,10 +46,10 @@ def check(
 ):
     """Compare a model with drawn weights, on a batch of a shape."""
     both = pair(configured(model_type, **settings), task)
-    batch = batch_for(both, **shape)
+    batch = batch_for(both.network.encoder, **shape)
     batch["token_type_ids"] *= types
     expected = compute_theirs(both, batch, masked)
-    compare(compute_ours(both, batch), expected, unmoved)
+    compare(batch, compute_ours(both, batch), expected, unmoved)
 
 
 def case(settings, *, exhaustive=False, **options):
@@ -263,10 +263,10 @@ def test_real_weights_equal_pytorch(minilm):
     network = dataclasses.replace(both.network, heads=())
     direct = huggingface.read_weights(minilm, network).params["encoder"]
     jax.tree.map(np.testing.assert_array_equal, both.params["encoder"], direct)
-    batch = batch_for(both, lengths=(64, 17, 1))
+    batch = batch_for(both.network.encoder, lengths=(64, 17, 1))
     ours = compute_ours(both, batch)
-    assert len(ours.states) == 7
-    compare(ours, compute_theirs(both, batch), KEY_BIAS)
+    assert len(ours[0]) == 7
+    compare(batch, ours, compute_theirs(both, batch), KEY_BIAS)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_real_weights_equal_pytorch(minilm):
 )
 def test_float64_is_float64_throughout(family, padded, tolerance):
     both = pair(configured(family), TOKENS)
-    batch = batch_for(both, padded=padded)
+    batch = batch_for(both.network.encoder, padded=padded)
     with torch.no_grad():
         expected = logits_of(both.model.double()(**theirs(both, batch))).numpy()
     network = dataclasses.replace(both.network, precision="float64")
@@ -299,8 +299,8 @@ def test_float64_is_float64_throughout(family, padded, tolerance):
 
 def test_rows_of_padding_alone_are_finite_in_deberta():
     both = pair(configured("deberta-v2", **ONE), TOKENS)
-    batch = batch_for(both, lengths=(16, 0, 5))
-    compare(compute_ours(both, batch), compute_theirs(both, batch))
+    batch = batch_for(both.network.encoder, lengths=(16, 0, 5))
+    compare(batch, compute_ours(both, batch), compute_theirs(both, batch))
     states = both.network.hidden_states(both.params, batch)
     assert np.isfinite(states).all()
     # Embeddings of padding are zero, as there.

@@ -12,7 +12,7 @@ from dicejax.models.deberta import DebertaConfig
 from dicejax.models.huggingface import config_from
 from dicejax.models.xlnet import XLNetConfig
 
-from .small import drawn, encoder_of, network_of, quickly
+from .small import batch_for, drawn, encoder_of, network_of, quickly
 
 ROPE = {"full_attention": {"rope_type": "yarn"}}
 BASE = {
@@ -112,13 +112,7 @@ def test_the_longest_sequence_leaves_out_positions_that_no_token_takes(
     assert config.max_length == longest
     network = network_of(config)
     params = drawn(network)
-    ones = np.ones((1, longest), np.int32)
-    batch = {
-        "input_ids": ones,
-        "segment_ids": ones,
-        "position_ids": np.arange(longest)[None],
-        "token_type_ids": 0 * ones,
-    }
+    batch = batch_for(config, (longest,))
 
     def total(table):
         params["encoder"]["embeddings"]["position"]["table"] = table

@@ -10,13 +10,9 @@ import tyro
 
 from dicejax.config import Experiment, from_json, to_json
 from dicejax.data.sources import SyntheticNER
-from dicejax.models.bert import BertConfig
-from dicejax.models.deberta import DebertaConfig
-from dicejax.models.heads import TokenHead
-from dicejax.models.network import Network
-from dicejax.models.xlnet import XLNetConfig
 from dicejax.optimizers import AdamW, Optimizer, by_short_name, decay_mask
 
+from ..models.small import KINDS, encoder_of, network_of
 from .trees import RULES, Signs, close, on_device, run, tree
 
 
@@ -127,19 +123,10 @@ def test_settings_survive_json_and_the_command_line(rule, capsys):
         assert words in help_text
 
 
-SMALL = {"vocab_size": 9, "hidden_size": 4, "intermediate_size": 8}
-SMALL |= {"num_hidden_layers": 2, "num_attention_heads": 2}
-ENCODERS = [
-    BertConfig(**SMALL),
-    DebertaConfig(**SMALL),
-    XLNetConfig(vocab_size=9, d_model=4, n_layer=2, n_head=2, d_inner=8),
-]
-
-
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda e: e.model_type)
-def test_networks_have_the_parameters_that_the_rules_expect(rule, encoder):
-    network = Network(encoder=encoder, heads=(("tags", TokenHead(classes=3)),))
+@pytest.mark.parametrize("kind", KINDS)
+def test_networks_have_the_parameters_that_the_rules_expect(rule, kind):
+    network = network_of(encoder_of(kind, 4, 8, heads=2))
     params = jax.eval_shape(network.init, jax.random.key(0))
     optimizer = rule(freeze_embeddings=True, frozen_layers=1, layer_decay=0.9)
     state = jax.eval_shape(optimizer.init, params)

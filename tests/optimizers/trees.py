@@ -32,25 +32,25 @@ class Signs(Optimizer):
 RULES = (AdamW, Signs)
 
 
-def tree(seed=0, *, layers=LAYERS, width=4, scale=1.0):
+def tree(seed=0):
     """Return a tree like a network's; layers differ in scale."""
     rng = np.random.default_rng(seed)
 
     def draw(*shape):
-        return scale * rng.normal(size=shape)
+        return rng.normal(size=shape)
 
-    sizes = 10.0 ** -np.arange(layers)
+    sizes = 10.0 ** -np.arange(LAYERS)
     stacked = {
         "query": {
-            "kernel": draw(layers, width, 6) * sizes[:, None, None],
-            "bias": draw(layers, 6) * sizes[:, None],
+            "kernel": draw(LAYERS, 4, 6) * sizes[:, None, None],
+            "bias": draw(LAYERS, 6) * sizes[:, None],
         },
-        "norm": {"scale": 1 + draw(layers, width) * sizes[:, None]},
+        "norm": {"scale": 1 + draw(LAYERS, 4) * sizes[:, None]},
     }
-    embeddings = {"word": {"table": draw(7, width)}, "norm": {"bias": draw(width)}}
+    embeddings = {"word": {"table": draw(7, 4)}, "norm": {"bias": draw(4)}}
     return {
         "encoder": {"embeddings": embeddings, "layers": stacked},
-        "heads": {"tags": {"kernel": draw(width, 3), "bias": draw(3)}},
+        "heads": {"tags": {"kernel": draw(4, 3), "bias": draw(3)}},
     }
 
 
