@@ -65,6 +65,23 @@ def read(data_folder, name):
     return reader.read(data_folder / name / "dev.json", **DATA[name][1])
 
 
+@pytest.mark.parametrize("name", DATA)
+def test_gold_as_prediction_scores_full(data_folder, name):
+    examples = read(data_folder, name)
+    predictions = [
+        Answer(
+            tuple(span.text for answer in e.answers[:1] for span in answer),
+            float(e.impossible),
+        )
+        for e in examples
+    ]
+    scores = QuestionAnswering(**DATA[name][0]).score(examples, predictions).values
+    names = {"f1", "exact"}
+    if name == "squad_v2.0":
+        names |= {"answerable_f1", "unanswerable"}
+    assert {scores[name] for name in names} == {1.0}
+
+
 # Answers of more pieces than max_answer, answers that no pieces match exactly, and F1
 # with positions; all at 384 pieces. In Quoref: answers whose spans overlap in place of
 # long ones, and F1 with sigmoid.
