@@ -12,14 +12,12 @@ from dicejax.metrics import quotients
 
 @dataclasses.dataclass(frozen=True)
 class ReliabilityBin:
-    """A bar of a reliability diagram; shares in [0, 1].
+    """A bar of a reliability diagram: predictions of a confidence in (lower, upper].
 
     Attributes:
-      lower: lower edge.
-      upper: upper edge.
       count: number of predictions.
-      confidence: mean confidence; 0 if empty.
-      accuracy: share of correct predictions; 0 if empty.
+      confidence: mean confidence, in [0, 1]; 0 if empty.
+      accuracy: share of correct predictions, in [0, 1]; 0 if empty.
     """
 
     lower: float
@@ -31,11 +29,7 @@ class ReliabilityBin:
 
 @dataclasses.dataclass(frozen=True)
 class Reliability:
-    """The data of a reliability diagram.
-
-    Attributes:
-      bins: from the lowest confidence.
-    """
+    """The bins of a reliability diagram, from the lowest confidence."""
 
     bins: tuple[ReliabilityBin, ...]
 

@@ -72,11 +72,8 @@ class ConfusionMatrix:
 class ClassScores:
     """The scores of one class, or of several together; shares in [0, 1].
 
-    Attributes:
-      precision: correct / predicted as the class.
-      recall: correct / of the class.
-      f1: 2 correct / (predicted + of the class).
-      support: number of examples of the class or classes.
+    Precision is correct / predicted, recall correct / gold, and F1 is 2 correct /
+    (predicted + gold), where gold is the `support`, the number of examples.
     """
 
     precision: float
@@ -117,9 +114,9 @@ def confusion(
 
     Args:
       gold: classes as integers from 0, of any shape.
-      predicted: the same.
+      predicted: the same shape.
       classes: how many there are.
-      where: of the same shape; False leaves an entry out, such as padding.
+      where: the same shape; False leaves an entry out, such as padding.
 
     Raises:
       ValueError: the shapes differ, or an entry that counts is no class.
@@ -167,9 +164,9 @@ def scores(
 
     Args:
       matrix: the counts.
-      classes: of the macro scores, such as all but a class
-        "other". None: those that occur in gold or predictions, as scikit-learn does;
-        name a class that occurs in neither, and it enters a macro mean as 0.
+      classes: classes of the macro scores, such as all but "other". None: those that
+        occur in gold or predictions, as scikit-learn does; a class that occurs in
+        neither enters a macro mean as 0 if it is named.
 
     Raises:
       ValueError: one of `classes` is none.

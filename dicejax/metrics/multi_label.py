@@ -18,7 +18,6 @@ class MultiLabelScores:
     Attributes:
       micro: scores of all decisions together.
       macro: the unweighted mean of each score over the labels.
-      per_label: the scores of each label.
       subset_accuracy: share of examples whose labels are all right.
     """
 

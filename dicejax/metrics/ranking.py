@@ -15,9 +15,9 @@ class PrecisionAreas:
     """The average precision of each class; shares in [0, 1].
 
     Attributes:
-      per_class: each class against the rest; 0 for one that has no positives.
+      per_class: each class against the rest; 0 without positives.
       macro: the unweighted mean over the classes that have positives; 0 if none has.
-      support: how many positives each class has.
+      support: number of positives of each class.
     """
 
     per_class: tuple[float, ...]
@@ -33,8 +33,8 @@ def average_precision(gold: ArrayLike, scores: ArrayLike) -> float:
         AP = sum over n of (R_n - R_(n-1)) P_n
 
     P_n and R_n being precision and recall when all scores from the n-th up count as
-    positive; R_0 = 0. Equal scores go together, so their order changes nothing. There
-    is no interpolation. Equal to scikit-learn's `average_precision_score`.
+    positive; R_0 = 0. Equal scores go together, and nothing is interpolated. Equal to
+    scikit-learn's `average_precision_score`.
 
     >>> round(average_precision([0, 1, 1], [0.9, 0.8, 0.1]), 4)
     0.5833
@@ -55,8 +55,8 @@ def average_precision(gold: ArrayLike, scores: ArrayLike) -> float:
     if not gold.any():
         return 0.0
     order = np.argsort(-scores, kind="stable")
-    sorted_scores = scores[order]
-    ends = np.append(sorted_scores[1:] != sorted_scores[:-1], True)
+    ranked = scores[order]
+    ends = np.append(ranked[1:] != ranked[:-1], True)
     correct = np.cumsum(gold[order])[ends]
     precision = correct / (np.flatnonzero(ends) + 1)
     return float(np.diff(correct / gold.sum(), prepend=0.0) @ precision)

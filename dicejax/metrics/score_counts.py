@@ -40,11 +40,8 @@ def count_scores(
     >>> counts.shape, int(counts.sum()), int(counts[0, 1, 288])
     ((2, 2, 512), 2, 1)
 
-    Args:
-      logits: `[..., C]`.
-      labels: int `[...]` of one class, or `[..., C]` of 0 and 1; negative: left out.
-      kind: the form of the logits and labels.
-      where: bool, the shape of the labels; False leaves out.
+    Logits are `[..., C]`; labels int `[...]` of one class, or `[..., C]` of 0 and 1.
+    Negative labels are left out, and those that `where`, of their shape, has False for.
 
     Returns:
       int `[C, 2, BINS]`: elements of other classes, and of this one, by their log-odds
@@ -53,46 +50,34 @@ def count_scores(
     logits = logits.astype(jnp.float32)
     classes = logits.shape[-1]
     counted = labels >= 0 if where is None else (labels >= 0) & where
+    gold, log_odds = labels == 1, logits
     if kind == "classes":
         gold = labels[..., None] == jnp.arange(classes)
         counted = jnp.broadcast_to(counted[..., None], gold.shape)
-        log_odds = _log_odds(logits)
-    else:
-        gold, log_odds = labels == 1, logits
+        # z_c - logsumexp(the others) without cancellation: the sum keeps its largest
+        # term or, for the likeliest class, is taken anew.
+        is_top = jnp.arange(classes) == logits.argmax(axis=-1, keepdims=True)
+        top = logits.max(axis=-1, keepdims=True)
+        terms = jnp.exp(logits - top)
+        rest = jnp.where(is_top, 1.0, terms.sum(axis=-1, keepdims=True) - terms)
+        others = jnp.where(is_top, -jnp.inf, logits)
+        below = jax.nn.logsumexp(others, axis=-1, keepdims=True)
+        log_odds = logits - jnp.where(is_top, below, top + jnp.log(rest))
     place = jnp.floor((log_odds + LIMIT) / WIDTH)
     place = jnp.clip(jnp.nan_to_num(place), 0, BINS - 1).astype(jnp.int32)
     column = jnp.broadcast_to(jnp.arange(classes), gold.shape)
     empty = jnp.zeros((classes, 2, BINS), jnp.int32)
-    ones = counted.astype(jnp.int32)
-    return empty.at[column, gold.astype(jnp.int32), place].add(ones)
-
-
-def _log_odds(logits: Array) -> Array:
-    """Return the log-odds of each class against all others.
-
-    `z_c - logsumexp(the others)` without cancellation: the sum keeps its largest term
-    or, for the likeliest class, is taken anew.
-    """
-    is_top = jnp.arange(logits.shape[-1]) == logits.argmax(axis=-1, keepdims=True)
-    top = logits.max(axis=-1, keepdims=True)
-    terms = jnp.exp(logits - top)
-    rest = jnp.where(is_top, 1.0, terms.sum(axis=-1, keepdims=True) - terms)
-    below = jax.nn.logsumexp(
-        jnp.where(is_top, -jnp.inf, logits), axis=-1, keepdims=True
+    return empty.at[column, gold.astype(jnp.int32), place].add(
+        counted.astype(jnp.int32)
     )
-    return logits - jnp.where(is_top, below, top + jnp.log(rest))
 
 
 @dataclasses.dataclass(frozen=True)
 class ThresholdCurve:
-    """Precision, recall and F1 for all thresholds on the probability.
+    """Precision, recall and F1 for all thresholds on the probability, from the lowest.
 
-    Attributes:
-      thresholds: float `[BINS]`, from low to high; an element counts as predicted where
-        its probability is not below.
-      predicted: how many are.
-      correct: how many of these are right.
-      actual: how many there are to find.
+    `predicted` counts the elements whose probability is not below a threshold,
+    `correct` those of them that are right, `actual` all that there are to find.
     """
 
     thresholds: np.ndarray
@@ -128,16 +113,13 @@ class ThresholdCurve:
 
 
 def curve(counts: np.ndarray) -> ThresholdCurve:
-    """Return precision and recall for every threshold at the edge of a bin.
+    """Return the curve of all classes together, for thresholds at the edges of bins.
 
     >>> counts = np.zeros((1, 2, BINS), int)
     >>> counts[0, 0, 100], counts[0, 1, 300] = 3, 1
     >>> result = curve(counts)
     >>> float(result.f1.max()), result.average_precision, float(result.precision[0])
     (1.0, 1.0, 0.25)
-
-    Args:
-      counts: int `[C, 2, BINS]`, as `count_scores` gives them; all classes together.
     """
     total = np.asarray(counts).sum(axis=0)
     above = total[:, ::-1].cumsum(axis=-1)[:, ::-1]
@@ -159,9 +141,6 @@ def calibration_error(counts: np.ndarray) -> float:
     0.01
     >>> round(calibration_error(counts), 3)
     0.5
-
-    Args:
-      counts: int `[C, 2, BINS]`, as `count_scores` gives them.
     """
     predicted = np.where(np.arange(BINS) >= BINS // 2, counts, 0)
     return reliability(predicted).expected_error
@@ -176,12 +155,8 @@ def reliability(counts: np.ndarray, bins: int = 15) -> Reliability:
     ...  for b in reliability(counts).bins if b.count]
     [(4, 0.51, 0.75)]
 
+    All classes count together, with the probabilities of the middles of their bins.
     Source: Kull et al., "Beyond temperature scaling", NeurIPS 2019 (classwise).
-
-    Args:
-      counts: int `[C, 2, BINS]`, as `count_scores` gives them; all classes together.
-        Probabilities are those of the middles of their bins.
-      bins: of probability.
     """
     middle = 1 / (1 + np.exp(LIMIT - WIDTH * (np.arange(BINS) + 0.5)))
     return calibration.reliability(

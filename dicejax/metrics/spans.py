@@ -33,8 +33,8 @@ class TypeCounts:
 class SpanCounts:
     """Counts of spans by type; counts of parts add up to those of the whole.
 
-    Scores of parts do not: their mean is not the score of the whole. So keep counts
-    per batch or process, add them, and take `scores` once.
+    The mean of the scores of parts is not the score of the whole, so keep counts per
+    batch or process, add them, and take `scores` once.
 
     >>> first = count([[Span("PER", 0, 2)]], [[Span("PER", 0, 2)]])
     >>> second = count([[Span("PER", 1, 2)]], [[Span("LOC", 1, 2)]])
@@ -81,15 +81,10 @@ def count(
 ) -> SpanCounts:
     """Compare predicted spans with gold spans, sentence by sentence.
 
-    The spans of a sentence are a set: their order does not matter and a span given
-    twice counts once. They may overlap.
+    The spans of a sentence are a set, of which some may overlap.
 
     >>> count([[Span("PER", 0, 2), Span("LOC", 4, 5)]], [[Span("PER", 0, 2)]]).total
     TypeCounts(true_positives=1, predicted=1, gold=2)
-
-    Args:
-      gold: the spans of each sentence.
-      predicted: the same sentences in the same order.
 
     Raises:
       ValueError: the numbers of sentences differ.
@@ -98,14 +93,13 @@ def count(
         raise ValueError(
             f"gold has {len(gold)} sentences but predicted has {len(predicted)}"
         )
-    counters = [Counter() for _ in range(3)]
-    for true_spans, guesses in zip(gold, predicted, strict=True):
-        actual, guessed = set(true_spans), set(guesses)
-        for counter, spans in zip(
-            counters, (actual & guessed, guessed, actual), strict=True
-        ):
-            counter.update(span.type for span in spans)
-    kinds = sorted(set().union(*counters))
+    right, guessed, actual = counters = Counter(), Counter(), Counter()
+    for pair in zip(gold, predicted, strict=True):
+        spans, guesses = map(set, pair)
+        right.update(span.type for span in spans & guesses)
+        guessed.update(span.type for span in guesses)
+        actual.update(span.type for span in spans)
+    kinds = sorted({*guessed, *actual})
     return SpanCounts({k: TypeCounts(*(n[k] for n in counters)) for k in kinds})
 
 
@@ -114,18 +108,13 @@ def decode_tags(
 ) -> tuple[list[list[Span]], list[list[Span]]]:
     """Decode the tags of gold and predicted sentences with `tags.spans`.
 
-    A predicted sentence may be shorter than its gold, because the input was cut: the
-    tags that it lacks are read as O, so gold spans beyond the cut, and those that
-    the cut runs through, count as missed.
+    The scheme is one of `tags.PREFIXES`. A predicted sentence may be shorter than its
+    gold, because the input was cut: the tags that it lacks are read as O, so gold spans
+    beyond the cut, and those that the cut runs through, count as missed.
 
     >>> spans = decode_tags([["B-PER", "I-PER", "O"]], [["I-PER", "I-PER"]], "BIO")
     >>> count(*spans).total
     TypeCounts(true_positives=1, predicted=1, gold=1)
-
-    Args:
-      gold: the tags of each sentence.
-      predicted: the same sentences in the same order.
-      scheme: one of `tags.PREFIXES`.
 
     Raises:
       ValueError: a predicted sentence is longer than its gold, or a tag is not of the

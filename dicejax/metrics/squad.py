@@ -22,15 +22,10 @@ from dicejax.metrics import quotients
 
 @dataclasses.dataclass(frozen=True)
 class AnswerScores:
-    """Means over questions; shares in [0, 1], of which papers print per cent.
+    """Means over questions of exact match, 0 or 1 for each, and of F1; in [0, 1].
 
     >>> AnswerScores.average([(1.0, 1.0), (0.0, 0.5)])
     AnswerScores(exact=0.5, f1=0.75, questions=2)
-
-    Attributes:
-      exact: the mean of exact match (EM), which is 0 or 1 for each question.
-      f1: the mean of each question's F1.
-      questions: over how many; over none, both means are 0.
     """
 
     exact: float
@@ -83,8 +78,7 @@ class SquadScores:
     """Scores of SQuAD v2.0; shares in [0, 1].
 
     Attributes:
-      all: over all questions.
-      answerable: over those that have an answer (official: HasAns).
+      answerable: over questions that have an answer (official: HasAns).
       unanswerable: over the others (NoAns): exact = f1 = the share that was refused.
       best_f1: with the threshold that is best for F1; None without no-answer scores.
     """

@@ -82,7 +82,7 @@ class TunedThresholds:
 
 
 def describe(threshold: float | Mapping[str, float]) -> str:
-    """Return a threshold, or the range of those of labels, for the terminal.
+    """Return a threshold, or the range of the thresholds of labels, as text.
 
     >>> describe(0.25), describe({"rare": 0.125, "usual": 0.5})
     ('threshold 0.25', 'thresholds 0.125 to 0.5')
@@ -103,14 +103,13 @@ def tune(
     """Choose the threshold with the best F1 = 2 TP / (predicted + gold positives).
 
     Exact: every way to cut the sorted scores is tried, in O(N log N); equal scores are
-    never parted. Deterministic, and whatever the order of the examples:
+    never parted. The order of the examples changes nothing:
 
-    - Where the default threshold is as good as the best, it stays. So it does where
-      there are no positives, since F1 is then 0 for any threshold (0 / 0 included).
+    - Where the default threshold is as good as the best, it stays, as it does where
+      there are no positives: F1 is then 0 for any threshold.
     - Of equally good cuts the highest is taken, with the fewest predictions.
     - The threshold lies halfway between the two scores it parts, so that the rounding
-      of a score decides nothing; below the lowest score there is none to part, so a
-      cut that takes everything is at that score.
+      of a score decides nothing. A cut that takes everything is at the lowest score.
 
     >>> tuned = tune([0.9, 0.3, 0.2, 0.1], [1, 1, 0, 0])
     >>> tuned.threshold, tuned.f1, round(tuned.default_f1, 4), tuned.examples
@@ -183,9 +182,7 @@ def tune_spans(
     """Choose the threshold with the best micro F1 over scored candidate spans.
 
     F1 = 2 TP / (accepted + gold), as `tune` otherwise. Gold spans that are no candidate
-    count as missed, so `gold` is asked for and not counted from `correct`. Each
-    candidate is judged alone: if overlaps are resolved afterwards, take the scores of
-    the spans that are left, or the F1 is that of decisions before.
+    count as missed. Each candidate is judged alone: resolve overlaps before.
 
     >>> tuned = tune_spans([0.9, 0.6, 0.4], [True, False, True], gold=3)
     >>> tuned.threshold, round(tuned.f1, 4), round(tuned.default_f1, 4)
