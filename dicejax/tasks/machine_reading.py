@@ -196,11 +196,19 @@ class MachineReading(SpanTask):
                     f"sentence; shorten it or allow at least {taken + 1}"
                 )
             first_pieces = whole.first_pieces(len(sentence.words), text=1)
-            spans = span_decoding.of_type(sentence.spans, kind)
+            spans = dict.fromkeys(span_decoding.of_type(sentence.spans, kind), 1)
+            both = np.array(list(spans), int).reshape(-1, 2)
             for pieces, window in windows.cut(
                 whole, max_length, self.stride, text=1, words=first_pieces
             ):
-                arrays = token_arrays(pieces) | self._gold(pieces, spans, window)
+                arrays = token_arrays(pieces) | span_decoding.labels(
+                    spans, window, len(pieces), self._ends_per_start
+                )
+                if self.answerable:
+                    # A span that the window cuts is neither an answer nor none.
+                    partly = IGNORED if (window.words[both] >= 0).any() else 0
+                    arrays["answerable"] = 1 if window.holds(spans).any() else partly
+                    arrays["summary_positions"] = pieces.summary
                 items.append(Item(arrays, number, QueryWindow(query, window)))
         return items
 
@@ -320,9 +328,7 @@ class MachineReading(SpanTask):
             items, key=lambda item: (item.example, item.detail.query)
         ):
             spans = span_decoding.of_type(examples[number].spans, types[query])
-            pieces = [item.detail.window.words for item in group]
-            for span in spans:
-                lost += not any((places[list(span)] >= 0).all() for places in pieces)
+            lost += windows.count_lost(spans, (item.detail.window for item in group))
             starts = Counter(start for start, _ in spans)
             unlabelled += sum(max(n - self.spans_per_start, 0) for n in starts.values())
             unpaired += len(spans) - len(span_decoding.recoverable_spans(spans))
@@ -344,22 +350,6 @@ class MachineReading(SpanTask):
     @property
     def _ends_per_start(self) -> int:
         return self.spans_per_start if self.match else 0
-
-    def _gold(
-        self, pieces: EncodedText, spans: Sequence[tuple[int, int]], window: Window
-    ) -> dict[str, Any]:
-        """Return the gold of an item: the spans of its query's type."""
-        trained, ends = window.trained_words(spans), self._ends_per_start
-        gold: dict[str, Any] = span_decoding.labels(
-            spans, window.words, len(pieces), ends, trained
-        )
-        if self.answerable:
-            both = window.words[np.array(spans, int).reshape(-1, 2)] >= 0
-            # What a window cuts is neither an answer nor none.
-            partly = IGNORED if both.any() else 0
-            gold["answerable"] = 1 if both.all(axis=1).any() else partly
-            gold["summary_positions"] = pieces.summary
-        return gold
 
     def _pairs(
         self, examples: Sentences, tokenizer: Tokenizer

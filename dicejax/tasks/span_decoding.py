@@ -11,6 +11,7 @@ from jax import Array, lax
 
 from dicejax.data.examples import Span
 from dicejax.tasks.task import IGNORED
+from dicejax.tasks.windows import Window
 
 Pairs = Literal["gold", "predicted", "gold_and_predicted", "all"]
 """The pairs of tokens that are labelled, as a span or none: see `match_labels`."""
@@ -37,61 +38,44 @@ def fillers(ends_per_start: int) -> dict[str, int]:
 
 
 def labels(
-    spans: Sequence[tuple[int, int]],
-    first_pieces: np.ndarray,
+    spans: Mapping[tuple[int, int], int],
+    window: Window,
     length: int,
-    ends_per_start: int,
-    trained: np.ndarray | None = None,
+    ends_per_start: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Write the spans of one type as labels of pieces.
+    """Write spans, as first and last words with a class each, as labels of pieces.
 
-    `start` and `end` are 0 or 1 at the first piece of each word, `IGNORED` elsewhere.
-    A span of which one end has no piece is left out of them, and so is its other end,
-    unless a whole span has it too. `end_of_0`, `end_of_1`, ... hold at the start of a
-    span how many pieces further its end is, -1 where there is none.
+    `start` and `end` are the class, or 0, at the first pieces of the window's trained
+    words, `IGNORED` at its other pieces. A span of which one end has no piece is left
+    out of them, and so is its other end, unless a whole span has it too. `end_of_0`,
+    `end_of_1`, ... hold at the start of a span how many pieces further its end is, -1
+    where there is none; ends beyond `ends_per_start` are left out.
 
-    >>> places = np.array([1, 3, 4])  # the second piece is inside the first word
-    >>> for name, array in labels([(0, 1), (0, 2)], places, 6, 2).items():
+    >>> window = Window(np.array([1, 3, 4]))  # piece 2 is inside the first word
+    >>> for name, array in labels({(0, 1): 1, (0, 2): 1}, window, 6, 2).items():
     ...     print(f"{name:9}", array)
     start     [-100    1 -100    0    0 -100]
     end       [-100    0 -100    1    1 -100]
     end_of_0  [-1  2 -1 -1 -1 -1]
     end_of_1  [-1  3 -1 -1 -1 -1]
-
-    Args:
-      spans: the first and the last word of each, sorted.
-      first_pieces: the place of each word's first piece, -1 where it has none.
-      length: number of pieces.
-      ends_per_start: maximum number of ends per start; further ones are left out.
-      trained: places of the first pieces that are labelled; None: all.
     """
-    if trained is None:
-        trained = first_pieces[first_pieces >= 0]
-    labelled = set(trained.tolist())
     arrays = {
         name: np.full(length, fill, np.int32)
         for name, fill in fillers(ends_per_start).items()
     }
-    names = [name for name in arrays if name.startswith(_END)]
-    start, end = arrays["start"], arrays["end"]
+    trained = window.trained_words(list(spans))
+    start, end, *ends_of_spans = arrays.values()
     start[trained] = end[trained] = 0
-    whole = []
-    for span in spans:
-        first, last = first_pieces[list(span)].tolist()
-        if first >= 0 and last >= 0:
-            whole.append((first, last))
-        elif first >= 0:
-            start[first] = IGNORED
-        elif last >= 0:
-            end[last] = IGNORED
-    for first, last in whole:
-        if first in labelled:
-            start[first] = 1
-        if last in labelled:
-            end[last] = 1
-        for name in names if {first, last} <= labelled else ():
-            if arrays[name][first] < 0:
-                arrays[name][first] = last - first
+    places = [window.words[list(span)].tolist() for span in spans]
+    labelled = set(trained.tolist())
+    pairs = zip(places, spans.values(), strict=True)
+    for (first, last), label in sorted(pairs, key=lambda pair: min(pair[0]) >= 0):
+        for array, place in ((start, first), (end, last)):
+            if place in labelled:
+                array[place] = label if min(first, last) >= 0 else IGNORED
+        for array in ends_of_spans if {first, last} <= labelled else ():
+            if array[first] < 0:
+                array[first] = last - first
                 break
     return arrays
 
@@ -109,24 +93,24 @@ def match_labels(
     - "gold_and_predicted": both kinds.
     - "all": every one.
 
-    No gradient flows through the choice.
-
-    Args:
-      outputs: the logits `start` and `end` `[B, T]`.
-      batch: the arrays of `labels`, and `segment_ids`, all `[B, T]`.
-      pairs: pairs to label.
+    No gradient flows through the choice. `batch` has the arrays of `labels` and
+    `segment_ids`, `[B, T]`, as the logits `start` and `end` are.
 
     Source: `BertForQueryNER` of https://github.com/ShannonAI/mrc-for-flat-nested-ner.
     """
     start, end, segments = batch["start"], batch["end"], batch["segment_ids"]
     tokens = jnp.arange(start.shape[1])
-    possible = _each(start >= 0, end >= 0) & (tokens[:, None] <= tokens)
+
+    def each(starts: Array, ends: Array) -> Array:
+        return starts[:, :, None] & ends[:, None, :]
+
+    possible = each(start >= 0, end >= 0) & (tokens[:, None] <= tokens)
     possible &= segments[:, :, None] == segments[:, None, :]
     chosen = possible if pairs == "all" else jnp.zeros_like(possible)
     if pairs in ("gold", "gold_and_predicted"):
-        chosen |= _each(start == 1, end == 1)
+        chosen |= each(start == 1, end == 1)
     if pairs in ("predicted", "gold_and_predicted"):
-        chosen |= _each(*(lax.stop_gradient(outputs[n]) > 0 for n in ("start", "end")))
+        chosen |= each(*(lax.stop_gradient(outputs[n]) > 0 for n in ("start", "end")))
     spans = jnp.zeros_like(possible)
     for name in (name for name in batch if name.startswith(_END)):
         offsets = batch[name]
@@ -170,19 +154,15 @@ def scored_pairs(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return candidate spans of one type, in the order of their words.
 
-    Starts and ends are words whose logits are positive. With logits of pairs each start
-    goes with every end, and the score is the probability that they match. Without, it
-    goes with the nearest end, and the score is the geometric mean of their own.
+    Starts and ends are words whose logits, `[n]`, are positive. With logits of pairs,
+    `match` `[n, n]`, each start goes with every end, and the score is the probability
+    that they match. Without, it goes with the nearest end, and the score is the
+    geometric mean of their probabilities.
 
     >>> logits = {"start": np.array([9.0, 5, -5, 9]), "end": np.array([9.0, -5, 5, 9])}
     >>> first, last, scores = scored_pairs(logits, np.array([1, 2]))
     >>> first, last, scores.round(3)
     (array([0]), array([1]), array([0.993]))
-
-    Args:
-      output: logits `start` and `end`, `[n]`, and of pairs, `match`, `[n, n]`, if
-        trained.
-      first_pieces: the place of each word's first piece, -1 where it has none.
 
     Returns:
       The first words, the last words and the scores, each `[m]`.
@@ -230,11 +210,6 @@ def without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:
             taken[span.start : span.end] = b"\1" * (span.end - span.start)
             best.append((span, score))
     return sorted(best, key=lambda pair: pair[0].start)
-
-
-def _each(starts: Array, ends: Array) -> Array:
-    """Combine two `[B, T]` into their conjunction, bool `[B, T, T]`."""
-    return starts[:, :, None] & ends[:, None, :]
 
 
 def _probability(logits: np.ndarray) -> np.ndarray:

@@ -9,13 +9,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from dicejax.data.examples import Sentence, Span
+from dicejax.data.pack import BatchLayout
 from dicejax.errors import Truncation
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
 from dicejax.tasks.task import (
+    IGNORED,
     Examples,
     Items,
     Labels,
@@ -23,6 +26,7 @@ from dicejax.tasks.task import (
     Predictions,
     Remark,
     Task,
+    token_fills,
     unseen_labels,
 )
 
@@ -36,6 +40,11 @@ class WordsTask(Task):
     def texts(self, examples: Examples) -> Iterable[str]:
         """Yield all words."""
         return (word for sentence in examples for word in sentence.words)
+
+    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
+        """Return the layout of an item's arrays: by default labels of each token."""
+        labels = dict.fromkeys(self.targets(()), IGNORED)
+        return BatchLayout(tokens=token_fills(tokenizer) | labels)
 
     @abc.abstractmethod
     def count(self, example: Any, prediction: Prediction) -> TypeCounts:

@@ -16,8 +16,7 @@ from jax import Array
 from tokenizers import Tokenizer
 
 from dicejax.data import tags, tokenize
-from dicejax.data.examples import Sentence, Span, TaggedWords, by_character
-from dicejax.data.pack import BatchLayout
+from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
@@ -45,7 +44,6 @@ from dicejax.tasks.task import (
     Remark,
     Target,
     token_arrays,
-    token_fills,
     unseen_labels,
 )
 
@@ -72,6 +70,7 @@ class TokenTask(WordsTask):
     """
 
     reads_context: ClassVar[bool] = True
+    no_piece: ClassVar[str] = NONE
 
     @abc.abstractmethod
     def word_classes(self, example: Any) -> Sequence[str]:
@@ -84,10 +83,6 @@ class TokenTask(WordsTask):
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one class per token."""
         return {HEAD: Target("classes", tuple(labels))}
-
-    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
-        """Return the layout of an item's arrays."""
-        return BatchLayout(tokens=token_fills(tokenizer) | {HEAD: IGNORED})
 
     def encode(
         self, examples: Examples, tokenizer: Tokenizer, labels: Labels, max_length: int
@@ -116,6 +111,23 @@ class TokenTask(WordsTask):
         top = jnp.max(shares, axis=-1)
         return Predicted(tokens={HEAD: best_class(logits), _PROBABILITY: top})
 
+    def decode(
+        self, example: Any, items: Items, outputs: Outputs, labels: Labels
+    ) -> Prediction:
+        """Return each word's label, from the window that decides it.
+
+        A word without a piece has the label `no_piece`, and None for a probability.
+        """
+        names = [self.no_piece] * len(items[0].detail)
+        probabilities: list[float | None] = [None] * len(names)
+        for item, output in zip(items, outputs, strict=True):
+            words = np.flatnonzero(item.detail >= 0)
+            places = item.detail[words]
+            columns = (output[name][places].tolist() for name in (HEAD, _PROBABILITY))
+            for word, number, probability in zip(words.tolist(), *columns, strict=True):
+                names[word], probabilities[word] = labels[number], probability
+        return Prediction(names, probabilities)
+
 
 def encode_words(
     sentences: Sequence[Sequence[str]],
@@ -127,13 +139,7 @@ def encode_words(
 ) -> list[Item]:
     """Encode sentences with a label number per word, which its first piece gets.
 
-    Args:
-      sentences: the words of each.
-      numbers: the labels of each; `IGNORED` is left out of the loss.
-      tokenizer: tokenizer for words.
-      max_length: pieces per item, the special ones included.
-      overlap: overlap of the windows of a longer sentence, in pieces.
-      around: words before and after each that are read as context; None: none.
+    `around` has the words before and after each sentence that are read as context.
 
     Returns:
       An item per sentence, or per window of it. Its detail is, for each word, the place
@@ -173,24 +179,6 @@ def best_class(logits: Array) -> Array:
     return jnp.argmax(logits, axis=-1).astype(jnp.int32)
 
 
-def word_labels(
-    items: Items, outputs: Outputs, labels: Labels, *, otherwise: str
-) -> Prediction:
-    """Return the words' labels in one sentence, each from the window that decides it.
-
-    A word without a piece is labelled `otherwise`, and its probability is None.
-    """
-    names = [otherwise] * len(items[0].detail)
-    probabilities: list[float | None] = [None] * len(names)
-    for item, output in zip(items, outputs, strict=True):
-        words = np.flatnonzero(item.detail >= 0)
-        places = item.detail[words]
-        columns = (output[name][places].tolist() for name in (HEAD, _PROBABILITY))
-        for word, number, probability in zip(words.tolist(), *columns, strict=True):
-            names[word], probabilities[word] = labels[number], probability
-    return Prediction(names, probabilities)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tagging(TokenTask, SpanTask):
     """Named entities, or any flat spans of words, as a tag per word.
@@ -198,9 +186,11 @@ class Tagging(TokenTask, SpanTask):
     As many spans as do not overlap are trained; the others count as missed.
 
     Args:
-      stride: see `TokenTask`.
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
       scheme: tag scheme of the network, whatever the files use.
     """
+
+    no_piece: ClassVar[str] = "O"
 
     scheme: Scheme = "BIO"
 
@@ -224,7 +214,7 @@ class Tagging(TokenTask, SpanTask):
 
         The probability of a span is the product of those of its words' tags.
         """
-        words = word_labels(items, outputs, labels, otherwise="O")
+        words = super().decode(example, items, outputs, labels)
         probabilities = words.probabilities
         spans = tags.spans(words.values, self.scheme)
         products = [
@@ -261,12 +251,6 @@ class WordTagging(TokenTask):
         """Return the label of each word."""
         return example.labels
 
-    def decode(
-        self, example: TaggedWords, items: Items, outputs: Outputs, labels: Labels
-    ) -> Prediction:
-        """Return the label of each word, `NONE` for a word without a piece."""
-        return word_labels(items, outputs, labels, otherwise=NONE)
-
     def score(
         self, examples: TaggedTexts, predictions: Predictions, labels: Labels
     ) -> Scores:
@@ -275,15 +259,11 @@ class WordTagging(TokenTask):
         guesses = [label for words in predictions for label in words.values]
         names = [*sorted({*labels, *gold}), NONE]
         index = {name: number for number, name in enumerate(names)}
-        matrix = classification.confusion(
-            [index[label] for label in gold],
-            [index[label] for label in guesses],
-            len(names),
-        )
+        columns = ([index[label] for label in column] for column in (gold, guesses))
+        matrix = classification.confusion(*columns, len(names))
         real = range(len(names) - 1)
         scores = classification.scores(matrix, [c for c in real if matrix.gold[c]])
-        labelled = sum(label != NONE for label in guesses)
-        correct = sum(matrix.correct)
+        labelled, correct = len(gold) - matrix.predicted[-1], sum(matrix.correct)
         return Scores(
             {
                 "precision": correct / max(labelled, 1),
@@ -358,12 +338,14 @@ class JointTagging(Tagging):
         self, examples: Sentences, predictions: Predictions, labels: Labels = ()
     ) -> Scores:
         """Score words with their labels, words alone, and tags of characters."""
-        pairs = list(zip(examples, predictions, strict=True))
-        scores = segmentation.score(
-            [self._tags(example, example.spans) for example in examples],
-            [self._tags(example, guess.values) for example, guess in pairs],
-            self.scheme,
+        gold, guesses = (
+            [
+                tags.encode(spans, len(example.words), self.scheme)
+                for example, spans in zip(examples, column, strict=True)
+            ]
+            for column in ([e.spans for e in examples], [p.values for p in predictions])
         )
+        scores = segmentation.score(gold, guesses, self.scheme)
         joint = Scores.of_spans(scores.joint)
         more = {
             "words_f1": scores.words.f1,
@@ -382,6 +364,3 @@ class JointTagging(Tagging):
         record, _ = show_spans(example.words, prediction, joint="")
         words = [f"{word['text']}/{word['type']}" for word in record["entities"]]
         return {"words": record["entities"]}, [" ".join(words)]
-
-    def _tags(self, example: Sentence, spans: Sequence[Span]) -> list[str]:
-        return tags.encode(spans, len(example.words), self.scheme)

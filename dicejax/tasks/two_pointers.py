@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal
 
 import jax
@@ -14,10 +15,9 @@ from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
-from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError
 from dicejax.models.heads import TwoPointerHead
-from dicejax.tasks import windows
+from dicejax.tasks import span_decoding, windows
 from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
 from dicejax.tasks.spans import Sentences, SpanTask, flat_spans, gold_warnings
 from dicejax.tasks.tagging import best_class
@@ -26,16 +26,13 @@ from dicejax.tasks.task import (
     Item,
     Items,
     Labels,
-    Output,
     Outputs,
     Predicted,
     Prediction,
     Remark,
     Target,
     token_arrays,
-    token_fills,
 )
-from dicejax.tasks.windows import Window
 
 NONE = "O"
 """The class of a word where nothing starts, or nothing ends."""
@@ -92,11 +89,6 @@ class TwoPointerNER(SpanTask):
         target = Target("classes", tuple(labels), has_negative=True)
         return {name: target for name in ("start", "end")}
 
-    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
-        """Return the layout of an item's arrays."""
-        labels = {"start": IGNORED, "end": IGNORED}
-        return BatchLayout(tokens=token_fills(tokenizer) | labels)
-
     def encode(
         self, examples: Sentences, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
@@ -110,10 +102,14 @@ class TwoPointerNER(SpanTask):
         encoded = tokenize.encode(tokenizer, words, every_word=True)
         for number, (sentence, whole) in enumerate(zip(examples, encoded, strict=True)):
             first_pieces = whole.first_pieces(len(sentence.words))
+            spans = {
+                (span.start, span.end - 1): index.get(span.type, IGNORED)
+                for span in flat_spans(sentence.spans)
+            }
             for pieces, window in windows.cut(
                 whole, max_length, self.stride, words=first_pieces
             ):
-                gold = _labels(sentence, window, len(pieces), index)
+                gold = span_decoding.labels(spans, window, len(pieces))
                 items.append(Item(token_arrays(pieces) | gold, number, window))
         return items
 
@@ -136,7 +132,22 @@ class TwoPointerNER(SpanTask):
         """
         candidates: list[Candidate] = []
         for item, output in zip(items, outputs, strict=True):
-            candidates += _candidates(item.detail, output, labels)
+            words = np.flatnonzero(item.detail.words >= 0)
+            places = item.detail.words[words]
+            starts, ends = output["start"][places], output["end"][places]
+            for kind in set(starts[starts > 0].tolist()):
+                first, last = nearest_ends(
+                    np.flatnonzero(starts == kind), np.flatnonzero(ends == kind)
+                )
+                decided = item.detail.decides(words[first], words[last])
+                first, last = first[decided], last[decided]
+                scores = output["start_score"][places[first]].astype(np.float64)
+                scores += output["end_score"][places[last]]
+                columns = (x.tolist() for x in (words[first], words[last] + 1, scores))
+                candidates += [
+                    (Span(labels[kind], start, end), score)
+                    for start, end, score in zip(*columns, strict=True)
+                ]
         best = without_overlaps(candidates)
         return Prediction(
             [span for span, _ in best], [math.exp(score) for _, score in best]
@@ -146,63 +157,10 @@ class TwoPointerNER(SpanTask):
         self, split: str, examples: Sentences, items: Items, labels: Labels
     ) -> list[Remark]:
         """Warn of types that train lacks, and of spans that cannot be predicted."""
-        held = {
-            (item.example, span)
-            for item in items
-            for span in examples[item.example].spans
-            if _is_whole(span, item.detail)
-        }
-        lost = sum(
-            (number, span) not in held
-            for number, sentence in enumerate(examples)
-            for span in sentence.spans
-        )
+        lost = 0
+        for number, group in itertools.groupby(items, key=lambda item: item.example):
+            spans = [(span.start, span.end - 1) for span in examples[number].spans]
+            lost += windows.count_lost(spans, (item.detail for item in group))
         which = "of which two pointers keep one"
         remarks = gold_warnings(split, examples, labels, lost, items, overlapping=which)
         return remarks + windows.remark(split, examples, items)
-
-
-def _candidates(window: Window, output: Output, labels: Labels) -> list[Candidate]:
-    """Return the spans that are decided in a window."""
-    words = np.flatnonzero(window.words >= 0)
-    places = window.words[words]
-    starts, ends = output["start"][places], output["end"][places]
-    candidates: list[Candidate] = []
-    for kind in set(starts[starts > 0].tolist()):
-        first, last = nearest_ends(
-            np.flatnonzero(starts == kind), np.flatnonzero(ends == kind)
-        )
-        decided = window.decides(words[first], words[last])
-        first, last = first[decided], last[decided]
-        scores = output["start_score"][places[first]].astype(np.float64)
-        scores += output["end_score"][places[last]]
-        columns = (x.tolist() for x in (words[first], words[last] + 1, scores))
-        candidates += [
-            (Span(labels[kind], start, end), score)
-            for start, end, score in zip(*columns, strict=True)
-        ]
-    return candidates
-
-
-def _labels(
-    sentence: Sentence, window: Window, length: int, index: Mapping[str, int]
-) -> dict[str, np.ndarray]:
-    """Return the labels `start` and `end` of each piece."""
-    spans = flat_spans(sentence.spans)
-    places = window.trained_words((span.start, span.end - 1) for span in spans)
-    start = np.full(length, IGNORED, np.int32)
-    start[places] = 0
-    end = start.copy()
-    for span in spans:
-        whole = _is_whole(span, window)
-        label = index.get(span.type, IGNORED) if whole else IGNORED
-        for labels, word in ((start, span.start), (end, span.end - 1)):
-            place = window.words[word]
-            if place >= 0 and labels[place] == 0:  # trained in this window
-                labels[place] = label
-    return {"start": start, "end": end}
-
-
-def _is_whole(span: Span, window: Window) -> bool:
-    """Return whether the first word and the last have a piece in a window."""
-    return bool(window.words[span.start] >= 0 and window.words[span.end - 1] >= 0)

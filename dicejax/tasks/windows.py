@@ -16,6 +16,8 @@ from dicejax.tasks.task import Examples, Items
 class Window:
     """The part of a text that an item shows; the whole text where it is short.
 
+    Spans are pairs of a first and a last word.
+
     Attributes:
       words: place in the window of each word's first piece, -1 where it has none.
       shift: added to a place in the whole text, it gives the place in the window.
@@ -28,17 +30,26 @@ class Window:
     bounds: Sequence[tuple[int, int]] = ((0, 0),)
     number: int = 0
 
+    def holds(self, spans: Iterable[tuple[int, int]]) -> np.ndarray:
+        """Return whether both ends of each span have a piece here, bool `[n]`."""
+        ends = np.array(list(spans), int).reshape(-1, 2)
+        return (self.words[ends] >= 0).all(axis=1)
+
     def decides(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
         """Return whether spans of a first to a last word are decided here, bool `[n]`.
 
-        A span is decided in the window that shows most of its surroundings, of those
-        that show all of it. A span of one word is decided where the word is.
+        A span is decided in the window with the largest min(pieces before, pieces
+        behind) + 0.01 pieces, as in run_squad.py, of those that show all of it. A span
+        of one word is decided where the word is.
         """
         starts, ends = self.words[first], self.words[last]
         decided = (starts >= 0) & (ends >= 0)
         if len(self.bounds) > 1:
-            starts, ends = (x[decided] - self.shift for x in (starts, ends))
-            decided[decided] = widest_of(self.bounds, starts, ends)[self.number]
+            starts, ends = (places[decided] - self.shift for places in (starts, ends))
+            low, high = np.array(self.bounds).T[..., None]
+            around = np.minimum(starts - low, high - 1 - ends)
+            score = np.where(around >= 0, around + 0.01 * (high - low), -np.inf)
+            decided[decided] = score.argmax(axis=0) == self.number
         return decided
 
     def decided_words(self) -> np.ndarray:
@@ -46,19 +57,17 @@ class Window:
         words = np.arange(len(self.words))
         return self.decides(words, words)
 
-    def trained_words(self, spans: Iterable[tuple[int, int]]) -> np.ndarray:
+    def trained_words(self, spans: Sequence[tuple[int, int]]) -> np.ndarray:
         """Return the places of the words to train here.
 
         These are the words that are decided here, and both ends of each gold span that
         is decided here or has an end that is: no span loses an end to another window.
-        A span is its first and its last word.
         """
         chosen = self.decided_words()
         if len(self.bounds) > 1:
-            both = np.array(list(spans), int).reshape(-1, 2)
-            whole = (self.words[both] >= 0).all(axis=1)
+            both = np.array(spans, int).reshape(-1, 2)
             near = chosen[both].any(axis=1) | self.decides(*both.T)
-            chosen[both[whole & near]] = True
+            chosen[both[self.holds(spans) & near]] = True
         return self.words[chosen]
 
 
@@ -94,11 +103,11 @@ def cut(
             f"max_length {max_length} leaves no room: {special} pieces are special; "
             "make it larger"
         )
-    begin = int(content[0])  # the other text and special pieces do not interrupt it
-    bounds = [
-        (begin + start, begin + end)
-        for start, end in parts(len(content), room, overlap)
-    ]
+    # The other text and special pieces do not interrupt it.
+    begin, end = int(content[0]), int(content[0]) + len(content)
+    step = room - min(overlap, room // 2)
+    starts = range(begin, max(end - room, begin) + step, step)
+    bounds = [(start, min(start + room, end)) for start in starts]
     for number, (start, end) in enumerate(bounds):
         part = encoded.window(start, end - 1, text=text)
         shift = int(np.argmax(part.texts == text)) - start
@@ -107,53 +116,16 @@ def cut(
         yield part, Window(places, shift, bounds, number)
 
 
-def parts(count: int, room: int, overlap: int) -> list[tuple[int, int]]:
-    """Return `[start, end)` of parts that cover `count` pieces, the last one shorter.
-
-    >>> parts(10, room=6, overlap=2)
-    [(0, 6), (4, 10)]
-    >>> parts(11, room=6, overlap=2)
-    [(0, 6), (4, 10), (8, 11)]
-
-    Args:
-      count: number of pieces; 0 gives one empty part.
-      room: pieces per part.
-      overlap: overlap of neighbouring parts, at most half of the room.
-    """
-    step = room - min(overlap, room // 2)
-    starts = range(0, max(count - room, 0) + step, step)
-    return [(start, min(start + room, count)) for start in starts]
-
-
-def widest_of(
-    bounds: Sequence[tuple[int, int]], first: np.ndarray, last: np.ndarray
-) -> np.ndarray:
-    """Mark the part with the most context around each span, bool `[parts, n]`.
-
-    The score is min(pieces before, pieces behind) + 0.01 pieces, as in run_squad.py. A
-    span that no part holds wholly has none.
-
-    >>> first, last = np.array([1, 4, 4, 0]), np.array([1, 4, 8, 9])
-    >>> widest_of([(0, 6), (4, 10)], first, last).astype(int)
-    array([[1, 1, 0, 0],
-           [0, 0, 1, 0]])
-
-    Args:
-      bounds: `[start, end)` of each part.
-      first: the first piece of each span, `[n]`.
-      last: the last one, which is included.
-    """
-    start, end = np.array(bounds).T[..., None]
-    seen = np.minimum(first - start, end - 1 - last)
-    score = np.where(seen >= 0, seen + 0.01 * (end - start), -np.inf)
-    best = np.arange(len(bounds))[:, None] == score.argmax(axis=0)
-    return best & (seen >= 0)
+def count_lost(spans: Sequence[tuple[int, int]], windows: Iterable[Window]) -> int:
+    """Count the spans that no window holds wholly."""
+    held = np.any([window.holds(spans) for window in windows], axis=0)
+    return len(spans) - int(held.sum())
 
 
 def remark(
     split: str, examples: Examples, items: Items, *, reads: int = 1
 ) -> list[str]:
-    """Return a line that tells how many texts are read in windows, if any are.
+    """Return a line that reports how many texts are read in windows, if any are.
 
     Each text is encoded `reads` times, as for several queries.
     """
