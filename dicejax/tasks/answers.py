@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,14 +19,7 @@ Questions = Sequence[ReadingExample]
 
 
 class Candidate(NamedTuple):
-    """A part of the context that may be the answer.
-
-    Attributes:
-      text: `context[start:end]`.
-      start: first character.
-      end: end of the characters, exclusive.
-      score: its log-probability; see `QuestionAnswering`.
-    """
+    """A part `[start, end)` of the context, and its log-probability as the answer."""
 
     text: str
     start: int
@@ -36,12 +29,7 @@ class Candidate(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RankedAnswers:
-    """The result of decoding one question.
-
-    Attributes:
-      spans: candidates, the best first.
-      no_answer: no-answer score; see `QuestionAnswering`.
-    """
+    """The candidates for one question, the best first, and its no-answer score."""
 
     spans: tuple[Candidate, ...]
     no_answer: float
@@ -62,19 +50,6 @@ class Answer:
     best: str = ""
 
 
-def rank_answers(
-    spans: Iterable[tuple[float, int, int]], context: str
-) -> tuple[Candidate, ...]:
-    """Return candidates of (score, start, end), the best first, each span once."""
-    best: dict[tuple[int, int], float] = {}
-    for score, *ends in sorted(spans, key=lambda span: -span[0]):
-        best.setdefault(tuple(ends), score)
-    return tuple(
-        Candidate(context[start:end], start, end, score)
-        for (start, end), score in best.items()
-    )
-
-
 def log_odds(log_probability: float) -> float:
     """Return log P - log (1 - P); 69 where P rounds to 1."""
     return log_probability - math.log(max(-math.expm1(log_probability), 1e-30))
@@ -83,7 +58,7 @@ def log_odds(log_probability: float) -> float:
 def disjoint_answers(
     candidates: Sequence[Candidate], weights: Sequence[float]
 ) -> tuple[Candidate, ...]:
-    """Choose candidates that do not overlap, with the largest sum of weights.
+    """Choose candidates without overlaps, in order, with the largest sum of weights.
 
     >>> spans = [Candidate("a b", 0, 3, 0.0), Candidate("a", 0, 1, 0.0),
     ...          Candidate("b", 2, 3, 0.0), Candidate("c", 4, 5, 0.0)]
@@ -91,9 +66,6 @@ def disjoint_answers(
     ['a', 'b']
     >>> [span.text for span in disjoint_answers(spans, [2.5, 1.0, 1.0, 1.0])]
     ['a b', 'c']
-
-    Returns:
-      In the order of the text.
     """
     pairs = zip(candidates, weights, strict=True)
     ordered = sorted(pairs, key=lambda pair: (pair[0].end, pair[0].start))
@@ -149,31 +121,24 @@ def score_answers(
         {id_: answer.no_answer for id_, answer in by_id.items()},
         by_characters=characters,
     )
-    values = {
-        "f1": scores.all.f1,
-        "exact": scores.all.exact,
-        "answerable_f1": scores.answerable.f1,
-        "unanswerable": scores.unanswerable.exact,
-        "f1_at_own_best_threshold": swept.best_f1.attained,
-    }
-    groups = {
-        name: {"f1": part.f1, "exact": part.exact, "support": part.questions}
-        for name, part in (
-            ("answerable", scores.answerable),
-            ("unanswerable", scores.unanswerable),
-        )
-    }
-    return Scores(values, groups)
+    parts = {"answerable": scores.answerable, "unanswerable": scores.unanswerable}
+    return Scores(
+        {
+            "f1": scores.all.f1,
+            "exact": scores.all.exact,
+            "answerable_f1": scores.answerable.f1,
+            "unanswerable": scores.unanswerable.exact,
+            "f1_at_own_best_threshold": swept.best_f1.attained,
+        },
+        {
+            name: {"f1": part.f1, "exact": part.exact, "support": part.questions}
+            for name, part in parts.items()
+        },
+    )
 
 
 def best_refusal(examples: Questions, answers: Sequence[Answer]) -> TunedThreshold:
-    """Return the best threshold on no-answer scores; no answer may be refused yet.
-
-    Raises:
-      ValueError: there are no questions.
-    """
-    if not examples:
-        raise ValueError("there are no questions to choose a threshold from")
+    """Return the best threshold on no-answer scores; no answer may be refused yet."""
     f1, impossible = np.empty(len(examples)), np.empty(len(examples))
     characters = by_characters(examples)
     for place, (example, answer) in enumerate(zip(examples, answers, strict=True)):
@@ -210,13 +175,7 @@ def best_of_several(
     candidates: Sequence[RankedAnswers],
     decide: Callable[[RankedAnswers, float], Answer],
 ) -> TunedThreshold:
-    """Return the threshold for answers of several spans with Quoref's best mean F1.
-
-    Raises:
-      ValueError: there are no questions.
-    """
-    if not examples:
-        raise ValueError("there are no questions to choose a threshold from")
+    """Return the threshold for answers of several spans with Quoref's best mean F1."""
 
     def f1(limit: float) -> float:
         answers = [decide(ranked, limit) for ranked in candidates]

@@ -33,6 +33,7 @@ from dicejax.tasks.task import (
     Remark,
     Target,
     Task,
+    mean_statistics,
     token_arrays,
     token_fills,
     unseen_labels,
@@ -206,7 +207,7 @@ class Classification(TextTask):
     more classes "f1" is the mean over classes (macro).
 
     Args:
-      stride: see `TextTask`.
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
       primary_metric: metric that selects the best checkpoint.
       positive: the positive class where there are two; None: the last by name.
       tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
@@ -252,7 +253,7 @@ class Classification(TextTask):
 
     def encode_target(
         self, gold: Sequence[str] | None, index: Mapping[str, int]
-    ) -> int | np.ndarray:
+    ) -> int:
         """Return the number of the class; `IGNORED` if it is unknown."""
         return IGNORED if gold is None else index.get(gold[0], IGNORED)
 
@@ -307,12 +308,8 @@ class Classification(TextTask):
         )
         scores = classification.scores(matrix)
         trained = gold < len(labels)
-        likelihood = np.array(
-            [[guess.probabilities[name] for name in labels] for guess in predictions]
-        )
-        precision = ranking.average_precision_per_class(
-            gold[trained], likelihood[trained]
-        )
+        chances = np.array([[p.probabilities[n] for n in labels] for p in predictions])
+        precision = ranking.average_precision_per_class(gold[trained], chances[trained])
         two = len(names) == 2
         main = scores.per_class[1] if two else scores.macro
         return Scores(
@@ -337,8 +334,7 @@ class Classification(TextTask):
         gold = np.array([example.label for example in examples])
         guesses = np.array([guess.values[0] for guess in predictions])
         if self.primary_metric == "accuracy":
-            right = (gold == guesses).astype(float)
-            return np.stack([right, np.ones_like(right)], axis=-1)[:, None]
+            return mean_statistics(gold == guesses)
         if self.primary_metric != "f1":
             raise InputError(
                 f"task: {self.primary_metric} is no sum over examples, as statistics "

@@ -12,21 +12,22 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dicejax.data.examples import ReadingExample
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import InputError, Truncation, quote
-from dicejax.tasks.task import Remark
+from dicejax.errors import InputError, quote
 from dicejax.tasks.windows import cut
 
 Places = tuple[int, int]
 """The first and the last piece of a span."""
 
-_HINDRANCES = {
-    "beyond": "lie in no window wholly, or are of characters that the tokenizer drops",
-    "long": "have more pieces than max_answer",
-    "several": "have spans that overlap, or several where one is predicted",
-    "inexact": "begin or end inside a piece",
+HINDRANCES = {
+    "beyond": (
+        "lie in no window wholly, or are of characters that the tokenizer drops",
+        "; raise --task.stride",
+    ),
+    "long": ("have more pieces than max_answer", "; raise --task.max_answer"),
+    "several": ("have spans that overlap, or several where one is predicted", ""),
+    "inexact": ("begin or end inside a piece", ""),
 }
-"""Why an answer cannot be predicted, by the reason."""
-_REMEDIES = {"beyond": "--task.stride", "long": "--task.max_answer"}
+"""Why an answer cannot be predicted, and the remedy, by the reason."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,8 +96,8 @@ def cut_context(
         starts = np.zeros(len(part), bool)
         starts[window.words[window.decided_words()]] = True
         inside = gold and [
-            (int(window.words[span[0]]), int(window.words[span[1]]))
-            if span and (window.words[list(span)] >= 0).all()
+            tuple(window.words[list(span)].tolist())
+            if span and window.holds([span]).all()
             else None
             for span in gold
         ]
@@ -109,14 +110,10 @@ def cut_context(
 def best_spans(
     part: ContextPart, start: np.ndarray, end: np.ndarray, *, longest: int, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Find the spans with the largest start_i + end_j, exactly.
+    """Return the largest sums start_i + end_j, and their first and last pieces.
 
     All spans are compared that begin at one of `part.starts`, and end at a candidate at
-    most `longest` - 1 pieces further on. `start` and `end` are `[n]`, log-probabilities
-    that the answer starts or ends at a piece.
-
-    Returns:
-      The sums, first and last pieces; the best span first, of equals the earlier.
+    most `longest` - 1 pieces further on; the best is first, of equals the earlier.
     """
     rows = np.flatnonzero(part.starts)
     ends = np.full(len(end) + longest - 1, -np.inf, end.dtype)
@@ -141,17 +138,14 @@ def covered_characters(
 ) -> tuple[Literal["beyond", "long", "several"] | None, list[tuple[int, int]]]:
     """Return the characters that the pieces of an answer's first spans give.
 
-    Returns:
-      The reason why they cannot be predicted, or None, and the characters. "beyond":
-      the window that may predict the start does not hold the span wholly. "long": it
-      has more pieces than `longest`. "several": two overlap.
+    First is the reason of `HINDRANCES` why they cannot be predicted, or None: the
+    window that may predict a start does not hold the span wholly, a span has more
+    pieces than `longest`, or two overlap.
     """
     spans = []
     for number in range(count):
-        held = [
-            (part, part.gold[number]) for part in context_parts if part.gold[number]
-        ]
-        held = [(part, ends) for part, ends in held if part.starts[ends[0]]]
+        held = [(part, part.gold[number]) for part in context_parts]
+        held = [(part, ends) for part, ends in held if ends and part.starts[ends[0]]]
         if not held:
             return "beyond", []
         ((part, ends),) = held  # one alone shows most around the start
@@ -161,20 +155,3 @@ def covered_characters(
         spans.append((int(start), int(end)))
     crossed = any(a[1] > b[0] for a, b in pairwise(sorted(spans)))
     return "several" if crossed else None, spans
-
-
-def hindrance_remarks(split: str, reasons: Sequence[str | None]) -> list[Remark]:
-    """Return warnings of the answers that cannot be predicted, each with its reason.
-
-    >>> hindrance_remarks("dev", [None, "several"])[0]  # doctest: +ELLIPSIS
-    'dev: 1 of 2 answers have spans that overlap, or several ...: no exact match'
-    """
-    remarks: list[Remark] = []
-    for reason, because in _HINDRANCES.items():
-        count, remedy = reasons.count(reason), _REMEDIES.get(reason)
-        text = f"{split}: {count} of {len(reasons)} answers {because}: no exact match"
-        if count:
-            remarks.append(
-                Truncation("gold", f"{text}; raise {remedy}") if remedy else text
-            )
-    return remarks

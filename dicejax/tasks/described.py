@@ -60,13 +60,20 @@ def beside_gold(
     Returns:
       Objects with `line` or `id`, `errors`, the input, `gold` and `predicted`.
     """
-    errors = _errors(task, examples, predictions, labels)
+    try:
+        shares = task.example_statistics(examples, predictions, labels)
+    except InputError:  # the metric is no sum over examples
+        accuracy = dataclasses.replace(task, primary_metric="accuracy")
+        shares = accuracy.example_statistics(examples, predictions, labels)
+    right, total = np.moveaxis(np.asarray(shares).sum(axis=1), -1, 0)
     rows, ranks = [], []
-    for example, prediction, wrong in zip(examples, predictions, errors, strict=True):
+    for example, prediction, errors in zip(
+        examples, predictions, (total - right).tolist(), strict=True
+    ):
         predicted = task.show(example, prediction)[0]
         gold = _gold(task, example)
         place = "id" if isinstance(example, ReadingExample) else "line"
-        row: dict[str, Any] = {place: getattr(example, place), "errors": wrong}
+        row: dict[str, Any] = {place: getattr(example, place), "errors": errors}
         # "words" alone are words that the task predicts.
         shared = {"id", "question", "texts"}
         shared |= {"words"} if len(predicted) > 1 else set()
@@ -75,21 +82,10 @@ def beside_gold(
             row[name] = {k: v for k, v in record.items() if k not in shared}
         rows.append(row)
         by_label = predicted.get("probabilities")  # or of words
-        if isinstance(by_label, dict):
-            ranks.append((-wrong, by_label.get(gold.get("label"), 0.0)))
-        else:
-            ranks.append((-wrong, 0.0))
+        is_class = isinstance(by_label, dict)
+        chance = by_label.get(gold.get("label"), 0.0) if is_class else 0.0
+        ranks.append((-errors, chance))
     return [rows[place] for place in sorted(range(len(rows)), key=ranks.__getitem__)]
-
-
-def _errors(task: Task, examples, predictions, labels) -> list[float]:
-    try:
-        shares = task.example_statistics(examples, predictions, labels)
-    except InputError:  # the metric is no sum over examples
-        task = dataclasses.replace(task, primary_metric="accuracy")
-        shares = task.example_statistics(examples, predictions, labels)
-    right, total = np.moveaxis(np.asarray(shares).sum(axis=1), -1, 0)
-    return (total - right).tolist()
 
 
 def _gold(task: Task, example: Any) -> dict[str, Any]:

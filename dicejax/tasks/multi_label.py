@@ -23,6 +23,7 @@ from dicejax.tasks.task import (
     Prediction,
     Predictions,
     Target,
+    mean_statistics,
 )
 
 Texts = Sequence[MultiLabelText]
@@ -37,7 +38,7 @@ class MultiLabelClassification(TextTask):
     probability 0 in the scores.
 
     Args:
-      stride: see `TextTask`.
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
       primary_metric: metric that selects the best checkpoint; "lrap" is the
         label-ranking average precision, which needs no threshold.
       tune_thresholds: choose the threshold of each label with its best F1 on dev,
@@ -98,9 +99,7 @@ class MultiLabelClassification(TextTask):
         return Predicted(sequences={HEAD: jax.nn.sigmoid(outputs[HEAD])})
 
     def decide(
-        self,
-        candidates: dict[str, float],
-        threshold: Mapping[str, float] | None = None,
+        self, candidates: dict[str, float], threshold: Mapping[str, float] | None = None
     ) -> Prediction:
         """Take the labels whose probabilities are not below their thresholds."""
         limits = threshold or {}
@@ -115,15 +114,10 @@ class MultiLabelClassification(TextTask):
         self, examples: Texts, candidates: Sequence[dict[str, float]], labels: Labels
     ) -> TunedThresholds:
         """Choose the threshold of each label with its best F1."""
-        return thresholds.tune_per_label(
-            [
-                [probabilities[label] for label in labels]
-                for probabilities in candidates
-            ],
-            _indicators([example.labels for example in examples], labels),
-            labels,
-            default=self.default_threshold,
-        )
+        chances = [[chance[label] for label in labels] for chance in candidates]
+        gold = _indicators([example.labels for example in examples], labels)
+        default = self.default_threshold
+        return thresholds.tune_per_label(chances, gold, labels, default=default)
 
     def score(
         self, examples: Texts, predictions: Predictions, labels: Labels
@@ -164,7 +158,7 @@ class MultiLabelClassification(TextTask):
         _, gold, predicted, chances = _arrays(examples, predictions, labels)
         if self.primary_metric == "lrap":
             rank = multi_label.label_ranking_average_precision(gold, chances)
-            return np.stack([rank, np.ones_like(rank)], axis=-1)[:, None]
+            return mean_statistics(rank)
         counts = np.stack([2.0 * (gold & predicted), 1.0 * gold + predicted], axis=-1)
         if self.primary_metric == "micro_f1":
             counts = counts.sum(axis=1, keepdims=True)

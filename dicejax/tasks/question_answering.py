@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
@@ -24,25 +25,10 @@ from dicejax.models.heads import (
     StartEndHead,
     own_log_softmax,
 )
-from dicejax.tasks.answers import (
-    Answer,
-    Questions,
-    RankedAnswers,
-    best_of_several,
-    best_refusal,
-    by_characters,
-    disjoint_answers,
-    log_odds,
-    rank_answers,
-    score_answers,
-)
-from dicejax.tasks.contexts import (
-    ContextPart,
-    best_spans,
-    covered_characters,
-    cut_context,
-    hindrance_remarks,
-)
+from dicejax.models.settings import check_choice
+from dicejax.tasks import answers, contexts
+from dicejax.tasks.answers import Answer, Candidate, Questions, RankedAnswers
+from dicejax.tasks.contexts import ContextPart
 from dicejax.tasks.task import (
     IGNORED,
     Item,
@@ -53,6 +39,7 @@ from dicejax.tasks.task import (
     Remark,
     Target,
     Task,
+    mean_statistics,
     token_arrays,
     token_fills,
 )
@@ -62,8 +49,6 @@ START, END, NONE = "start", "end", "impossible"  # the outputs of the heads
 _CHUNK = 1024  # questions at a time, which bounds the memory
 # Of k spans side by side, k (k + 1) / 2 pairs of a start and an end look like a span.
 _PAIRS = 5
-
-_CHOICES = {"form": ("positions", "sigmoid", "softmax"), "head": ("start_end", "xlnet")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,10 +117,8 @@ class QuestionAnswering(Task):
         for name, number in least.items():
             if (value := getattr(self, name)) < number:
                 raise ValueError(f"{name} is {value}; want {number} or more")
-        for name in ("form", "head"):
-            if (value := getattr(self, name)) not in (choices := _CHOICES[name]):
-                supported = ", ".join(map(repr, choices))
-                raise ValueError(f"{name} is {quote(value)}; supported: {supported}")
+        check_choice("form", self.form, ("positions", "sigmoid", "softmax"))
+        check_choice("head", self.head, ("start_end", "xlnet"))
         if self.head == "xlnet" and self.form != "positions":
             raise ValueError(f"head 'xlnet' chooses positions; {self.form!r} does not")
         if self.unanswerable and self.several_spans:
@@ -170,12 +153,12 @@ class QuestionAnswering(Task):
         return {name: 0.5 for name in self.targets(())}
 
     @property
-    def _takes_several(self) -> bool:
-        return self.several_spans and self._is_binary
-
-    @property
     def _is_binary(self) -> bool:
         return self.form == "sigmoid"
+
+    @property
+    def _takes_several(self) -> bool:
+        return self.several_spans and self._is_binary
 
     def adapt(self, examples: Questions) -> Sequence[ReadingExample]:
         """Check that settings and data agree on the kind of answers.
@@ -245,12 +228,11 @@ class QuestionAnswering(Task):
         items = []
         for begin in range(0, len(examples), _CHUNK):
             chunk = examples[begin : begin + _CHUNK]
-            encoded = tokenize.encode_texts(
-                tokenizer, [e.question for e in chunk], [e.context for e in chunk]
-            )
+            columns = [e.question for e in chunk], [e.context for e in chunk]
+            encoded = tokenize.encode_texts(tokenizer, *columns)
             pairs = zip(chunk, encoded, strict=True)
             for number, (example, pair) in enumerate(pairs, begin):
-                parts = cut_context(
+                parts = contexts.cut_context(
                     example, pair, max_length, self.stride, self.max_question
                 )
                 items += [Item(self._arrays(part), number, part) for part in parts]
@@ -306,7 +288,7 @@ class QuestionAnswering(Task):
         spans, refusals = [], []
         for item, output in zip(items, outputs, strict=True):
             part, start, end = item.detail, output[START], output[END]
-            scores, first, last = best_spans(
+            scores, first, last = contexts.best_spans(
                 part, start, end, longest=self.max_answer, count=count
             )
             if self.head == "xlnet":
@@ -317,10 +299,16 @@ class QuestionAnswering(Task):
                 refusals.append(float(start[summary] + end[summary]))
             ends = (places.tolist() for places in part.characters(first, last))
             spans += zip(scores.tolist(), *ends, strict=True)
-        candidates = rank_answers(spans, example.context)[:count]
+        unique: dict[tuple[int, int], float] = {}
+        for score, *ends in sorted(spans, key=lambda span: -span[0]):
+            unique.setdefault(tuple(ends), score)
+        candidates = tuple(
+            Candidate(example.context[slice(*ends)], *ends, score)
+            for ends, score in itertools.islice(unique.items(), count)
+        )
         best = candidates[0].score if candidates else 2 * IMPOSSIBLE
         if self._is_binary:
-            return RankedAnswers(candidates, -log_odds(best))
+            return RankedAnswers(candidates, -answers.log_odds(best))
         no_answer = min(refusals) - (best if self.head == "start_end" else 0)
         return RankedAnswers(candidates, no_answer)
 
@@ -334,8 +322,8 @@ class QuestionAnswering(Task):
         if self.unanswerable and candidates.no_answer > limit:
             chosen = ()
         elif self._takes_several:
-            weights = [log_odds(c.score) + limit for c in candidates.spans]
-            chosen = disjoint_answers(candidates.spans, weights) or chosen
+            weights = [answers.log_odds(c.score) + limit for c in candidates.spans]
+            chosen = answers.disjoint_answers(candidates.spans, weights) or chosen
         return Answer(tuple(c.text for c in chosen), candidates.no_answer, best)
 
     def tune(
@@ -347,12 +335,14 @@ class QuestionAnswering(Task):
         equally good ones the default is taken, or else the one that refuses most. For
         several spans 32 thresholds are tried.
         """
-        if self.unanswerable:
-            answers = [self.decide(ranked, math.inf) for ranked in candidates]
-            return best_refusal(examples, answers)
+        if self.default_threshold is None:
+            return super().tune(examples, candidates, labels)
+        if not examples:
+            raise ValueError("there are no questions to choose a threshold from")
         if self._takes_several:
-            return best_of_several(examples, candidates, self.decide)
-        return super().tune(examples, candidates, labels)
+            return answers.best_of_several(examples, candidates, self.decide)
+        answered = [self.decide(ranked, math.inf) for ranked in candidates]
+        return answers.best_refusal(examples, answered)
 
     def score(
         self,
@@ -370,16 +360,14 @@ class QuestionAnswering(Task):
         counts `characters`, by default where `by_characters` says so.
         """
         forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
-        return score_answers(examples, predictions, characters, **forms)
+        return answers.score_answers(examples, predictions, characters, **forms)
 
     def example_statistics(self, examples, predictions, labels=()):
         """Return the F1 of each question, in the unit of the split's."""
-        unit = by_characters(examples)
-        pairs = [
-            (self.score([example], [answer], characters=unit).values["f1"], 1.0)
-            for example, answer in zip(examples, predictions, strict=True)
-        ]
-        return np.array(pairs).reshape(-1, 1, 2)
+        unit = answers.by_characters(examples)
+        pairs = zip(examples, predictions, strict=True)
+        scores = [self.score([x], [y], characters=unit).values for x, y in pairs]
+        return mean_statistics([values["f1"] for values in scores])
 
     def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
         """Warn of questions that are cut off."""
@@ -401,9 +389,15 @@ class QuestionAnswering(Task):
             parts[item.example].append(item.detail)
         pairs = zip(examples, parts, strict=True)
         reasons = [self._hindrance(*pair) for pair in pairs if pair[0].answers]
-        remarks = hindrance_remarks(split, reasons)
+        remarks: list[Remark] = []
+        for reason, (because, remedy) in contexts.HINDRANCES.items():
+            count = reasons.count(reason)
+            text = f"{split}: {count} of {len(reasons)} answers {because}"
+            if count:
+                text = f"{text}: no exact match{remedy}"
+                remarks.append(Truncation("gold", text) if remedy else text)
         remarks += self.cut_inputs(split, items)
-        if by_characters(examples) and not self.several_spans:
+        if answers.by_characters(examples) and not self.several_spans:
             script = "most answers are in a script without spaces"
             remarks.append(f"{split}: {script}: F1 counts characters, not words")
         return remarks
@@ -414,7 +408,9 @@ class QuestionAnswering(Task):
         """Return why an answer cannot be predicted; None if it can."""
         answer = example.answers[0]
         count = len(self._trained_spans(answer))
-        reason, spans = covered_characters(parts, count, longest=self.max_answer)
+        reason, spans = contexts.covered_characters(
+            parts, count, longest=self.max_answer
+        )
         if reason or len(spans) < len(answer):
             return reason or "several"
         texts = tuple(example.context[start:end] for start, end in spans)
@@ -443,5 +439,5 @@ class QuestionAnswering(Task):
             record["answer"] = "".join(prediction.texts)
         if self.unanswerable:
             record["no_answer"] = prediction.no_answer
-        answers = [f"  {text}" for text in prediction.texts] or ["  no answer"]
-        return record, [example.question, *answers]
+        lines = [f"  {text}" for text in prediction.texts] or ["  no answer"]
+        return record, [example.question, *lines]

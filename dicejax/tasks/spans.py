@@ -68,6 +68,7 @@ class SpanTask(WordsTask):
     """Base class of tasks with spans of words, scored alike."""
 
     takes: ClassVar[tuple[type, ...]] = (Sentence,)
+    separator: ClassVar[str] = " "  # of the words in texts that are shown
 
     def score(
         self, examples: Sentences, predictions: Predictions, labels: Labels = ()
@@ -88,8 +89,24 @@ class SpanTask(WordsTask):
     def show(
         self, example: Sentence, prediction: Prediction
     ) -> tuple[dict[str, Any], list[str]]:
-        """Format each span with its words."""
-        return show_spans(example.words, prediction)
+        """Format each span with its words, counted from 0, the end excluded.
+
+        Spans have a "probability" where that is predicted, and the record has
+        "probabilities" of the words' tags.
+        """
+        words, entities = example.words, []
+        lines = [self.separator.join(words)]
+        for span in prediction.values:
+            text = self.separator.join(words[span.start : span.end])
+            entities.append({**span._asdict(), "text": text})
+            lines.append(f"  {span.type:8} {text}  (words {span.start}:{span.end})")
+        record: dict[str, Any] = {"words": list(words), "entities": entities}
+        if (probabilities := prediction.probabilities) is not None:
+            for entity, probability in zip(entities, probabilities, strict=True):
+                entity["probability"] = probability
+        if prediction.word_probabilities is not None:
+            record["probabilities"] = list(prediction.word_probabilities)
+        return record, lines if entities else [*lines, "  no entity"]
 
 
 def flat_spans(spans: Sequence[Span]) -> list[Span]:
@@ -117,8 +134,8 @@ def gold_warnings(
 ) -> list[Remark]:
     """Warn of gold spans that cannot be predicted, one sentence per reason.
 
-    These are spans of other types, `lost` ones that no window holds, and `overlapping`
-    ones, unless its text of the consequence is None.
+    These are spans of other types, `lost` ones that no window holds, and ones that
+    overlap, unless `overlapping`, the text of the consequence, is None.
     """
     counts = Counter(span.type for sentence in sentences for span in sentence.spans)
     gold = counts.total()
@@ -140,33 +157,3 @@ def gold_warnings(
             "counted as misses"
         )
     return remarks
-
-
-def show_spans(
-    words: Sequence[str], prediction: Prediction, joint: str = " "
-) -> tuple[dict[str, Any], list[str]]:
-    """Format each span with its words, as JSON and for the terminal.
-
-    Positions count from 0, the end excluded. Spans have a "probability" where that is
-    predicted, and the record has "probabilities" of the words' tags.
-
-    >>> spans = Prediction([Span("PER", 0, 1)])
-    >>> record, lines = show_spans(["Anna", "sings"], spans)
-    >>> record["entities"]
-    [{'type': 'PER', 'start': 0, 'end': 1, 'text': 'Anna'}]
-    >>> print(lines[1])
-      PER      Anna  (words 0:1)
-    """
-    entities = []
-    lines = [joint.join(words)]
-    for span in prediction.values:
-        text = joint.join(words[span.start : span.end])
-        entities.append({**span._asdict(), "text": text})
-        lines.append(f"  {span.type:8} {text}  (words {span.start}:{span.end})")
-    record: dict[str, Any] = {"words": list(words), "entities": entities}
-    if prediction.probabilities is not None:
-        for entity, probability in zip(entities, prediction.probabilities, strict=True):
-            entity["probability"] = probability
-    if prediction.word_probabilities is not None:
-        record["probabilities"] = list(prediction.word_probabilities)
-    return record, lines if entities else [*lines, "  no entity"]

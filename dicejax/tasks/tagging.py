@@ -29,7 +29,6 @@ from dicejax.tasks.spans import (
     WordsTask,
     flat_spans,
     gold_warnings,
-    show_spans,
 )
 from dicejax.tasks.task import (
     IGNORED,
@@ -324,6 +323,7 @@ class JointTagging(Tagging):
 
     takes: ClassVar[tuple[type, ...]] = (Sentence, TaggedWords)
     reads_context: ClassVar[bool] = False
+    separator: ClassVar[str] = ""
 
     scheme: Scheme = "BMES"
 
@@ -361,6 +361,6 @@ class JointTagging(Tagging):
         self, example: Sentence, prediction: Prediction
     ) -> tuple[dict[str, Any], list[str]]:
         """Format each word with its label."""
-        record, _ = show_spans(example.words, prediction, joint="")
+        record, _ = super().show(example, prediction)
         words = [f"{word['text']}/{word['type']}" for word in record["entities"]]
         return {"words": record["entities"]}, [" ".join(words)]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
@@ -164,15 +165,10 @@ class Codec(abc.ABC):
     def encode(
         self, examples: Examples, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
-        """Encode examples for the network, in their order.
+        """Encode examples of `adapt` for the network, in their order.
 
-        Inputs are cut to windows of `max_length`, or truncated, but gold is not.
-
-        Args:
-          examples: examples of `adapt`.
-          tokenizer: tokenizer of words or texts, as `reads_words` says.
-          labels: labels of `label_names`.
-          max_length: pieces per item, the special ones included.
+        Inputs are cut to windows of `max_length` pieces, the special ones included, or
+        truncated; gold is not. The tokenizer is of words or texts, see `reads_words`.
 
         Raises:
           InputError: `max_length` leaves no room.
@@ -192,9 +188,9 @@ class Codec(abc.ABC):
     def decode(
         self, example: Any, items: Items, outputs: Outputs, labels: Labels
     ) -> Any:
-        """Return the candidates in one example, with scores where `decide` needs them.
+        """Return the candidates in one example from its items' reduced outputs.
 
-        The outputs are those of `reduce_logits` for each item of the example.
+        They have scores where `decide` needs them.
         """
 
     def decide(self, candidates: Any, threshold: Any = None) -> Any:
@@ -262,8 +258,7 @@ class Trainable(abc.ABC):
     def over_positions(self, positions: bool) -> Any:
         """Return the task whose labels are positions, or are not.
 
-        The same task where it cannot have both; depends on nothing but the argument
-        and what was asked for, so that a task goes from loss to loss.
+        The same task where it cannot have both. Going back and forth restores it.
         """
         return self
 
@@ -331,11 +326,9 @@ class Scorer(abc.ABC):
         Raises:
           InputError: the primary metric is no such quotient.
         """
-        pairs = [
-            (self.score([example], [guess], labels).values[self.primary_metric], 1.0)
-            for example, guess in zip(examples, predictions, strict=True)
-        ]
-        return np.array(pairs).reshape(-1, 1, 2)
+        pairs = zip(examples, predictions, strict=True)
+        scores = [self.score([x], [y], labels).values for x, y in pairs]
+        return mean_statistics([values[self.primary_metric] for values in scores])
 
     def identity(self, item: Item) -> Mapping[str, Any]:
         """Return the arrays that tell whether two runs share their test examples.
@@ -376,6 +369,12 @@ class Task(Codec, Trainable, Scorer):
         """Decide for each example's candidates, and score the predictions."""
         predictions = [self.decide(each, threshold) for each in candidates]
         return self.score(examples, predictions, labels)
+
+
+def mean_statistics(values: ArrayLike) -> np.ndarray:
+    """Return the example statistics of a mean of values `[N]`, float `[N, 1, 2]`."""
+    column = np.asarray(values, float)
+    return np.stack([column, np.ones_like(column)], axis=-1)[:, None]
 
 
 def token_arrays(pieces: EncodedText) -> dict[str, Any]:

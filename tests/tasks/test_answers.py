@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
-from dicejax.tasks import answers
 from dicejax.tasks.answers import (
     Answer,
     Candidate,
@@ -41,11 +40,6 @@ def test_the_best_set_without_overlap_is_found(seed):
     chosen_spans = disjoint_answers(spans, weights)
     assert sum(weight[id(c)] for c in chosen_spans) == pytest.approx(best)
     assert all(a.end <= b.start for a, b in itertools.pairwise(chosen_spans))
-
-
-def test_spans_of_the_same_characters_are_one():
-    ranked = answers.rank_answers([(-2.0, 0, 1), (-1.0, 2, 3), (-0.5, 0, 1)], "a b")
-    assert ranked == (Candidate("a", 0, 1, -0.5), Candidate("b", 2, 3, -1.0))
 
 
 def test_odds():
