@@ -9,9 +9,6 @@ from numpy.typing import ArrayLike
 def truths(values: ArrayLike, name: str) -> np.ndarray:
     """Return an array of bool.
 
-    >>> truths([1, 0], "gold").tolist()
-    [True, False]
-
     Raises:
       ValueError: a value is neither 0 nor 1.
     """
@@ -24,9 +21,6 @@ def truths(values: ArrayLike, name: str) -> np.ndarray:
 
 def numbers(values: ArrayLike, name: str) -> np.ndarray:
     """Return an array of float64.
-
-    >>> numbers([1, 0.5], "scores").tolist()
-    [1.0, 0.5]
 
     Raises:
       ValueError: a value is NaN.

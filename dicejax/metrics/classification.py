@@ -16,8 +16,8 @@ from dicejax.metrics import quotients
 class ConfusionMatrix:
     """Counts of gold and predicted classes; matrices of parts add up.
 
-    Scores of parts do not: their mean is not the score of the whole. So keep a matrix
-    per batch or process, add them, and take `scores` once.
+    The mean of the scores of parts is not the score of the whole, so keep a matrix per
+    batch or process, add them, and take `scores` once.
 
     >>> first = confusion([0, 1], [0, 0], classes=2)
     >>> first + confusion([1], [1], classes=2)

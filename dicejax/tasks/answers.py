@@ -37,12 +37,9 @@ class RankedAnswers:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The prediction for one question.
+    """The prediction for one question: parts of the context, in its order.
 
-    Attributes:
-      texts: parts of the context, in its order; none where the question is refused.
-      no_answer: no-answer score; see `QuestionAnswering`.
-      best: the best candidate, also where the question is refused.
+    There are no texts where the question is refused, but the best candidate.
     """
 
     texts: tuple[str, ...]

@@ -53,9 +53,6 @@ class TextTask(Task):
     them is gold. A text longer than `max_length` is cut into windows that overlap: each
     is trained with the text's gold, and the mean of their probabilities decides. Of a
     pair the longer text is truncated.
-
-    Args:
-      stride: overlap of neighbouring windows in pieces, at most half of a window.
     """
 
     reads_words: ClassVar[bool] = False

@@ -15,9 +15,6 @@ from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, quote
 from dicejax.tasks.windows import cut
 
-Places = tuple[int, int]
-"""The first and the last piece of a span."""
-
 HINDRANCES = {
     "beyond": (
         "lie in no window wholly, or are of characters that the tokenizer drops",
@@ -38,14 +35,14 @@ class ContextPart:
       encoded: the pieces; the question is text 0, the context text 1.
       starts: bool `[n]`, where a predicted answer may start: pieces of the context with
         at least one character, unless another window shows more of their surroundings.
-      gold: places of the answer's spans, None for one that is not wholly inside; empty
-        without an answer, None without gold.
+      gold: first and last pieces of the answer's spans, None for one that is not wholly
+        inside; empty without an answer, None without gold.
       cuts_question: whether the end of the question is cut off.
     """
 
     encoded: EncodedText
     starts: np.ndarray
-    gold: list[Places | None] | None
+    gold: list[tuple[int, int] | None] | None
     cuts_question: bool = False
 
     @property
@@ -85,7 +82,7 @@ def cut_context(
             f"the text to read, question and special pieces take {taken}; raise it, or "
             "lower max_question"
         )
-    gold: list[Places | None] | None = None
+    gold: list[tuple[int, int] | None] | None = None
     if example.impossible:
         gold = []
     elif example.answers:

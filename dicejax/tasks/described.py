@@ -52,13 +52,10 @@ def text_and_gold(example: Any) -> tuple[str, str]:
 def beside_gold(
     task: Task, examples: Examples, predictions: Sequence[Any], labels: Labels
 ) -> list[dict[str, Any]]:
-    """Return the gold and the prediction of each example, the hardest first.
+    """Return the input, gold and prediction of each example, the hardest first.
 
     Hardest has the most `errors`: false positives and negatives, of answers 1 - F1. Of
     as many, classes are sorted by the probability of the right one.
-
-    Returns:
-      Objects with `line` or `id`, `errors`, the input, `gold` and `predicted`.
     """
     try:
         shares = task.example_statistics(examples, predictions, labels)

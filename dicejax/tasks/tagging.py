@@ -63,9 +63,6 @@ class TokenTask(WordsTask):
 
     The words before and after a sentence are read as context, as many as the row has
     room for, the nearest: they have no label, so neither loss nor score.
-
-    Args:
-      stride: overlap of neighbouring windows in pieces, at most half of a window.
     """
 
     reads_context: ClassVar[bool] = True

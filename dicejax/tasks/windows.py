@@ -81,12 +81,9 @@ def cut(
 ) -> Iterator[tuple[EncodedText, Window]]:
     """Yield a text with its window, or where it is too long parts that overlap.
 
-    Args:
-      encoded: its pieces.
-      max_length: pieces per window, the special ones included.
-      overlap: overlap of neighbouring windows in pieces, at most half of the room.
-      text: index of the text in a pair; each window has the other one whole.
-      words: place of each word's first piece in the whole text, -1 for none.
+    Lengths are in pieces, the special ones included, and neighbours overlap by at most
+    half of the room. Of a pair `text` is cut, and each window has the other one whole.
+    `words` are the places of the words' first pieces, -1 for none.
 
     Raises:
       InputError: the text has no room.

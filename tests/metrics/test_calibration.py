@@ -62,13 +62,10 @@ def test_errors_by_hand():
     assert diagram.largest_error == 0.75
     perfect = reliability([0.5, 0.5, 1.0, 0.0], [1, 0, 1, 0])
     assert perfect.expected_error == perfect.largest_error == 0
+    empty = reliability([], [])
+    assert (empty.count, empty.expected_error, empty.largest_error) == (0, 0, 0)
 
 
 def test_counts_stand_for_as_many_predictions():
     once = reliability([0.2, 0.2, 0.9], [1, 0, 1], counts=[3, 1, 2], bins=5)
     assert once == reliability([0.2] * 4 + [0.9] * 2, [1, 1, 1, 0, 1, 1], bins=5)
-
-
-def test_no_predictions_have_no_error():
-    diagram = reliability([], [])
-    assert (diagram.count, diagram.expected_error, diagram.largest_error) == (0, 0, 0)

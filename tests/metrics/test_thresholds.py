@@ -95,12 +95,6 @@ def test_neighbouring_scores_leave_no_room_between():
     assert (tuned.threshold, tuned.f1) == (upper, 1)
 
 
-def test_a_tuned_threshold_says_so():
-    text = str(tune([0.1, 0.4, 0.45, 0.8], [0, 1, 1, 1]))
-    assert "tuned on 4 examples with 3 positives" in text
-    assert "0.5000 at 0.5" in text
-
-
 def test_masked_entries_change_nothing():
     scores, gold = [[0.4, 0.1], [math.nan, 0.3]], [[1, 0], [-100, 1]]
     tuned = tune(scores, gold, where=[[True, True], [False, True]])

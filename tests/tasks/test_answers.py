@@ -70,17 +70,16 @@ def test_nothing_to_tune():
         QuestionAnswering().tune([], [])
 
 
-def several(id_, *spans):
-    return ReadingExample(id_, "?", "a b c d", (tuple(spans),), False)
-
-
 def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
     """Each gold span has less than even odds."""
     a, b = AnswerSpan(0, "a"), AnswerSpan(2, "b")
-    examples = [several("1", a, b), several("2", a)]
+    examples = [
+        ReadingExample(str(len(spans)), "?", "a b c d", (spans,), False)
+        for spans in ((a, b), (a,))
+    ]
     unsure = [
-        RankedAnswers((Candidate("a", 0, 1, -0.9), Candidate("b", 2, 3, -1.0)), 0.0),
-        RankedAnswers((Candidate("a", 0, 1, -0.9), Candidate("b", 2, 3, -3.0)), 0.0),
+        RankedAnswers((Candidate("a", 0, 1, -0.9), Candidate("b", 2, 3, score)), 0.0)
+        for score in (-1.0, -3.0)
     ]
     task = QuestionAnswering(several_spans=True, form="sigmoid", tune_threshold=True)
     assert task.tunes_threshold

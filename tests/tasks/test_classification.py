@@ -132,16 +132,12 @@ def test_probabilities_are_the_softmax_of_the_logits():
     np.testing.assert_allclose(chances[0], [[exact, 1 - exact], [0.5, 0.5]], rtol=1e-6)
 
 
-def test_prediction_reads_one_text_or_two():
+def test_a_class_is_shown_and_a_text_has_one_tab_at_most():
     task = Classification()
-    assert task.parse("one text", 1).second is None
-    pair = task.parse("one\ttwo", 2)
-    assert (pair.first, pair.second) == ("one", "two")
     with pytest.raises(InputError, match="text 3 has 2 tabs"):
         task.parse("a\tb\tc", 3)
-    record, lines = task.show(pair, task.decide({"0": 0.25, "1": 0.75}))
-    assert record["label"] == "1" and record["texts"] == ["one", "two"]
-    assert lines == ["one", "two", "  1  (0.750)"]
+    record, lines = task.show(*texts("1"), task.decide({"0": 0.25, "1": 0.75}))
+    assert record["label"] == "1" and lines == ["a b", "  1  (0.750)"]
 
 
 @pytest.mark.parametrize(

@@ -159,4 +159,5 @@ def test_prediction_reads_one_text_or_two_and_shows_each_probability():
     }
     assert lines == ["one", "two", "  a  (0.750), c  (0.500)"]
     alone = TASK.parse("one", 1)
+    assert alone.second is None
     assert TASK.show(alone, TASK.decide({"a": 0.1}))[1] == ["one", "  -"]
