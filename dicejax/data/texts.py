@@ -17,15 +17,16 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
 from dicejax.data import tags
 from dicejax.data.readers import json_lines, separated, squad, tables
 from dicejax.data.readers.conll import begins_document, is_break
-from dicejax.data.readers.records import FileRecord
+from dicejax.data.readers.records import FileRecord, first_line
 from dicejax.data.readers.skipping import did_you_mean
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote
@@ -51,10 +52,10 @@ class Text:
 
     Attributes:
       line: its first line, from 1.
-      text: as on a line by itself; words are joined by spaces.
-      words: where the file has words; None for a text.
-      fields: of its JSON object, or columns of its row.
-      rows: of its column file.
+      text: text as on a line; words are joined by spaces.
+      words: None for a text.
+      fields: fields of its JSON object, or columns of its row.
+      rows: rows of its column file.
       before: lines of a column file before the first example.
       after: lines of a column file from this example to the next.
     """
@@ -107,29 +108,14 @@ def read(
     """
     if form == "csv":
         texts = _rows(path, stream, columns)
-    elif form == "jsonl" and tables.is_table(path):
-        texts = [_of_record(record, columns) for record in tables.records(path)]
+    elif form == "jsonl":
+        texts = _objects(path, stream, columns)
+    elif form == "conll":
+        texts = _sentences(path, files.lines(path, stream=stream))
     else:
-        lines = list(files.lines(path, stream=stream))
-        if form == "conll":
-            texts = _sentences(path, lines)
-        elif form == "text":
-            texts = [Text(number, line) for number, line in lines]
-        elif stream is None and squad.is_document(lines[0][1]):
-            asked = enumerate(
-                squad.question_records(path), start=1
-            )  # numbers stand for lines
-            texts = [
-                _of_record(FileRecord(v, n, path, where=f"question {n}"), columns)
-                for n, v in asked
-            ]
-        else:
-            texts = [
-                _of_record(json_lines.record(path, number, line), columns)
-                if line.strip()
-                else Text(number, "")
-                for number, line in lines
-            ]
+        texts = [
+            Text(number, line) for number, line in files.lines(path, stream=stream)
+        ]
     if all(text.is_blank for text in texts):
         raise InputError(f"{path}: holds no text")
     return texts
@@ -254,38 +240,47 @@ def jsonl(text: Text, record: Mapping[str, Any]) -> str:
     return json.dumps({**text.fields, **record, **identity}, ensure_ascii=False)
 
 
+def _objects(
+    path: str | os.PathLike[str], stream: IO[bytes] | None, columns: Sequence[str]
+) -> list[Text]:
+    """Read the rows of a table, questions of SQuAD's document, or JSON lines."""
+    if tables.is_table(path):
+        return [_of_record(record, columns) for record in tables.records(path)]
+    if stream is None and squad.is_document(first_line(path)):
+        questions = squad.question_records(path)
+        return [_of_record(record, columns) for record in questions]
+    return [
+        _of_record(json_lines.record(path, number, line), columns)
+        if line.strip()
+        else Text(number, "")
+        for number, line in files.lines(path, stream=stream)
+    ]
+
+
 def _of_record(record: FileRecord, columns: Sequence[str]) -> Text:
+    """Return the text of an object, and its words if it has tokens."""
+    words = None
     try:
         fields = json_text.value_of(record.content(), dict)
-        text, words = _of_object(fields, columns)
+        if "tokens" in fields and "text" not in fields:
+            is_blank = fields["tokens"] == []
+            words = () if is_blank else tuple(json_lines.strings(fields, "tokens"))
+            text = " ".join(words)
+        elif "question" in fields and "context" in fields:
+            names = ("question", "context")
+            question, context = (json_text.field(fields, name, str) for name in names)
+            if "\t" in question:
+                raise Flaw("'question' holds a tab", "replace it")
+            text = f"{question}\t{context}"
+        else:
+            names = tuple(columns) if fields.keys() >= set(columns) else ("text",)
+            parts = [json_text.field(fields, name, str) for name in names]
+            if len(parts) > 1:  # a tab separates the texts of a pair
+                parts = [" ".join(part.split("\t")) for part in parts]
+            text = "\t".join(parts)
     except Flaw as flaw:
         raise record.error(flaw) from None
     return Text(record.number, text, words, fields)
-
-
-def _of_object(
-    fields: dict, columns: Sequence[str]
-) -> tuple[str, tuple[str, ...] | None]:
-    """Return the text of an object, and its words if it has tokens."""
-    if "tokens" in fields and "text" not in fields:
-        has_none = fields["tokens"] == []  # which is a blank line
-        words = [] if has_none else json_lines.strings(fields, "tokens")
-        return " ".join(words), tuple(words)
-    if "question" in fields and "context" in fields:
-        names = ("question", "context")
-        question, context = (json_text.field(fields, name, str) for name in names)
-        if "\t" in question:
-            raise Flaw("'question' holds a tab", "replace it")
-        return f"{question}\t{context}", None
-    names = tuple(columns) if fields.keys() >= set(columns) else ("text",)
-    return _join([json_text.field(fields, name, str) for name in names]), None
-
-
-def _join(parts: Sequence[str]) -> str:
-    """Write the texts of a pair with a tab between them; a text stays as it is."""
-    if len(parts) == 1:
-        return parts[0]
-    return "\t".join(" ".join(part.split("\t")) for part in parts)
 
 
 def documents(texts: Sequence[Text]) -> list[int]:
@@ -301,33 +296,25 @@ def documents(texts: Sequence[Text]) -> list[int]:
     return numbers
 
 
-def _sentences(path, lines: Sequence[tuple[int, str]]) -> list[Text]:
+def _sentences(
+    path: str | os.PathLike[str], lines: Iterable[tuple[int, str]]
+) -> list[Text]:
     """Read a column file whose first column is the word."""
-    before: list[str] = []
-    rows: list[str] = []
-    after: list[str] = []
     sentences: list[Text] = []
-    first = 1
-
-    def close() -> None:
-        words = tuple(row.replace("\t", " ").split(" ")[0] for row in rows)
-        head = tuple(before) if not sentences else ()
-        text = " ".join(words)
-        sentences.append(Text(first, text, words, {}, tuple(rows), head, tuple(after)))
-
-    for number, line in lines:
-        if is_break(line):
-            (after if rows else before).append(line)
-            continue
-        if line[0] in " \t":
-            what = "begins with a space, so the first column is empty"
-            raise InputError.at(path, number, what, "put the word there")
-        if after:
-            close()
-            rows, after = [], []
-        if not rows:
-            first = number
-        rows.append(line)
-    if rows:
-        close()
+    before: tuple[str, ...] = ()
+    for is_gap, run in itertools.groupby(lines, lambda line: is_break(line[1])):
+        numbers, rows = zip(*run, strict=True)
+        if is_gap and sentences:
+            sentences[-1] = dataclasses.replace(sentences[-1], after=rows)
+        elif is_gap:
+            before = rows
+        else:
+            for number, row in zip(numbers, rows, strict=True):
+                if row[0] in " \t":
+                    what = "begins with a space, so the first column is empty"
+                    raise InputError.at(path, number, what, "put the word there")
+            words = tuple(row.replace("\t", " ").split(" ")[0] for row in rows)
+            head = () if sentences else before
+            text = " ".join(words)
+            sentences.append(Text(numbers[0], text, words, rows=rows, before=head))
     return sentences

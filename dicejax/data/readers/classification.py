@@ -6,8 +6,8 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers import separated
@@ -37,10 +37,9 @@ def read(
     quoted: bool = False,
     on_error: OnError | None = None,
 ) -> list[LabelledText]:
-    r"""Read a file of columns, an example per row.
+    r"""Read a file of columns, by the names in its header or by numbers without one.
 
-    Columns are named as in the file's header, or numbered from 0 without one. Texts are
-    stripped, blank lines skipped.
+    Texts are stripped, blank lines skipped.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.tsv"
@@ -64,94 +63,88 @@ def read(
         raise ValueError(f"name all columns or number all, not {used}")
     if len(set(used)) < len(used):
         raise ValueError(f"a column is used twice: {used}")
-    layout = _Layout(path, columns, separator, quoted, labels)
-
-    def rows(skip: OnError) -> Iterator[tuple[int, list[str]]]:
-        result = separated.rows(path, separator, quoted=quoted, on_error=skip)
-        line, names = separated.header(result)
-        if names:
-            layout.find(line, names)
+    flawed = _Flawed(on_error)
+    rows = separated.rows(path, separator, quoted=quoted, on_error=flawed)
+    first_line, names = separated.header(rows)
+    width, places = len(names), {}
+    if names:
+        between = "tabs" if separator == "\t" else repr(separator)
+        try:
+            places = _places(columns, names, between)
+        except Flaw as flaw:
+            raise flaw.at(path, first_line) from None
         if not isinstance(label, str):
-            return itertools.chain([(line, names)] if names else (), result)
-        return result
+            rows = itertools.chain([(first_line, names)], rows)
+    do = "mend the line; a text may hold no tab"
+    if quoted:
+        do = f"mend the row; put a text that holds {separator!r} in quotes"
 
-    return _examples(path, rows, layout.example, on_error)
+    def make(fields: list[str], row: int, line: int) -> LabelledText:
+        if len(fields) != width:
+            what = f"{width} are expected, as in line {first_line}"
+            raise Flaw(f"{count(len(fields), 'column')} where {what}", do)
+        part = {name: fields[place].strip() for name, place in places.items()}
+        for name in ("first", "second"):
+            if part.get(name) == "":
+                which = f"{name} text" if "second" in part else "text"
+                raise Flaw(f"the {which} is empty", "add it or remove the line")
+        check_label(part["label"], labels or None)
+        id_ = part.get("id", str(row))
+        return LabelledText(part["first"], part.get("second"), part["label"], id_, line)
+
+    return _examples(path, rows, make, flawed)
+
+
+def _places(
+    columns: Mapping[str, str | int], names: Sequence[str], between: str
+) -> dict[str, int]:
+    """Find the columns in the first row, by name or number."""
+    places = {}
+    for part, column in columns.items():
+        if isinstance(column, str):
+            if column not in names:
+                what = f"the header has no column {quote(column)}"
+                raise Flaw(what, did_you_mean(column, names))
+            column = names.index(column)
+        elif not 0 <= column < len(names):
+            what = f"but the {part} is asked from column {column}"
+            do = f"columns count from 0 and are separated by {between}"
+            raise Flaw(f"{count(len(names), 'column')}, {what}", do)
+        places[part] = column
+    return places
+
+
+@dataclasses.dataclass
+class _Flawed:
+    """Counter of rows that cannot be read, which have numbers too."""
+
+    on_error: OnError | None
+    count: int = 0
+
+    def __call__(self, error: InputError) -> None:
+        self.count += 1
+        report(error, self.on_error)
 
 
 def _examples(
     path: str | os.PathLike[str],
-    rows: Callable[[OnError], Iterator[tuple[int, Row]]],
+    rows: Iterable[tuple[int, Row]],
     make: Callable[[Row, int, int], LabelledText | None],
-    on_error: OnError | None,
+    flawed: _Flawed,
 ) -> list[LabelledText]:
-    """Make an example of each row; flawed rows count in the numbers of the others."""
-    flawed = 0
-
-    def skip(error: InputError) -> None:
-        nonlocal flawed
-        flawed += 1
-        report(error, on_error)
-
+    """Make an example of each row; there are too many for a `FileRecord` of each."""
     examples = []
-    for number, (line, content) in enumerate(rows(skip)):
+    for number, (line, content) in enumerate(rows):
         try:
-            example = make(content, number + flawed, line)
+            example = make(content, number + flawed.count, line)
         except Flaw as flaw:
-            report(flaw.at(path, line), on_error)
+            report(flaw.at(path, line), flawed.on_error)
             continue
         if example is not None:
             examples.append(example)
     if not examples:
         raise InputError.at(path, None, "holds no examples", "put one on each line")
     return examples
-
-
-@dataclasses.dataclass
-class _Layout:
-    """The columns of a file; the first row has their places."""
-
-    path: str | os.PathLike[str]
-    columns: Mapping[str, Any]
-    separator: str
-    quoted: bool
-    labels: Sequence[str]
-    places: dict[str, int] = dataclasses.field(default_factory=dict)
-    width: int = 0
-    first_line: int = 0
-
-    def find(self, line: int, names: Sequence[str]) -> None:
-        """Find the columns in the first row."""
-        self.width, self.first_line = len(names), line
-        for part, column in self.columns.items():
-            is_name = isinstance(column, str)
-            if is_name and column not in names:
-                do = did_you_mean(column, names)
-                what = f"the header has no column {quote(column)}"
-                raise InputError.at(self.path, line, what, do)
-            if not is_name and not 0 <= column < self.width:
-                what = f"but the {part} is asked from column {column}"
-                what = f"{count(self.width, 'column')}, {what}"
-                between = "tabs" if self.separator == "\t" else repr(self.separator)
-                do = f"columns count from 0 and are separated by {between}"
-                raise InputError.at(self.path, line, what, do)
-            self.places[part] = names.index(column) if is_name else column
-
-    def example(self, fields: list[str], row: int, line: int) -> LabelledText:
-        """Return the example in a row, which is numbered from 0 below the header."""
-        if len(fields) != self.width:
-            what = f"{self.width} are expected, as in line {self.first_line}"
-            do = "mend the line; a text may hold no tab"
-            if self.quoted:
-                do = f"mend the row; put a text that holds {self.separator!r} in quotes"
-            raise Flaw(f"{count(len(fields), 'column')} where {what}", do)
-        part = {name: fields[place].strip() for name, place in self.places.items()}
-        for name in ("first", "second"):
-            if part.get(name) == "":
-                which = f"{name} text" if "second" in part else "text"
-                raise Flaw(f"the {which} is empty", "add it or remove the line")
-        check_label(part["label"], self.labels or None)
-        id_ = part.get("id", str(row))
-        return LabelledText(part["first"], part.get("second"), part["label"], id_, line)
 
 
 def read_label_first(
@@ -170,6 +163,7 @@ def read_label_first(
     Raises:
       InputError: a line has no sentence behind its label.
     """
+    flawed = _Flawed(on_error)
 
     def make(text: str, row: int, line: int) -> LabelledText | None:
         if not text.strip():
@@ -180,7 +174,5 @@ def read_label_first(
             raise Flaw("no text behind the label", "add it or remove the line")
         return LabelledText(first, None, label, str(row), line)
 
-    def rows(skip: OnError) -> Iterator[tuple[int, str]]:
-        return ((n, text) for n, text in files.lines(path, skip) if text.strip(" "))
-
-    return _examples(path, rows, make, on_error)
+    rows = ((n, text) for n, text in files.lines(path, flawed) if text.strip(" "))
+    return _examples(path, rows, make, flawed)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
-from dicejax.data.readers.skipping import OnError, count, report
+from dicejax.data.readers.skipping import OnError, check_tag, count, report
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files
 
@@ -20,7 +21,7 @@ Words = tuple[str, ...]
 
 
 class _Rows(NamedTuple):
-    """The rows of one sentence; `line` is that of the first, counted from 1."""
+    """The rows of one sentence, from `line` on."""
 
     line: int
     words: list[str]
@@ -41,18 +42,11 @@ def read(
 ) -> list[Sentence]:
     r"""Read a file of words and tags of spans.
 
-    Blank lines and `-DOCSTART-` rows end a sentence and belong to none. A line that
-    begins with `#` is a row, unless `comment` says otherwise. Without a separator, runs
-    of ASCII spaces and tabs part columns; other white space can be a word: where each
-    character has a tag, as in Chinese, so have U+3000 and U+00A0.
-
-    Every tag must belong to the scheme, but sequences need not follow it: they are
-    decoded by `tags.spans`. Without a scheme, `tags.detect_scheme` detects it from the
-    whole file. IOB1 and BIO can be mistaken for each other there when the file is small
-    or damaged, which changes no span, since both decode alike.
-
-    Files with one character per line are read so too: for joint segmentation and
-    tagging (CTB) each word is a span, its part of speech the type: `B-NN`, `E-NN`.
+    Blank lines and `-DOCSTART-` rows end a sentence and belong to none. Without a
+    separator, runs of ASCII spaces and tabs part columns; other white space can be a
+    word: where each character has a tag, as in Chinese, so have U+3000 and U+00A0.
+    Every tag must belong to the scheme, which is detected from the whole file if it is
+    None, but sequences need not follow it: see `tags.spans`.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
@@ -71,15 +65,18 @@ def read(
         do = f"name one of {', '.join(tags.PREFIXES)}"
         raise InputError.at(path, None, f"scheme {quote(scheme)} is unknown", do)
 
-    check = functools.partial(_check_tag, scheme=scheme)
+    do = "correct it, or name another scheme or column"
+    if scheme is None:
+        do = "correct it or name the column that holds the tags"
+    check = functools.partial(check_tag, scheme=scheme, do=do)
     columns = _Columns(path, word_column, tag_column, separator, check)
     sentences = _read(path, columns, comment, on_error)
     if scheme is None:
         scheme = tags.detect_scheme(rows.labels for rows in sentences)
         sentences = list(_of_scheme(sentences, scheme, path, on_error))
     return [
-        Sentence(tuple(r.words), tuple(tags.spans(r.labels, scheme)), r.line, *more)
-        for r, more in zip(sentences, _neighbours(sentences, context), strict=True)
+        Sentence(tuple(r.words), tuple(tags.spans(r.labels, scheme)), r.line, *around)
+        for r, around in _with_context(sentences, context)
     ]
 
 
@@ -109,8 +106,8 @@ def read_words(
     columns = _Columns(path, word_column, label_column, separator, None)
     sentences = _read(path, columns, comment, on_error)
     examples = [
-        TaggedWords(tuple(r.words), tuple(r.labels), r.line, *more)
-        for r, more in zip(sentences, _neighbours(sentences, context), strict=True)
+        TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around)
+        for r, around in _with_context(sentences, context)
     ]
     return list(map(by_character, examples)) if characters else examples
 
@@ -128,6 +125,8 @@ def neighbours(
     Raises:
       InputError: `count` is negative.
     """
+    if not count:
+        return [((), ())] * len(sentences)
     if count < 0:
         raise InputError(f"context is {count}; want 0 words or more (--data.context)")
     words = tuple(itertools.chain.from_iterable(sentences))
@@ -146,15 +145,16 @@ def neighbours(
     ]
 
 
-def _neighbours(sentences: list[_Rows], context: int):
-    if not context:
-        return [()] * len(sentences)
-    words = [rows.words for rows in sentences]
-    return neighbours(words, [rows.document for rows in sentences], context)
+def _with_context(
+    sentences: list[_Rows], count: int
+) -> Iterator[tuple[_Rows, tuple[Words, Words]]]:
+    words, documents = [r.words for r in sentences], [r.document for r in sentences]
+    return zip(sentences, neighbours(words, documents, count), strict=True)
 
 
 def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]:
-    """Read all sentences."""
+    if columns.separator == "":
+        raise InputError.at(path, None, "the separator is empty", "name a character")
     sentences: list[_Rows] = []
     for document, start, lines, flaws in _sentences(path, comment):
         try:
@@ -210,34 +210,30 @@ def begins_document(line: str) -> bool:
     return _DOCUMENT_START in line and _DOCUMENT_START in line.split()
 
 
+@dataclasses.dataclass
 class _Columns:
-    """Extractor of words and labels; the first row sets the number of columns.
+    """Extractor of words and labels; the first row sets the number of columns."""
 
-    Only flawed sentences are checked by row. `check` raises `Flaw` for a label that is
-    not allowed.
-    """
-
-    def __init__(self, path, word: int, label: int, separator: str | None, check):
-        if separator == "":
-            do = "name a character"
-            raise InputError.at(path, None, "the separator is empty", do)
-        self._path, self._separator = path, separator
-        self._word, self._label = word, label
-        self._check_label = check
-        self._good: set[str] = set()  # the labels that were checked
-        self._width = self._first = 0
+    path: str | os.PathLike[str]
+    word: int
+    label: int
+    separator: str | None
+    check_label: Callable[[str], None] | None
+    good: set[str] = dataclasses.field(default_factory=set)  # labels that were checked
+    width: int = 0
+    first_line: int = 0
 
     def take(self, start: int, lines: list[str]) -> tuple[list[str], list[str]]:
-        if self._separator is not None:
-            rows = [line.split(self._separator) for line in lines]
+        if self.separator is not None:
+            rows = [line.split(self.separator) for line in lines]
         else:  # at runs of ASCII spaces and tabs only, twice as fast as a pattern
             rows = [line.replace("\t", " ").split(" ") for line in lines]
             rows = [[f for f in row if f] if "" in row else row for row in rows]
-        if set(map(len, rows)) != {self._width}:
+        if set(map(len, rows)) != {self.width}:
             self._check_rows(start, rows)
-        words = [fields[self._word] for fields in rows]
-        labels = [fields[self._label] for fields in rows]
-        if not (all(words) and self._good.issuperset(labels)):
+        words = [fields[self.word] for fields in rows]
+        labels = [fields[self.label] for fields in rows]
+        if not (all(words) and self.good.issuperset(labels)):
             self._check_rows(start, rows)
         # A corpus repeats its words; interned, each is kept in memory once.
         return list(map(sys.intern, words)), list(map(sys.intern, labels))
@@ -247,54 +243,40 @@ class _Columns:
         for line, fields in enumerate(rows, start):
             try:
                 self._check_width(line, len(fields))
-                if not fields[self._word]:  # only where a separator is named
+                if not fields[self.word]:  # only where a separator is named
                     raise Flaw("the word is empty", "mend the row")
-                label = fields[self._label]
-                if label not in self._good and self._check_label is not None:
-                    self._check_label(label)
-                self._good.add(label)
+                label = fields[self.label]
+                if label not in self.good and self.check_label is not None:
+                    self.check_label(label)
+                self.good.add(label)
             except Flaw as flaw:
-                raise flaw.at(self._path, line) from None
+                raise flaw.at(self.path, line) from None
 
     def _check_width(self, line: int, width: int) -> None:
-        if width == self._width:
+        if width == self.width:
             return
         columns = count(width, "column")
-        if self._width:
-            what = f"{columns} where {self._width} are expected, as in line"
+        if self.width:
+            what = f"{columns} where {self.width} are expected, as in line"
             do = "mend the row, or name the separator if words hold spaces"
-            raise Flaw(f"{what} {self._first}", do)
-        for name, column in (("word", self._word), ("tag", self._label)):
+            raise Flaw(f"{what} {self.first_line}", do)
+        for name, column in (("word", self.word), ("tag", self.label)):
             if not -width <= column < width:
                 what = f"{columns}, but the {name} is asked from column {column}"
                 raise Flaw(what, "columns count from 0, or from the end: -1")
-        if self._word % width == self._label % width:
+        if self.word % width == self.label % width:
             what = f"{columns}, so word and tag would be the same one"
             raise Flaw(what, "name other columns or the separator")
-        self._width, self._first = width, line
-
-
-def _check_tag(tag: str, scheme: str | None, detected: bool = False) -> None:
-    do = "correct it or name the column that holds the tags"
-    try:
-        prefix, kind = tags.parse(tag, scheme)
-    except ValueError as error:
-        if detected:
-            looks = f"the file's other tags look like {scheme}"
-            do = f"{looks}, so correct one or the other"
-        elif scheme is not None:
-            do = "correct it, or name another scheme or column"
-        raise Flaw(str(error), do) from None
-    if prefix != "O" and not kind:
-        raise Flaw(f"tag {quote(tag)} names no type ({tags.forms(scheme)})", do)
+        self.width, self.first_line = width, line
 
 
 def _of_scheme(sentences, scheme: str, path, on_error) -> Iterator[_Rows]:
     """Raise or skip the sentences whose tags are not of the detected scheme."""
+    do = f"the file's other tags look like {scheme}, so correct one or the other"
     flaws: dict[str, Flaw] = {}
     for tag in {tag for rows in sentences for tag in rows.labels}:
         try:
-            _check_tag(tag, scheme, detected=True)
+            check_tag(tag, scheme, do)
         except Flaw as flaw:
             flaws[tag] = flaw
     for rows in sentences:

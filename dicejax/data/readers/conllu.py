@@ -15,7 +15,7 @@ from dicejax.io import files
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 COLUMNS = tuple(_NAMES.split())
-"""The columns of the format, by the names its definition gives them."""
+"""The names that the definition of the format gives its columns."""
 
 # In these, "_" means that nothing was annotated; in the others it is a value.
 _NEVER_BLANK = ("UPOS", "XPOS", "HEAD", "DEPREL")
@@ -32,10 +32,9 @@ def read(
 ) -> list[TaggedWords] | list[Sentence]:
     r"""Read the words of a treebank with one column as their label.
 
-    Syntactic words are read: ranges of multiword tokens (`3-4`) and empty nodes (`8.1`)
-    are passed over, and so are comments, which a file need not have. In FEATS, DEPS,
-    MISC and LEMMA `_` is a label like others; elsewhere it means a missing one. With
-    `characters` the words become characters with spans, see `by_character`.
+    Ranges of multiword tokens (`3-4`), empty nodes (`8.1`) and comments are passed
+    over. In FEATS, DEPS, MISC and LEMMA `_` is a label like others; elsewhere it means
+    a missing one. With `characters` see `by_character`.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.conllu"
@@ -55,14 +54,17 @@ def read(
         raise InputError.at(path, None, f"no column {quote(column)} has labels", do)
     sentences = list(_sentences(path, column, on_error))
     if not sentences:
-        raise InputError.at(
-            path, None, "holds no sentences", "name a CoNLL-U file with words"
-        )
+        do = "name a CoNLL-U file with words"
+        raise InputError.at(path, None, "holds no sentences", do)
     return list(map(by_character, sentences)) if characters else sentences
 
 
-def _sentences(path, column, on_error) -> Iterator[TaggedWords]:
-    sentence = _Sentence(column)
+def _sentences(
+    path: str | os.PathLike[str], column: str, on_error: OnError | None
+) -> Iterator[TaggedWords]:
+    words: list[str] = []
+    labels: list[str] = []
+    start = 0
     broken = False
 
     def leave_out(error: InputError) -> None:
@@ -74,47 +76,39 @@ def _sentences(path, column, on_error) -> Iterator[TaggedWords]:
     lines = files.lines(path, leave_out)
     for number, line in itertools.chain(lines, [(0, "")]):
         if not line.strip(" \t"):
-            if sentence.words and not broken:
-                words, labels = tuple(sentence.words), tuple(sentence.labels)
-                yield TaggedWords(words, labels, sentence.line)
-            sentence, broken = _Sentence(column), False
+            if words and not broken:
+                yield TaggedWords(tuple(words), tuple(labels), start)
+            words, labels, start, broken = [], [], 0, False
         elif not line.startswith("#") and not broken:
+            start = start or number
             try:
-                sentence.add(number, line.split("\t"))
+                word = _word(line.split("\t"), len(words) + 1, column)
             except Flaw as flaw:
                 leave_out(flaw.at(path, number))
+                continue
+            if word is not None:
+                # A corpus repeats its words; interned, each is kept in memory once.
+                words.append(sys.intern(word[0]))
+                labels.append(sys.intern(word[1]))
 
 
-class _Sentence:
-    """Rows of one sentence."""
-
-    def __init__(self, column: str):
-        self.words: list[str] = []
-        self.labels: list[str] = []
-        self.line = 0
-        self._name, self._column = column, COLUMNS.index(column)
-
-    def add(self, number: int, fields: list[str]) -> None:
-        self.line = self.line or number
-        if len(fields) != len(COLUMNS):
-            columns = count(len(fields), "column")
-            do = "separate them with one tab each and mark empty ones by _"
-            raise Flaw(f"{columns} where CoNLL-U has {len(COLUMNS)}", do)
-        id_, word, label = fields[0], fields[1], fields[self._column]
-        if not _WORD.fullmatch(id_):
-            if _NO_WORD.fullmatch(id_):
-                return
-            what = f"id {quote(id_)} is no number, range or empty node"
-            raise Flaw(what, "correct it")
-        if id_ != str(len(self.words) + 1):
-            what = f"id {truncate(id_, 40)} where {len(self.words) + 1} is next"
-            do = "mend the numbering, or put a blank line between sentences"
-            raise Flaw(what, do)
-        if not word:
-            raise Flaw("the word is empty", "mend the row")
-        if not label or (label == "_" and self._name in _NEVER_BLANK):
-            do = "add it, or name another column"
-            raise Flaw(f"the word has no {self._name}", do)
-        # A corpus repeats its words; interned, each is kept in memory once.
-        self.words.append(sys.intern(word))
-        self.labels.append(sys.intern(label))
+def _word(fields: list[str], next_id: int, column: str) -> tuple[str, str] | None:
+    """Return a row's word and label; None for a range or an empty node."""
+    if len(fields) != len(COLUMNS):
+        what = f"{count(len(fields), 'column')} where CoNLL-U has {len(COLUMNS)}"
+        raise Flaw(what, "separate them with one tab each and mark empty ones by _")
+    id_, word, label = fields[0], fields[1], fields[COLUMNS.index(column)]
+    if not _WORD.fullmatch(id_):
+        if _NO_WORD.fullmatch(id_):
+            return None
+        what = f"id {quote(id_)} is no number, range or empty node"
+        raise Flaw(what, "correct it")
+    if id_ != str(next_id):
+        what = f"id {truncate(id_, 40)} where {next_id} is next"
+        do = "mend the numbering, or put a blank line between sentences"
+        raise Flaw(what, do)
+    if not word:
+        raise Flaw("the word is empty", "mend the row")
+    if not label or (label == "_" and column in _NEVER_BLANK):
+        raise Flaw(f"the word has no {column}", "add it, or name another column")
+    return word, label

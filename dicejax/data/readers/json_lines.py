@@ -5,14 +5,25 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, MultiLabelText, Sentence
 from dicejax.data.readers import annotations, brat, tables
-from dicejax.data.readers.records import FileRecord, fields_of, read_examples
-from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
+from dicejax.data.readers.records import (
+    Example,
+    FileRecord,
+    fields_of,
+    read_examples,
+)
+from dicejax.data.readers.skipping import (
+    OnError,
+    check_label,
+    check_tag,
+    did_you_mean,
+    report,
+)
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.io import files, json_text
@@ -31,10 +42,9 @@ def read_texts(
     names: Sequence[str] = (),
     on_error: OnError | None = None,
 ) -> list[LabelledText]:
-    r"""Read texts or pairs with a class, an object per line or in one list.
+    r"""Read texts or pairs with a class; a missing or null one is None.
 
-    Texts are stripped, blank lines skipped. A text without a label, or whose label is
-    null, has none: it can be predicted.
+    Texts are stripped, blank lines skipped.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
@@ -48,17 +58,10 @@ def read_texts(
         neither text nor a whole number, or has no name.
     """
 
-    def make(record: FileRecord, row: int) -> LabelledText:
-        fields = record.fields()
-        return LabelledText(
-            _text(fields, first),
-            None if second is None else _text(fields, second),
-            _class(fields.get(label), label, names),
-            _id(fields, row),
-            record.number,
-        )
+    def gold(fields: dict) -> str | None:
+        return _class(fields.get(label), label, names)
 
-    return read_examples(path, records(path, on_error), make, "texts", on_error)
+    return _read_texts(path, LabelledText, first, second, gold, on_error)
 
 
 def read_multi_label(
@@ -70,10 +73,7 @@ def read_multi_label(
     names: Sequence[str] = (),
     on_error: OnError | None = None,
 ) -> list[MultiLabelText]:
-    r"""Read texts or pairs with any number of labels, an object per line.
-
-    An empty list means that no label holds. A text whose labels are missing or null has
-    unknown ones: it can be predicted.
+    r"""Read texts or pairs with any number of labels; None if missing or null.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
@@ -87,17 +87,29 @@ def read_multi_label(
         no name.
     """
 
-    def make(record: FileRecord, row: int) -> MultiLabelText:
-        fields = record.fields()
-        return MultiLabelText(
-            _text(fields, first),
-            None if second is None else _text(fields, second),
-            _labels(fields, labels, names),
-            _id(fields, row),
-            record.number,
-        )
+    def gold(fields: dict) -> tuple[str, ...] | None:
+        return _labels(fields, labels, names)
 
-    return read_examples(path, records(path, on_error), make, "texts", on_error)
+    return _read_texts(path, MultiLabelText, first, second, gold, on_error)
+
+
+def _read_texts(
+    path: str | os.PathLike[str],
+    kind: Callable[..., Example],
+    first: str,
+    second: str | None,
+    gold: Callable[[dict], object],
+    on_error: OnError | None,
+) -> list[Example]:
+    def make(record: FileRecord, row: int) -> Example:
+        fields = record.fields()
+        texts = [_text(fields, name) if name else None for name in (first, second)]
+        id_ = fields.get("id")
+        id_ = str(id_) if type(id_) in (int, str) else str(row)
+        return kind(*texts, gold(fields), id_, record.number)
+
+    rows = records(path, on_error)
+    return read_examples(path, rows, make, on_error, empty="holds no texts")
 
 
 def read_sentences(
@@ -106,15 +118,12 @@ def read_sentences(
     names: Sequence[str] = (),
     on_error: OnError | None = None,
 ) -> list[Sentence]:
-    r"""Read sentences with spans, an object per line.
+    r"""Read sentences with spans.
 
     Either words and their tags, as `{"tokens": [...], "ner_tags": [...]}` (or `tags`),
-    in the scheme that is detected from the file; or a text and its entities, as
-    `{"text": ..., "entities": [{"start", "end", "label"}, ...]}` or as annotation tools
-    export them (`annotations`), whose offsets count characters from 0, the end
-    excluded. All objects may be in one list. A text is divided into runs of letters and
-    digits, and single other characters. White space at the ends of an entity is no part
-    of it.
+    in the scheme that is detected from the file; or a text and its entities, in one of
+    the layouts of `annotations`. A text is divided into runs of letters and digits, and
+    single other characters; an entity must not cut one.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
@@ -130,10 +139,9 @@ def read_sentences(
     """
 
     def make(record: FileRecord, row: int) -> _Words:
-        del row
         return _words(record.fields(), record.number, names)
 
-    rows = read_examples(path, records(path, on_error), make, "sentences", on_error)
+    rows = read_examples(path, records(path, on_error), make, on_error)
     scheme = tags.detect_scheme(words.tags for words in rows if words.tags is not None)
     sentences = []
     for words in rows:
@@ -141,7 +149,7 @@ def read_sentences(
             spans = words.spans
             if words.tags is not None:
                 for tag in set(words.tags):
-                    _check_tag(tag, scheme)
+                    check_tag(tag, scheme)
                 spans = tags.spans(words.tags, scheme)
         except Flaw as flaw:
             report(flaw.at(path, words.line), on_error)
@@ -188,7 +196,7 @@ def record(path: str | os.PathLike[str], number: int, line: str) -> FileRecord:
 
 
 def _begins_a_list(line: str) -> bool:
-    """Whether a file's first line begins a list of records, and is no record itself."""
+    """Return whether a line begins a list of records, and is no record itself."""
     if line.lstrip().startswith("["):
         try:
             fields_of(json_text.parse(line))
@@ -202,11 +210,6 @@ def _text(record: dict, name: str) -> str:
     if not text:
         raise Flaw(f"{quote(name)} is empty", "remove the line")
     return text
-
-
-def _id(record: dict, row: int) -> str:
-    value = record.get("id")
-    return str(value) if type(value) in (int, str) else str(row)
 
 
 def _class(value: object, field: str, names: Sequence[str]) -> str | None:
@@ -247,7 +250,7 @@ def _labels(record: dict, field: str, names: Sequence[str]) -> tuple[str, ...] |
 
 
 class _Words(NamedTuple):
-    """The words of a line, with tags or with spans."""
+    """The words of a line, with tags or with spans; `tags` is None for the latter."""
 
     line: int
     words: tuple[str, ...]
@@ -303,18 +306,8 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
             if tag not in names:
                 raise Flaw(f"tag {quote(tag)} is unknown", did_you_mean(tag, names))
     for tag in texts:
-        _check_tag(tag, None)
+        check_tag(tag, None)
     return texts
-
-
-def _check_tag(tag: str, scheme: str | None) -> None:
-    try:
-        prefix, kind = tags.parse(tag, scheme)
-    except ValueError as error:
-        raise Flaw(str(error), "correct it") from None
-    if prefix != "O" and not kind:
-        what = f"tag {quote(tag)} names no type ({tags.forms(scheme)})"
-        raise Flaw(what, "correct it")
 
 
 def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError
-from dicejax.io import json_text
+from dicejax.io import files, json_text
 
 Example = TypeVar("Example")
 
@@ -17,7 +17,7 @@ class FileRecord(NamedTuple):
     """One record of a file.
 
     Attributes:
-      value: a JSON value; or the error that takes its place.
+      value: a JSON value; or the flaw that takes its place.
       number: its line, or its place in a list or table, from 1.
       path: its file.
       line: its line, for messages; None where files have none.
@@ -31,17 +31,13 @@ class FileRecord(NamedTuple):
     where: str = ""
 
     def content(self) -> Any:
-        """Return the value, or raise the error in its place."""
-        if isinstance(self.value, Exception):
+        """Return the value, or raise the flaw in its place."""
+        if isinstance(self.value, Flaw):
             raise self.value
         return self.value
 
     def fields(self) -> dict:
-        """Return the value by field names.
-
-        Raises:
-          Flaw: it is no object, nor spaCy 2's pair of a text and an object.
-        """
+        """Return the value by field names; see `fields_of`."""
         return fields_of(self.content())
 
     def error(self, flaw: Flaw) -> InputError:
@@ -63,17 +59,24 @@ def fields_of(value: object) -> dict:
     return json_text.value_of(value, dict)
 
 
+def first_line(path: str | os.PathLike[str]) -> str:
+    """Return the first line of a file that is not blank; empty if all are."""
+    return next((line for _, line in files.lines(path) if line.strip()), "")
+
+
 def read_examples(
     path: str | os.PathLike[str],
     records: Iterable[FileRecord],
     make: Callable[[FileRecord, int], Example | None],
-    several: str,
     on_error: OnError | None,
+    *,
+    empty: str = "holds no sentences",
+    do: str = "put one JSON object on each line",
 ) -> list[Example]:
     """Make an example of each record, numbered from 0; None makes no example.
 
     Raises:
-      InputError: there is no example, or see `on_error`.
+      InputError: there is no example, which the message calls `empty`, or see `report`.
     """
     examples = []
     for row, record in enumerate(records):
@@ -81,12 +84,9 @@ def read_examples(
             example = make(record, row)
         except Flaw as flaw:
             report(record.error(flaw), on_error)
-        except InputError as error:
-            report(error, on_error)
-        else:
-            if example is not None:
-                examples.append(example)
+            continue
+        if example is not None:
+            examples.append(example)
     if not examples:
-        do = "put one JSON object on each line"
-        raise InputError.at(path, None, f"holds no {several}", do)
+        raise InputError.at(path, None, empty, do)
     return examples

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from dicejax.data import tags
 from dicejax.errors import Flaw, InputError, quote, suggestion, truncate
 
 OnError = Callable[[InputError], None]
@@ -22,11 +23,9 @@ def report(error: InputError, on_error: OnError | None) -> None:
 
 
 class Skipped:
-    """Counter of skipped examples that keeps the first few reasons.
+    """Counter of skipped examples, the `on_error` of readers.
 
-    Readers take one as `on_error`; the same may be given to several. Where a reader
-    repairs, another, `Skipped(done="repaired")`, counts that. The first `keep` messages
-    are kept.
+    The first `keep` messages are kept. Another, with `done="repaired"`, counts repairs.
 
     >>> skipped = Skipped(keep=1)
     >>> for line in (3, 7):
@@ -78,6 +77,20 @@ def check_label(label: str, choices: Collection[str] | None) -> None:
             raise Flaw("the label is empty", "name one")
     elif label not in choices:
         raise Flaw(f"label {quote(label)} is unknown", did_you_mean(label, choices))
+
+
+def check_tag(tag: str, scheme: str | None, do: str = "correct it") -> None:
+    """Raise if a tag is not of a scheme, of any if that is None, or names no type.
+
+    Raises:
+      Flaw: with the advice `do`.
+    """
+    try:
+        prefix, kind = tags.parse(tag, scheme)
+    except ValueError as error:
+        raise Flaw(str(error), do) from None
+    if prefix != "O" and not kind:
+        raise Flaw(f"tag {quote(tag)} names no type ({tags.forms(scheme)})", do)
 
 
 def did_you_mean(name: str, choices: Collection[str]) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.data.readers import json_lines, tables
+from dicejax.data.readers.records import FileRecord, first_line, read_examples
 from dicejax.data.readers.skipping import OnError, report
-from dicejax.errors import Flaw, InputError, quote
-from dicejax.io import files, json_text
+from dicejax.errors import Flaw, quote
+from dicejax.io import json_text
 
 # How far from its offset an answer is looked for, in characters.
 _REACH = 20
@@ -28,16 +29,12 @@ def read(
     "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}`; or JSON lines as
     `datasets` writes them, `{"id", "context", "question", "answers": {"text": [...],
     "answer_start": [...]}}`, impossible without an answer. Offsets count code points.
-    An answer must be at its offset: one elsewhere would be trained as gibberish.
-    `plausible_answers` of v2.0 are no answers and are not read.
 
-    In Quoref's dev set as published, 50 answers are not at their offsets: 47 are one
-    character further on, 3 are 7 or 12. With `on_repair` such an answer is moved to the
-    nearest place that has its text, at most 20 characters off; without, it is an error.
-    With `several_spans` the answers of a question are the spans of one, as in Quoref,
-    else those of several annotators. With `on_error` it stays as a text that
-    predictions are compared with, and only its place is left out: a question is dropped
-    where it has no answer at all.
+    An answer must be at its offset; 50 of Quoref's published dev set are not. With
+    `on_repair` such an answer is moved to the nearest place that has its text, at most
+    20 characters off; else with `on_error` it stays as a text that predictions are
+    compared with, and the question is dropped if it has no other. With `several_spans`
+    the answers of a question are the spans of one, else those of several annotators.
 
     >>> import json, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.json"
@@ -53,37 +50,31 @@ def read(
       InputError: the file is not such JSON; a question has no answer and is not marked
         impossible, or both; an answer is empty or not at its offset; an id comes twice.
     """
-    examples: list[ReadingExample] = []
     ids: set[str] = set()
-    questions = _of_records if is_flat(path) else _of_document
-    for line, where, context, asked in questions(path, on_error):
+
+    def make(record: FileRecord, row: int) -> ReadingExample:
+        context, asked = record.content()
+        id_ = json_text.field(asked, "id", str)
+        if id_ in ids:
+            raise Flaw("the id comes a second time", "give each its own")
         repairs: list[Flaw] = []
         flaws: list[Flaw] = []
-        try:
-            id_ = json_text.field(asked, "id", str)
-            where = f"{where} (id {quote(id_)})".lstrip()
-            if id_ in ids:
-                raise Flaw("the id comes a second time", "give each its own")
-            read_one = example(
-                context,
-                asked,
-                several_spans=several_spans,
-                repairs=None if on_repair is None else repairs,
-                flaws=None if on_error is None else flaws,
-            )
-        except Flaw as flaw:
-            report(flaw.at(path, line, where), on_error)
-            continue
-        for flaw in flaws:
-            on_error(flaw.at(path, line, where))
-        for repair in repairs:
-            on_repair(repair.at(path, line, where))
+        question = example(
+            context,
+            asked,
+            several_spans=several_spans,
+            repairs=None if on_repair is None else repairs,
+            flaws=None if on_error is None else flaws,
+        )
+        for listener, notes in ((on_error, flaws), (on_repair, repairs)):
+            for note in notes:
+                report(record.error(note), listener)
         ids.add(id_)
-        examples.append(read_one)
-    if not examples:
-        do = "name a file that has some"
-        raise InputError.at(path, None, "holds no questions", do)
-    return examples
+        return question
+
+    rows = _of_records(path, on_error) if is_flat(path) else _of_document(path)
+    do = "name a file that has some"
+    return read_examples(path, rows, make, on_error, empty="holds no questions", do=do)
 
 
 def example(
@@ -138,7 +129,7 @@ def is_flat(path: str | os.PathLike[str]) -> bool:
     """Return whether a file has a question per line or row, or a list of them."""
     if tables.is_table(path):
         return True
-    first = next((line for _, line in files.lines(path) if line.strip()), "").lstrip()
+    first = first_line(path).lstrip()
     if first.startswith("["):
         return True
     try:
@@ -163,21 +154,24 @@ def is_document(first: str) -> bool:
     return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
-def question_records(path: str | os.PathLike[str]) -> Iterator[dict]:
+def question_records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
     """Yield the question, its context and its id in SQuAD's document, without gold."""
-    for _, where, context, record in _of_document(path, None):
+    for number, record in enumerate(_of_document(path), start=1):
+        value: dict | Flaw
         try:
-            question = json_text.field(record, "question", str)
-            fields = {"question": question, "context": context}
-            yield {"id": record["id"], **fields} if "id" in record else fields
+            context, asked = record.content()
+            question = json_text.field(asked, "question", str)
+            value = {"id": asked["id"]} if "id" in asked else {}
+            value |= {"question": question, "context": context}
         except Flaw as flaw:
-            raise flaw.at(path, None, where) from None
+            value = flaw
+        yield record._replace(value=value, number=number)
 
 
 def _of_records(
-    path, on_error: OnError | None
-) -> Iterator[tuple[int | None, str, str, object]]:
-    """Yield the line, context and record of each question as `datasets` has them."""
+    path: str | os.PathLike[str], on_error: OnError | None
+) -> Iterator[FileRecord]:
+    """Yield the context and JSON object of each question as `datasets` has them."""
     for row, record in enumerate(json_lines.records(path, on_error)):
         try:
             fields = record.fields()
@@ -190,21 +184,18 @@ def _of_records(
                 if len(columns[0]) != len(columns[1]):
                     lengths = f"{len(columns[0])} texts but {len(columns[1])} starts"
                     raise Flaw(f"'answers' has {lengths}", "correct the line")
-                answers = [
-                    dict(zip(names, pair, strict=True))
-                    for pair in zip(*columns, strict=True)
-                ]
+                pairs = zip(*columns, strict=True)
+                answers = [dict(zip(names, pair, strict=True)) for pair in pairs]
         except Flaw as flaw:
-            report(record.error(flaw), on_error)
+            yield record._replace(value=flaw)
             continue
         asked = {"id": str(row), **fields, "answers": answers}
-        yield record.number, "", context, asked | {"is_impossible": not answers}
+        value = (context, asked | {"is_impossible": not answers})
+        yield record._replace(value=value, where=_where(record.where, asked))
 
 
-def _of_document(
-    path, on_error: OnError | None
-) -> Iterator[tuple[int | None, str, str, object]]:
-    """Yield the place, context and record of each question of SQuAD's document."""
+def _of_document(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
+    """Yield the context and JSON object of each question of SQuAD's document."""
     try:
         articles = json_text.field(json_text.read(path), "data", list)
     except Flaw as flaw:
@@ -214,7 +205,7 @@ def _of_document(
         try:
             paragraphs = json_text.field(article, "paragraphs", list)
         except Flaw as flaw:
-            report(flaw.at(path, None, where), on_error)
+            yield FileRecord(flaw, a, path, where=where)
             continue
         for p, paragraph in enumerate(paragraphs):
             where = f"data[{a}].paragraphs[{p}]"
@@ -222,10 +213,16 @@ def _of_document(
                 context = json_text.field(paragraph, "context", str)
                 questions = json_text.field(paragraph, "qas", list)
             except Flaw as flaw:
-                report(flaw.at(path, None, where), on_error)
+                yield FileRecord(flaw, p, path, where=where)
                 continue
             for q, asked in enumerate(questions):
-                yield None, f"{where}.qas[{q}]", context, asked
+                place = _where(f"{where}.qas[{q}]", asked)
+                yield FileRecord((context, asked), q, path, where=place)
+
+
+def _where(place: str, asked: object) -> str:
+    id_ = asked.get("id") if isinstance(asked, dict) else None
+    return f"{place} (id {quote(id_)})".lstrip() if isinstance(id_, str) else place
 
 
 def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpan:

@@ -12,7 +12,8 @@ from etils import epath
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.data.readers import squad
-from dicejax.data.readers.skipping import OnError, did_you_mean, report
+from dicejax.data.readers.records import FileRecord, read_examples
+from dicejax.data.readers.skipping import OnError, did_you_mean
 from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.io import json_text
 
@@ -59,19 +60,17 @@ def read(
     """
     source, features = _source(name, split, data_dir, download)
     convert = _converter(name, features, label)
-    examples = []
-    for number, record in enumerate(source, start=1):
-        try:
-            example = convert(_plain(record), number)
-        except Flaw as flaw:
-            where = f"example {number}"
-            report(flaw.at(f"{name}:{split}", None, where), on_error)
-            continue
-        if example is not None:
-            examples.append(example)
-    if not examples:
-        raise InputError.at(f"{name}:{split}", None, "is empty", "name another split")
-    return examples
+
+    def make(record: FileRecord, row: int) -> Example | None:
+        return convert(_plain(record.value), record.number)
+
+    path = f"{name}:{split}"
+    records = (
+        FileRecord(value, number, path, where=f"example {number}")
+        for number, value in enumerate(source, start=1)
+    )
+    do = "name another split"
+    return read_examples(path, records, make, on_error, empty="is empty", do=do)
 
 
 def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str, Any]]:
