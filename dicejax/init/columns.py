@@ -29,22 +29,16 @@ _NUMBERS = 20
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Columns as the user names them; None where they are to be found.
-
-    Attributes:
-      text: the text, or the first of a pair.
-      second: the second of a pair.
-      label: the class.
-    """
+    """Columns as the user names them; None where they are to be found."""
 
     text: str | None = None
     second: str | None = None
     label: str | None = None
 
-    @property
-    def any(self) -> bool:
-        """Whether one is named."""
-        return any(dataclasses.astuple(self))
+    def fields(self) -> dict[str, str]:
+        """Return those that are named, as fields of a source."""
+        fields = {"first": self.text, "second": self.second, "label": self.label}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 ALL_UNNAMED = Columns()
@@ -68,9 +62,10 @@ def columns_of(
     sample = list(itertools.islice(rows, SAMPLE))
     names = list(sample[0]) if sample else []
     listed = truncate(", ".join(map(quote, names)), 240)
-    flags = [name for name in dataclasses.astuple(named) if name is not None]
-    if named.label and all(n.isdecimal() and n not in names for n in flags):
-        return _fields(named, int)  # without a header
+    if named.label and all(
+        n.isdecimal() and n not in names for n in named.fields().values()
+    ):
+        return {name: int(value) for name, value in named.fields().items()}  # no header
     for flag, name in dataclasses.asdict(named).items():
         if name is not None and name not in names:
             what = f"has no column {quote(name)}"
@@ -81,9 +76,9 @@ def columns_of(
             if (value := row.get(name)) not in (None, ""):
                 values[name].append(str(value))
     columns = _choose(named, values)
-    missing = [flag for flag in ("text", "label") if getattr(columns, flag) is None]
     if columns.text is None or columns.label is None:
         nouns = {"text": "the text", "label": "the class"}
+        missing = [flag for flag in nouns if getattr(columns, flag) is None]
         what = f"the columns {listed} do not say which is "
         what += " and which ".join(nouns[flag] for flag in missing)
         flags = [f"--{flag} NAME" for flag in missing]
@@ -94,17 +89,10 @@ def columns_of(
         do = "add a first line with names, or number columns from 0: --text 1 --label 0"
         raise InputError.at(path, 1, what, do)
     _check_classes(path, columns.label, labels)
-    return _fields(columns, str)
-
-
-def _fields(columns: Columns, kind: type) -> dict[str, str | int]:
-    """Return them as fields of a source."""
-    fields = {"first": columns.text, "second": columns.second, "label": columns.label}
-    return {name: kind(value) for name, value in fields.items() if value is not None}
+    return dict(columns.fields())
 
 
 def _choose(named: Columns, values: Mapping[str, Sequence[str]]) -> Columns:
-    """Return the columns that are named, or by name or content the only ones."""
     by_lower = {name.lower(): name for name in values}
     text, second, label = dataclasses.astuple(named)
     if label is None:
@@ -116,23 +104,16 @@ def _choose(named: Columns, values: Mapping[str, Sequence[str]]) -> Columns:
     if text is None:
         text = next((by_lower[n] for n in TEXTS if n in by_lower), None)
     if text is None:
-        texts = [n for n, v in values.items() if n != label and _are_texts(v)]
+        words = {n: sum(len(x.split()) for x in v) for n, v in values.items()}
+        least = {n: _WORDS_OF_A_TEXT * max(len(v), 1) for n, v in values.items()}
+        texts = [n for n in values if n != label and words[n] >= least[n]]
         text = texts[0] if len(texts) == 1 else None
-    if label is None:
-        others = ((n, v) for n, v in values.items() if n not in (text, second))
-        classes = [n for n, v in others if _are_classes(v)]
+    if label is None:  # few different values, each of them some times
+        others = {n: v for n, v in values.items() if n not in (text, second)}
+        most = {n: min(_MOST_CLASSES, len(v) // 3) for n, v in others.items()}
+        classes = [n for n, v in others.items() if 2 <= len(set(v)) <= most[n]]
         label = classes[0] if len(classes) == 1 else None
     return Columns(text, second, label)
-
-
-def _are_texts(values: Sequence[str]) -> bool:
-    words = sum(len(value.split()) for value in values)
-    return words >= _WORDS_OF_A_TEXT * max(len(values), 1)
-
-
-def _are_classes(values: Sequence[str]) -> bool:
-    """Whether there are few different values, each of them some times."""
-    return 2 <= len(set(values)) <= min(_MOST_CLASSES, len(values) // 3)
 
 
 def _check_classes(path: epath.Path, name: str, values: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from etils import epath
 from dicejax.data.examples import LabelledText, MultiLabelText, TaggedWords
 from dicejax.data.readers import brat, json_lines, separated, squad, tables
 from dicejax.data.readers.conll import is_break
+from dicejax.data.readers.records import first_line
 from dicejax.data.sources import (
     ConllFiles,
     ConlluFiles,
@@ -60,7 +61,7 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     Raises:
       InputError: there is no such data, or it is in no format that the kind reads.
     """
-    if named.any and kind != "classification":
+    if named.fields() and kind != "classification":
         raise InputError(f"--text, --second and --label are for texts, not for {kind}")
     path = epath.Path(data)
     if not path.exists():
@@ -91,9 +92,10 @@ def remarks(examples: Sequence[object]) -> list[str]:
     counts: Counter[str] = Counter()
     lines: dict[str, int] = {}
     for example in examples:
-        several = isinstance(example, TaggedWords | MultiLabelText)
-        labels = (example.labels if several else None) or ()
-        if isinstance(example, LabelledText) and example.label is not None:
+        labels: Sequence[str] = ()
+        if isinstance(example, TaggedWords | MultiLabelText):
+            labels = example.labels or ()
+        elif isinstance(example, LabelledText) and example.label is not None:
             labels = (example.label,)
         counts.update(labels)
         for label in labels:
@@ -108,10 +110,8 @@ def remarks(examples: Sequence[object]) -> list[str]:
     warnings = []
     numbers = {label for label in counts if _NUMBER.fullmatch(label)}
     if 0 < len(numbers) < len(counts):
-        fewer = min(
-            (numbers, counts.keys() - numbers),
-            key=lambda some: sum(counts[label] for label in some),
-        )
+        groups = (numbers, counts.keys() - numbers)
+        fewer = min(groups, key=lambda group: sum(map(counts.__getitem__, group)))
         warnings.append(f"labels are numbers and names: {_list(fewer, lines)}")
     once = [label for label, count in counts.items() if count == 1]
     if of_texts and once:
@@ -138,13 +138,12 @@ def describe(source: FileSource) -> str:
     elif brat.is_folder(first):
         head = "Documents with entities, brat's standoff: .txt and .ann files."
     common = {field.name for field in dataclasses.fields(FileSource)}
-    default = type(source)(dir=source.dir)
-    changed = (
-        f"{field.name}: {getattr(source, field.name)}"
+    values = {
+        field.name: getattr(source, field.name)
         for field in dataclasses.fields(source)
-        if field.name not in common
-        and getattr(source, field.name) != getattr(default, field.name)
-    )
+        if field.name not in common and getattr(source, field.name) != field.default
+    }
+    changed = [f"{name}: {value}" for name, value in values.items()]
     return " ".join([head, ", ".join(changed)]).strip()
 
 
@@ -233,34 +232,34 @@ def _objects(path: epath.Path) -> Iterator[Mapping[str, object]]:
 
 
 class _Table(NamedTuple):
-    """How a file is divided into columns."""
-
     separator: str
     quoted: bool
     flawless: bool
 
+    def rows(self, path: epath.Path) -> Iterator[tuple[int, list[str]]]:
+        return separated.rows(path, self.separator, quoted=self.quoted)
+
 
 def _table(path: epath.Path) -> _Table | None:
     """Return what separates the columns of a file; None where nothing does."""
-    first = next((line for _, line in files.lines(path) if line.strip()), "")
+    first = first_line(path)
     tried = sorted(
         (separator for separator in separated.SEPARATORS if separator in first),
         key=lambda s: (s != "\t", -first.count(s), s == ","),
     )
     for separator, quoted in itertools.product(tried, (True, False)):
+        table = _Table(separator, quoted, True)
         try:
-            rows = separated.rows(path, separator, quoted=quoted)
-            widths = {len(fields) for _, fields in rows}
+            widths = {len(fields) for _, fields in table.rows(path)}
         except InputError:
             continue
         if len(widths) == 1:
             # Tab-separated files mostly have quotes that are characters like others.
             if quoted and separator == "\t":
-                rows = separated.rows(path, separator)
-                plain = separated.rows(path, separator, quoted=False)
-                pairs = itertools.zip_longest(rows, plain)
-                quoted = any(row != other for row, other in pairs)
-            return _Table(separator, quoted or separator != "\t", True)
+                plain = table._replace(quoted=False)
+                pairs = itertools.zip_longest(table.rows(path), plain.rows(path))
+                return plain if all(row == other for row, other in pairs) else table
+            return table._replace(quoted=quoted or separator != "\t")
     return _Table(tried[0], tried[0] != "\t", False) if tried else None
 
 
@@ -279,7 +278,7 @@ def _of_texts(
             return LabelFirstFiles, {}
         what = "has one column alone"
         raise InputError.at(path, 1, what, "give it a text and a label in each row")
-    if not (is_table or named.any):
+    if not (is_table or named.fields()):
         try:  # whether the first line is a header
             rows = _records(path, table) if table.flawless else ()
             columns_of(path, rows, ALL_UNNAMED, by_name_alone=True)
@@ -293,7 +292,7 @@ def _of_texts(
 
 def _records(path: epath.Path, table: _Table) -> Iterable[Mapping[str, object]]:
     """Yield rows by the names in the header; other widths are left to the reader."""
-    rows = separated.rows(path, table.separator, quoted=table.quoted)
+    rows = table.rows(path)
     _, header = separated.header(rows)
     yield dict.fromkeys(header)
     for _, fields in rows:
@@ -302,15 +301,14 @@ def _records(path: epath.Path, table: _Table) -> Iterable[Mapping[str, object]]:
 
 
 def _has_column(path: epath.Path, name: str, separator: str) -> bool:
-    """Whether there is such a column or field, in a table one with a value."""
+    """Return whether there is such a column or field, in a table one with a value."""
     if tables.is_table(path):
         return any(record.get(name) is not None for record in _objects(path))
-    first = next((line for _, line in files.lines(path) if line.strip()), "")
+    first = first_line(path)
     if first.lstrip().startswith(("{", "[")):
         return name in next(_objects(path), ())
-    quoted = separator != "\t" or '"' in first
-    rows = separated.rows(path, separator, quoted=quoted)
-    return name in separated.header(rows)[1]
+    table = _Table(separator, separator != "\t" or '"' in first, True)
+    return name in separated.header(table.rows(path))[1]
 
 
 def _are_columns(lines: Sequence[str]) -> bool:

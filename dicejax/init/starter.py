@@ -57,12 +57,9 @@ class Suggestions:
     """Suggested settings.
 
     Attributes:
-      max_length: length that holds the longest sequence of all splits, or the longest
-        row.
-      batch_size: sequences per update, fewer for small data.
-      epochs: number that gives some hundred updates, from random weights 1,500.
-      encoder: a model of the language's script; None for one from random weights.
-      learning_rate: usual value for the encoder.
+      max_length: length that holds the longest sequence of all splits, or `ROWS[-1]`.
+      epochs: passes that make about `UPDATES`.
+      encoder: folder or hub id; None for one from random weights.
       ratio: negatives per positive of the most imbalanced output; None where no output
         has both.
       losses: expressions to compare, cross-entropy first.
