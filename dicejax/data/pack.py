@@ -39,7 +39,7 @@ def check_lengths(lengths: Sequence[int], max_length: int) -> np.ndarray:
     """Return lengths as an array.
 
     Raises:
-      ValueError: one is less than 1 or more than `max_length`; says which.
+      ValueError: one is less than 1 or more than `max_length`.
     """
     lengths = np.asarray(lengths, int)
     unfit = np.flatnonzero((lengths < 1) | (lengths > max_length))
@@ -70,7 +70,6 @@ def _best_fit(lengths: Sequence[int], max_length: int) -> Iterator[int]:
 
 
 def _first_fit(lengths: Sequence[int], max_length: int) -> Iterator[int]:
-    """Yield the row of each item."""
     # A binary tree over as many rows as items: each node has the most room below it.
     leaves = 1 << max(len(lengths) - 1, 0).bit_length()
     room = [max_length] * (2 * leaves)
@@ -91,10 +90,10 @@ class BatchLayout:
 
     Args:
       tokens: a number per token, int `[n]`; in a batch `[B, T]`.
-      sequences: one number per example, such as a class, in a batch `[B, S]`, where S
-        is the most examples in a row; or an array of one shape, `[B, S, ...]`.
+      sequences: one number per example, such as a class, in a batch `[B, S]`; or an
+        array of one shape, `[B, S, ...]`.
       places: one number that counts tokens from the example's first; in a batch `[B,
-        S]`, counted from the row's first. Negative numbers stay as they are.
+        S]`, from the row's first. Negative numbers stay as they are.
     """
 
     tokens: Mapping[str, int]
@@ -112,12 +111,8 @@ def fill(
 ) -> dict[str, np.ndarray]:
     """Lay examples out as a batch of packed rows.
 
-    Args:
-      rows: examples of each row, which map the names of the layout to integers.
-      max_length: T, the width of the batch.
-      layout: description of the arrays.
-      sequences: S, maximum number of examples per row; None: that of this batch.
-      like: an example that tells the shapes of arrays where all rows are empty.
+    T is `max_length`, S is `sequences` or the most examples in a row of this batch.
+    Where all rows are empty, the shapes of arrays are those of the example `like`.
 
     Returns:
       int32 arrays: those of the layout, `segment_ids` `[B, T]` (1, 2, ... in the row, 0

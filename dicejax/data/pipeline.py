@@ -23,9 +23,9 @@ class Packed:
       arrays: int32, as `data.pack.fill` lays them out; and where examples have weights,
         float32 `token_weights` `[B, T]` and `sequence_weights` `[B, S]`, 0 for padding.
         They may hold some rows only; all other fields describe the whole batch.
-      rows: for each row the indices of the examples in it; none for padding rows.
-      tokens: number of real tokens, padding not counted.
-      places: number of places for tokens, padding counted.
+      rows: for each row the indices of its examples.
+      tokens: number of real tokens.
+      places: number of places for tokens, padding included.
       epoch: number of the pass over the data, from 0.
     """
 
@@ -42,10 +42,10 @@ class Packed:
 
 
 class Batches:
-    """All batches of a run, each reachable by its number.
+    """All batches of a run by number, each with `rows` rows of `sequences` examples.
 
-    A batch depends on the plan and its number alone, so a run can begin anywhere. All
-    are padded to the same number of rows.
+    A batch depends on the plan and its number alone, so a run can begin anywhere. The
+    number of rows is a multiple of `multiple_of`, such as the number of devices.
 
     >>> from dicejax.data.plan import packing_plan
     >>> examples = [{"input_ids": np.full(n, n)} for n in (5, 6, 2, 3)]
@@ -56,17 +56,6 @@ class Batches:
     [[6, 6, 6, 6, 6, 6, 2, 2], [0, 0, 0, 0, 0, 0, 0, 0]]
     >>> batch.rows, batch.tokens, batch.places
     (((0, 3), (1, 2)), 16, 24)
-
-    Args:
-      examples: encoded examples.
-      layout: description of the arrays.
-      plan: batches by the examples' lengths.
-      multiple_of: divisor of the number of rows, such as the number of devices.
-
-    Attributes:
-      plan: the batches.
-      rows: rows per batch, padding included.
-      sequences: sequences per row, padding included.
 
     Raises:
       ValueError: the plan is for another number of examples.
@@ -166,7 +155,6 @@ class Batches:
 def _weight_arrays(
     weights: np.ndarray, counts: Sequence[int], segment_ids: np.ndarray, sequences: int
 ) -> dict[str, np.ndarray]:
-    """Lay out example weights as arrays."""
     of_sequences = np.zeros((len(counts), sequences), np.float32)
     of_sequences[np.arange(sequences) < np.array(counts, int)[:, None]] = weights
     padded = np.pad(of_sequences, ((0, 0), (1, 0)))  # segment 0 is padding

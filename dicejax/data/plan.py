@@ -1,8 +1,6 @@
 """Plans: the examples in each row of each batch, for all steps of a run.
 
-Two ways to keep padding small: `packing_plan` puts several examples in a row,
-`bucket_plan` puts examples of about one length in a batch. A plan depends on the
-lengths and the seed, never on the number of devices.
+They depend on the lengths and the seed, never on the number of devices.
 """
 
 from __future__ import annotations
@@ -75,7 +73,10 @@ def packing_plan(
     drawn: Drawn | None = None,
     packing: Packing = "best_fit",
 ) -> BatchPlan:
-    """Put several examples in a row; every epoch is shuffled and packed anew.
+    """Put several examples in a row; every epoch is packed anew.
+
+    The seed is that of the order; None keeps the order. Without `drawn` each epoch has
+    all examples.
 
     >>> plan = packing_plan([5, 6, 2, 3], max_length=8, rows=2)
     >>> plan.items.tolist(), plan.row_starts.tolist(), plan.batch_starts.tolist()
@@ -83,21 +84,11 @@ def packing_plan(
     >>> plan.tokens, plan.places()
     (16, 16)
 
-    Args:
-      lengths: tokens of each example.
-      max_length: tokens per row; no example is longer.
-      rows: rows per batch, see `rows_per_batch`.
-      epochs: number of passes over the examples.
-      seed: of the order; None keeps the order given.
-      drawn: None takes all examples in each epoch.
-      packing: the rule by which an example finds its row.
-
     Raises:
       ValueError: an example is longer than a row.
     """
 
     def arrange(lengths: np.ndarray, random: np.random.Generator | None) -> _Arranged:
-        del random
         packed = pack(lengths, max_length, packing)
         order = np.fromiter(itertools.chain.from_iterable(packed), int, len(lengths))
         counts = np.fromiter(map(len, packed), int, len(packed))
@@ -122,8 +113,8 @@ def bucket_plan(
     Each example belongs to the narrowest width that holds it. Where those of a width do
     not fill its last batch, some of the next narrower join them, so an epoch has no
     more batches than with one width. An epoch's examples are shuffled, and then its
-    batches. Arguments are those of `packing_plan`; without a seed wide batches come
-    first. Each of the `buckets` widths at most takes a compilation.
+    batches; without a seed wide batches come first. Each of the `buckets` widths at
+    most takes a compilation.
 
     >>> plan = bucket_plan([3, 30, 7, 29, 25], max_length=64, rows=2, buckets=2)
     >>> plan.items.tolist(), plan.batch_starts.tolist(), plan.widths.tolist()
@@ -156,8 +147,8 @@ def bucket_widths(
 ) -> tuple[int, ...]:
     """Choose the widths, `buckets` at most, that minimize padding; return them rising.
 
-    They are multiples of 8, or the row length, and hold every example: an optimum by
-    dynamic programming over the number of examples of each such length.
+    They are multiples of 8, or the row length: an optimum by dynamic programming over
+    the number of examples of each such length.
 
     >>> bucket_widths([3, 7, 8, 29, 30, 61], max_length=64, buckets=2)
     (8, 64)
@@ -201,8 +192,6 @@ def rows_per_batch(lengths: Sequence[int], max_length: int, sentences: int) -> i
 
 
 class _Arranged(NamedTuple):
-    """Batches of one epoch."""
-
     order: np.ndarray  # of the epoch's examples, by batches, rows and places
     examples: np.ndarray  # in each row
     rows: np.ndarray  # in each batch

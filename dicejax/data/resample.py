@@ -16,16 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "DownSampling",
-    "Epoch",
-    "ImportanceSampling",
-    "OverSampling",
-    "Sampling",
-    "UnitCounts",
-    "draw",
-]
-
 # Last part of the seed of each kind of draw, so that none repeats another's. None is
 # 0: NumPy takes (seed, epoch, 0) for (seed, epoch), which orders the pipeline.
 _DOWN, _OVER, _IMPORTANCE = 1, 2, 3
@@ -38,9 +28,7 @@ class Epoch(NamedTuple):
     """The examples of one pass over the data."""
 
     indices: np.ndarray  # int64 [n], ascending; one that occurs twice is seen twice
-    weights: np.ndarray | None = (
-        None  # float64 [n], of each example's loss; None: all 1
-    )
+    weights: np.ndarray | None = None  # float64 [n], of the losses; None: all 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -124,11 +112,11 @@ class DownSampling(Sampling):
             raise ValueError(f"share is {self.share}; want 0 to 1")
 
     def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
-        """Choose the examples of an epoch; see `Sampling.epoch`."""
+        """Choose the examples of an epoch."""
         is_negative = counts.positive == 0
         order = np.flatnonzero(is_negative)
         positives = np.flatnonzero(~is_negative)
-        _random(seed, epoch, _DOWN).shuffle(order)
+        np.random.default_rng((seed, epoch, _DOWN)).shuffle(order)
         if self.ratio is None:
             left = round(self.share * len(order))
         else:
@@ -136,7 +124,7 @@ class DownSampling(Sampling):
             room = self.ratio * counts.positive.sum() - counts.negative[positives].sum()
             taken = np.cumsum(counts.negative[order])
             left = np.searchsorted(taken, room + _SLACK, side="right")
-        return _ascending(np.concatenate([positives, order[:left]]))
+        return Epoch(np.sort(np.concatenate([positives, order[:left]])))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,7 +152,7 @@ class OverSampling(Sampling):
             raise ValueError("ratio is 0: no number of repeats leaves no negative unit")
 
     def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
-        """Choose the examples of an epoch; see `Sampling.epoch`.
+        """Choose the examples of an epoch.
 
         Raises:
           ValueError: repeating examples cannot reach the ratio.
@@ -184,13 +172,13 @@ class OverSampling(Sampling):
                 f"no repeats give ratio {self.ratio}: the example richest in positives "
                 f"has {least:.4g} negatives for each"
             )
-        _random(seed, epoch, _OVER).shuffle(order)
+        np.random.default_rng((seed, epoch, _OVER)).shuffle(order)
         gained = np.cumsum(surplus[order])
         rounds = int(missing // gained[-1])
         rest = missing - rounds * gained[-1]
         last = np.searchsorted(gained, rest - _SLACK) + 1 if rest > _SLACK else 0
         repeats = [every, *[order] * rounds, order[:last]]
-        return _ascending(np.concatenate(repeats))
+        return Epoch(np.sort(np.concatenate(repeats)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -220,7 +208,7 @@ class ImportanceSampling(Sampling):
         _check_size(self.size)
 
     def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
-        """Draw the examples of an epoch, with loss weights; see `Sampling.epoch`.
+        """Draw the examples of an epoch, with loss weights.
 
         Raises:
           ValueError: an example has no unit.
@@ -247,14 +235,8 @@ def draw(
     >>> indices.tolist(), weights.round(2).tolist()
     ([0, 1, 1, 1], [2.0, 0.67, 0.67, 0.67])
 
-    Args:
-      chances: c > 0 per example, unnormalized.
-      seed: of the run.
-      epoch: number of the pass over the data, from 0.
-      size: number of draws; None draws as many as there are examples.
-
-    Returns:
-      Indices and the weights of their losses.
+    The chances are c > 0 per example, unnormalized; `size` is the number of draws, by
+    default as many as there are examples.
 
     Raises:
       ValueError: there is no example, or a chance is not positive.
@@ -271,17 +253,9 @@ def draw(
         )
     shares = chances / chances.sum()
     size = len(shares) if size is None else size
-    random = _random(seed, epoch, _IMPORTANCE)
+    random = np.random.default_rng((seed, epoch, _IMPORTANCE))
     indices = np.sort(random.choice(len(shares), size, p=shares))
     return Epoch(indices, 1 / (len(shares) * shares[indices]))
-
-
-def _random(seed: int, epoch: int, kind: int) -> np.random.Generator:
-    return np.random.default_rng((seed, epoch, kind))
-
-
-def _ascending(indices: np.ndarray) -> Epoch:
-    return Epoch(np.sort(indices))
 
 
 def _check_ratio(ratio: float) -> None:

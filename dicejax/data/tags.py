@@ -22,7 +22,6 @@ from typing import Literal, NamedTuple
 from dicejax.errors import quote
 
 Scheme = Literal["IOB1", "BIO", "IOBES", "BMES"]
-"""The names of the schemes."""
 
 PREFIXES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -34,6 +33,7 @@ PREFIXES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The prefixes that the tags of each scheme may have besides `O`."""
 
+_ALL_PREFIXES = tuple(dict.fromkeys("".join(map("".join, PREFIXES.values()))))
 # What decoding calls a span whose tag names no type, such as a bare "B".
 _NO_TYPE = "_"
 
@@ -54,15 +54,11 @@ class Span(NamedTuple):
 def spans(tags: Sequence[str], scheme: str) -> list[Span]:
     """Decode the tags of one sentence; any sequence of the scheme's tags is valid.
 
-    Networks predict, and files hold, sequences that break their scheme. They are read
-    as conlleval and seqeval 1.2.2 (default mode) read them. A span begins
-
-    - at B and at S, anywhere;
-    - at I, M or E when no span is open or the open one has another type.
-
-    It ends before the next beginning, before O, right after E or S, or with the
-    sentence. So IOB1 and BIO decode alike. M is read as I; seqeval does not know M. A
-    prefix without a type, such as a bare `B`, has the type `_`, as in seqeval.
+    They are read as conlleval and seqeval 1.2.2 (default mode) read them; M, which
+    seqeval does not know, as I. A span begins at B and at S, anywhere, and at I, M or E
+    when no span is open or the open one has another type. It ends before the next
+    beginning, before O, right after E or S, or with the sentence. So IOB1 and BIO
+    decode alike. A prefix without a type, such as a bare `B`, has the type `_`.
 
     >>> decoded = spans(["I-PER", "I-PER", "O", "B-LOC", "B-LOC"], "BIO")
     >>> [tuple(span) for span in decoded]
@@ -116,14 +112,13 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
             raise ValueError(f"{span} has no type")
         if span.start < previous.end:
             raise ValueError(f"{span} overlaps {previous}; tags hold flat spans only")
-        touches = previous.type == span.type and previous.end == span.start
-        words = span.end - span.start
-        if scheme in ("BIO", "IOB1"):
-            first = "I" if scheme == "IOB1" and not touches else "B"
-            prefixes = first + "I" * (words - 1)
-        else:
-            inner = "M" if scheme == "BMES" else "I"
-            prefixes = "S" if words == 1 else "B" + inner * (words - 2) + "E"
+        touches = (previous.type, previous.end) == (span.type, span.start)
+        inner = "M" if scheme == "BMES" else "I"
+        prefixes = "B" + inner * (span.end - span.start - 1)
+        if scheme in ("IOBES", "BMES"):
+            prefixes = "S" if len(prefixes) == 1 else prefixes[:-1] + "E"
+        elif scheme == "IOB1" and not touches:
+            prefixes = "I" * len(prefixes)  # B only right after a span of the type
         tags[span.start : span.end] = [f"{prefix}-{span.type}" for prefix in prefixes]
         previous = span
     return tags
@@ -132,15 +127,10 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
     """Detect the scheme from the tags of a corpus.
 
-    1. An M- makes it BMES; else an E- or S- makes it IOBES. Without a span of three
-       words the two look alike, and decode alike.
-    2. Else a B- that separates nothing, because the word before is O or of another
-       type, makes it BIO: IOB1 never writes one. Spans that begin with I- are then
-       slips, such as a sentence break within a name.
-    3. Else a span that begins with I- makes it IOB1.
-    4. Else there is no span at all: BIO.
-
-    IOB1 and BIO decode alike, so a wrong guess between them changes no span.
+    An M- makes it BMES; else an E- or S- makes it IOBES. Without a span of three words
+    the two look alike, and decode alike. Else a B- that separates nothing, because the
+    word before is O or of another type, makes it BIO: IOB1 never writes one. Else a
+    span that begins with I- makes it IOB1. IOB1 and BIO decode alike too.
 
     >>> detect_scheme([["I-PER", "I-PER", "B-PER", "O"], ["I-LOC"]])
     'IOB1'
@@ -171,7 +161,7 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
 
 
 def label_set(scheme: str, types: Iterable[str]) -> list[str]:
-    """Return every tag of the types: "O" first, then by type, B before the rest.
+    """Return every tag of the types, "O" first, then by type in the scheme's order.
 
     >>> label_set("BIO", ["PER", "LOC"])
     ['O', 'B-LOC', 'I-LOC', 'B-PER', 'I-PER']
@@ -188,10 +178,7 @@ def label_set(scheme: str, types: Iterable[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=4096)  # a corpus has few tags, and each many times
 def parse(tag: str, scheme: str | None = None) -> tuple[str, str]:
-    """Split a tag into prefix and type at the first "-".
-
-    Without a scheme the prefixes of every one are allowed. The type is empty where the
-    tag names none.
+    """Split a tag, of any scheme if that is None, into prefix and type.
 
     >>> parse("B-work-of-art"), parse("O"), parse("B")
     (('B', 'work-of-art'), ('O', ''), ('B', ''))
@@ -211,18 +198,13 @@ def parse(tag: str, scheme: str | None = None) -> tuple[str, str]:
 
 
 def forms(scheme: str | None = None) -> str:
-    """List the tags that a scheme has, for messages; None lists those of all.
+    """List the tags of a scheme, or of all, for messages.
 
     >>> forms("BIO")
     'O, B-TYPE, I-TYPE'
     """
     prefixes = _ALL_PREFIXES if scheme is None else PREFIXES[scheme]
     return ", ".join(["O", *(f"{prefix}-TYPE" for prefix in prefixes)])
-
-
-_ALL_PREFIXES = tuple(
-    dict.fromkeys(p for prefixes in PREFIXES.values() for p in prefixes)
-)
 
 
 def _check_scheme(scheme: str) -> None:

@@ -22,15 +22,11 @@ from dicejax.errors import Flaw, quote
 from dicejax.io import json_text
 
 FIELDS = ("entities", "spans", "ents", "label", "labels")
-"""Those that may hold the entities of `text`; the first that holds a list does."""
+"""Fields that may hold the entities of `text`; the first that holds a list does."""
 
 
 class Entity(NamedTuple):
-    """A labelled part of a text, in characters from 0, the end excluded.
-
-    Attributes:
-      place: place in its record, for errors.
-    """
+    """A labelled part of a text, in characters from 0, and its place for errors."""
 
     start: int
     end: int
@@ -59,11 +55,11 @@ def text_and_entities(record: Mapping[str, object]) -> tuple[str, list[Entity]]:
         try:
             if of_label_studio:
                 value = json_text.field(value, "value", dict)
-            entity = Entity(*_entity(value), place)
-            check_label(entity.label, None)
+            start, end, label = _entity(value)
+            check_label(label, None)
         except Flaw as flaw:
             raise Flaw(f"{place} {flaw.what}", flaw.do) from None
-        entities.append(entity)
+        entities.append(Entity(start, end, label, place))
     return text, entities
 
 
@@ -96,9 +92,9 @@ def _entity(value: object) -> tuple[int, int, str]:
     suffix = "_offset" if "start_offset" in record else ""
     start = json_text.field(record, f"start{suffix}", int)
     end = json_text.field(record, f"end{suffix}", int)
-    if "label" not in record and "labels" in record:
-        labels = json_text.field(record, "labels", list)
-        if len(labels) != 1:
-            raise Flaw(f"has {len(labels)} labels", "give it one")
-        return start, end, json_text.value_of(labels[0], str)
-    return start, end, json_text.field(record, "label", str)
+    if "label" in record or "labels" not in record:
+        return start, end, json_text.field(record, "label", str)
+    labels = json_text.field(record, "labels", list)
+    if len(labels) != 1:
+        raise Flaw(f"has {len(labels)} labels", "give it one")
+    return start, end, json_text.value_of(labels[0], str)

@@ -18,7 +18,7 @@ _ENTITY = re.compile(rf"(T\S*)\t(\S+) ({_PLACE}(?:;{_PLACE})*)(?:\t(.*))?")
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Return whether a folder has .ann files."""
+    """Return whether a path is a folder with .ann files."""
     folder = epath.Path(path)
     return folder.is_dir() and bool(_documents(folder))
 
@@ -28,10 +28,9 @@ def records(
 ) -> Iterator[FileRecord]:
     r"""Yield each document, by name, as a record with text and entities.
 
-    An entity is a line `T1<tab>PER 0 4<tab>Anna`: an id, its type, its first character
-    and the one behind its last, and its text, in which a space stands for a line break.
-    Relations, events, attributes and notes are not read. Characters are code points of
-    the .txt file as it is: each line break of two characters counts as two.
+    An entity is a line `T1<tab>PER 0 4<tab>Anna`, in whose text a space is written for
+    a line break; a line break of two characters counts as two. Relations, events,
+    attributes and notes are not read.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())

@@ -42,17 +42,20 @@ def describe(path: str | os.PathLike[str]) -> str:
         kind = f"a table in {_FORMS[file.suffix]}"
     table = next(_tables(file))
     features = _features(file, table)
-    listed = [f"{name}{_classes(features.get(name))}" for name in table.schema.names]
+    listed = []
+    for name in table.schema.names:
+        feature = features.get(name)
+        classes = ", ".join(map(str, _names(feature) or _names(_inner(feature)) or ()))
+        listed.append(f"{name} ({truncate(classes, 100)})" if classes else name)
     return f"{kind}, columns: {truncate(', '.join(listed), 400)}"
 
 
 def records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
-    """Yield the rows of a table.
+    """Yield the rows of a table, counted from 0 in messages as by `datasets`.
 
     Classes (`ClassLabel`) have their names instead of numbers, by the features in
-    dataset_info.json or in the metadata of the file; -1 is a class that is not known.
-    Columns of what JSON cannot say, such as images and times, are left out. Messages
-    count rows from 0, as `datasets` does.
+    dataset_info.json or in the metadata of the file; -1, an unknown class, is None.
+    Columns that JSON cannot hold, such as images and times, are left out.
 
     Raises:
       InputError: a file is missing, damaged or cut off.
@@ -112,9 +115,8 @@ def _table(path: epath.Path) -> Any:
         table.schema.names  # noqa: B018  # decoded here, which validate does not
     except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
         what = f"cannot be read as {_FORMS.get(path.suffix, 'Arrow')}"
-        raise InputError.at(
-            path, None, f"{what}: {first_line(error)}", _AGAIN
-        ) from None
+        what = f"{what}: {first_line(error)}"
+        raise InputError.at(path, None, what, _AGAIN) from None
     return table
 
 
@@ -143,16 +145,9 @@ def _inner(feature: Feature) -> Feature:
 
 
 def _names(feature: Feature) -> list[str] | None:
-    """Return the names of a class label, if it has some."""
     is_class = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
     names = feature.get("names") if is_class else None
     return names if isinstance(names, list) and names else None
-
-
-def _classes(feature: Feature) -> str:
-    """Return the names of the classes of a column or of its lists in parentheses."""
-    names = _names(feature) or _names(_inner(feature))
-    return "" if names is None else f" ({truncate(', '.join(map(str, names)), 100)})"
 
 
 def _decode(value: Any, feature: Feature, name: str) -> Any:
@@ -171,19 +166,18 @@ def _decode(value: Any, feature: Feature, name: str) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, list):
         inner = _inner(feature)
-        return (
-            value if inner is None else [_decode(item, inner, name) for item in value]
-        )
+        if inner is None:
+            return value
+        return [_decode(item, inner, name) for item in value]
     if isinstance(value, dict) and isinstance(feature, dict):
         # A sequence of objects is an object of lists.
         is_sequence = "_type" in feature
         fields = feature.get("feature") if is_sequence else feature
         if isinstance(fields, dict):
-            of_field = {
-                key: {"feature": fields.get(key)} if is_sequence else fields.get(key)
-                for key in value
-            }
-            return {key: _decode(value[key], of_field[key], name) for key in value}
+            inner = {key: fields.get(key) for key in value}
+            if is_sequence:
+                inner = {key: {"feature": field} for key, field in inner.items()}
+            return {key: _decode(value[key], inner[key], name) for key in value}
     return value
 
 

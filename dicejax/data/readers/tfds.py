@@ -44,19 +44,13 @@ def read(
     | sentence1, sentence2 / question1 and 2   | glue/mrpc, glue/qqp    | LabelledText |
     | sentence, label                          | glue/sst2              | LabelledText |
 
-    Classes of texts are numbers written out, as in GLUE's own files; -1, a
-    label that is kept back, is None. Lines count records from 1.
-
-    The set must lie in `data_dir` in a format of random access (array_record); its
-    order is that in which it was prepared. With `download` it is prepared there first,
-    which some builders cannot do without further packages; the message names them.
-
-    Returns:
-      Examples of one kind; at least one.
+    Classes of texts are numbers written out, as in GLUE's own files; -1, a label that
+    is kept back, is None. Lines count records from 1. The set must lie in `data_dir` as
+    array_record; with `download` it is prepared there first.
 
     Raises:
-      InputError: the package is not installed; the set, split or label is unknown, not
-        prepared or of no known kind; an example is flawed.
+      InputError: the set, split or label is unknown, not prepared or of no known kind;
+        an example is flawed.
     """
     source, features = _source(name, split, data_dir, download)
     convert = _converter(name, features, label)
@@ -206,7 +200,7 @@ def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Cal
 
 
 def _scheme(names: list[str]) -> str | None:
-    """Return the scheme of span tags, or None."""
+    """Return the scheme of span tags; None if the names are no tags."""
     try:
         kinds = [tags.parse(name) for name in names]
     except ValueError:

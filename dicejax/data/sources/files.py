@@ -296,10 +296,8 @@ class TensorflowDataset(Source):
                 notes.append(f"{self.name}, {split}: {skipped}")
             if self.characters:
                 examples = [
-                    by_character(example)
-                    if isinstance(example, TaggedWords)
-                    else example
-                    for example in examples
+                    by_character(e) if isinstance(e, TaggedWords) else e
+                    for e in examples
                 ]
             splits.append(tuple(examples))
         return Corpus(*splits, tuple(notes))

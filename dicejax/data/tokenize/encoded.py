@@ -43,7 +43,7 @@ class EncodedText:
     def summary(self) -> int:
         """Place of the special piece that represents the text, such as [CLS].
 
-        It is the first piece, or the last where the template begins with text (XLNet).
+        The first piece, or the last where the template begins with text (XLNet).
         """
         return 0 if self.texts[0] < 0 else len(self) - 1
 
@@ -57,8 +57,8 @@ class EncodedText:
     def truncate(self, max_length: int, *, longer_first: bool = False) -> EncodedText:
         """Return at most `max_length` pieces, special ones included.
 
-        Of a pair the last text alone is cut, at its end; or with `longer_first` the
-        longer one until both are equally long, then both, the second first.
+        Of a pair the second is cut, at its end; or with `longer_first` the longer one
+        until both are equally long, then both, the second first.
 
         Raises:
           ValueError: the texts are too short to cut that much.
@@ -91,10 +91,10 @@ class EncodedText:
     def window(
         self, first: int, last: int, *, ahead: int | None = None, text: int = 1
     ) -> EncodedText:
-        """Return a pair with a part of its second text, or of another.
+        """Return the pieces `first` to `last`, included, of one text of a pair.
 
-        The part is from piece `first` to `last`, included; `ahead` keeps so many pieces
-        of the first text. Special pieces stay where the template puts them.
+        The other text stays; `ahead` keeps so many pieces of the first. Special pieces
+        stay where the template puts them.
 
         >>> from dicejax.data.tokenize import encode_texts, learn_wordpiece
         >>> tokenizer = learn_wordpiece(["a", "b", "c"], 40)
@@ -111,9 +111,8 @@ class EncodedText:
     def around(self, first: int, end: int, max_length: int) -> EncodedText:
         """Return words from `first` up to `end`, with pieces around if room is left.
 
-        There are at most `max_length` pieces, special ones included. Both sides get as
-        many; what one does not need, the other has. Where the words alone are too long,
-        they come alone.
+        Both sides get as many pieces; what one does not need, the other has. Words that
+        alone have more than `max_length` pieces, special ones included, come alone.
 
         >>> from dicejax.data.tokenize import encode, learn_wordpiece
         >>> (encoded,) = encode(learn_wordpiece(list("abcde"), 40), [list("abcde")])
@@ -132,7 +131,7 @@ class EncodedText:
         return self.window(*bounds, text=0)
 
     def span(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the characters `[start, end)` that pieces, `last` included, come from.
+        """Return the characters `[start, end)` of pieces, `last` included, if any.
 
         >>> from dicejax.data.tokenize import encode_texts, learn_wordpiece
         >>> text = "Zu\u0308rich  wins"  # the u and its dots are two characters
@@ -140,9 +139,6 @@ class EncodedText:
         >>> start, end = encoded.span(*encoded.pieces(0, 7))
         >>> text[start:end] == "Zu\u0308rich"
         True
-
-        Returns:
-          None if there is no character.
 
         Raises:
           ValueError: the pieces are of two texts.
@@ -159,8 +155,7 @@ class EncodedText:
     def pieces(self, start: int, end: int, *, text: int = 0) -> tuple[int, int] | None:
         """Return the first and the last piece with a character of `[start, end)`.
 
-        Returns:
-          None if no piece has one, as for dropped or truncated characters.
+        None for characters that were dropped or truncated.
         """
         starts, ends = self.offsets.T
         solid = (starts < ends) & (self.texts == text) & (start < end)

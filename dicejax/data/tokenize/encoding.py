@@ -39,11 +39,9 @@ def encode(
     >>> encoded.first_pieces(2)
     array([1, 2], dtype=int32)
 
-    Args:
-      tokenizer: as `read` returns it, for words.
-      sentences: words; one of only characters that the tokenizer drops gets no piece.
-      pairs: the second of each pair; its words count from 0 again.
-      every_word: give such a word the unknown piece, unless its text is nothing else.
+    A word of only characters that the tokenizer drops gets no piece; with `every_word`
+    it gets the unknown one, unless its text is nothing else. Words of the second of a
+    pair count from 0 again.
 
     Raises:
       InputError: a word holds half of a surrogate pair, which is no text.
@@ -71,12 +69,7 @@ def encode(
 def encode_texts(
     tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None
 ) -> list[EncodedText]:
-    """Encode raw texts, or pairs of them.
-
-    Args:
-      tokenizer: as `read(folder, words=False)` returns it.
-      texts: the texts, or the first of each pair.
-      pairs: the second of each pair.
+    """Encode raw texts, or pairs of them, by a tokenizer of `read(..., words=False)`.
 
     Raises:
       InputError: a text holds half of a surrogate pair, which is no text.
@@ -156,13 +149,9 @@ def _fit_offsets(
     empty = prefixes & (starts >= earlier) & (codes[starts] != ord(_PREFIX))
     starts, ends = _next(~space)[starts], _previous(~space)[ends]
     empty |= starts >= ends
-    # Characters that combine with the one before them.
-    marks = [
-        code
-        for code in np.unique(codes[codes >= 0x300]).tolist()  # beyond Latin
-        if code in _JOINED or unicodedata.category(chr(code))[0] == "M"
-    ]
-    mark = np.isin(codes, marks)
+    beyond_latin = np.unique(codes[codes >= 0x300]).tolist()
+    combining = (c for c in beyond_latin if unicodedata.category(chr(c))[0] == "M")
+    mark = np.isin(codes, [*combining, *_JOINED])
     if mark.any():
         base = _previous(~mark)[np.minimum(starts + 1, len(codes))] - 1
         base += space[base]
@@ -173,14 +162,14 @@ def _fit_offsets(
 
 
 def _next(mask: np.ndarray) -> np.ndarray:
-    """For each place and the end, return the first wanted place from there on."""
+    """For each place and the end, return the first marked place from there on."""
     places = np.where(mask, np.arange(len(mask)), len(mask))
     places = np.append(places, len(mask))
     return np.minimum.accumulate(places[::-1])[::-1]
 
 
 def _previous(mask: np.ndarray) -> np.ndarray:
-    """For each place and the end, return the end of the last wanted place, or 0."""
+    """For each place and the end, return the end of the last marked place, or 0."""
     places = np.where(mask, np.arange(1, len(mask) + 1), 0)
     return np.maximum.accumulate(np.concatenate([[0], places]))
 

@@ -67,9 +67,7 @@ _NAMES = tuple(f"{role}_token" for role in _ROLES)
 _OPTIONAL = ("pad_token", "mask_token")
 _TOKENS = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
 
-# How far a table of embeddings may be longer than its vocabulary: rows are added up to
-# a multiple of 8, 64 or 128 to suit the hardware.
-_SPARE_ROWS = 128
+_SPARE_ROWS = 128  # tables of embeddings are padded to a multiple of 8, 64 or 128
 
 # A pair of texts with a space, a digit, an accent, Chinese, and a letter that hardly
 # any vocabulary has.
@@ -83,12 +81,9 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
 
     The class that `tokenizer_config.json` or `config.json` name builds the tokenizer
     from `tokenizer.json`, or without it from `vocab.json` and `merges.txt`,
-    `vocab.txt`, or a SentencePiece model; `tokenizer_config.json` sets case, accents,
-    Chinese characters and special tokens. Where it leaves the case open,
+    `vocab.txt`, or a SentencePiece model. Where the settings leave the case open,
     `tokenizer.json` or the entries of `vocab.txt` decide; transformers would lower it.
-
-    With `words` it is for texts split into words, `encode`: BPE then takes each word of
-    a text as one that follows a space, the first one too.
+    With `words` BPE takes each word as one that follows a space, the first one too.
 
     Raises:
       InputError: the folder holds no usable tokenizer.
@@ -116,8 +111,7 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
 def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]:
     """Check that every id of a tokenizer has a row in the encoder's table.
 
-    Returns:
-      Warnings, if the table has many more rows than the tokenizer has entries.
+    Return warnings if the table has many more rows than the tokenizer has entries.
 
     Raises:
       InputError: an id is beyond the table.
@@ -156,10 +150,9 @@ def pad_id(tokenizer: Tokenizer) -> int:
 
 
 def _read(folder: Path) -> Tokenizer:
-    """Have transformers read a folder.
+    """Have transformers read a copy of a folder with the known files and settings.
 
-    It gets a copy with the known files and settings alone: other settings could name
-    files elsewhere, or take the place of objects.
+    Other settings could name files elsewhere, or take the place of objects.
     """
     present = {file.name for file in folder.iterdir() if file.is_file()}
     settings = _settings(folder / _SETTINGS) if _SETTINGS in present else {}
@@ -276,11 +269,7 @@ def _whole(file: Path) -> Tokenizer:
 
 
 def _vocabulary(folder: Path, names: list[str]) -> Settings:
-    """Check the files that a class reads where there is no `tokenizer.json`.
-
-    Returns:
-      The entries of `vocab.txt`.
-    """
+    """Check the files of a class without `tokenizer.json`; return a `vocab.txt`."""
     if set(names) == set(_BPE):
         try:
             models.BPE.from_file(*(str(folder / name) for name in _BPE))
