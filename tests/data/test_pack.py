@@ -1,11 +1,14 @@
 """Properties of packing: nothing lost, nothing over, little padding."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dicejax.data.pack import BatchLayout, fill, pack
+from dicejax.data.plan import bucket_widths, packing_plan
 
 lengths_of_items = st.lists(st.integers(1, 32), max_size=200)
 both = pytest.mark.parametrize("packing", ["best_fit", "first_fit"])
@@ -42,8 +45,10 @@ def test_real_lengths_leave_little_empty(packing):
 
 @pytest.mark.parametrize("length", [0, 9])
 def test_an_item_that_cannot_fit_is_named(length):
-    with pytest.raises(ValueError, match=f"item 1 has length {length}, a row 8"):
-        pack([8, length], 8)
+    for make in (pack, functools.partial(packing_plan, rows=2, seed=1), bucket_widths):
+        options = {"buckets": 2} if make is bucket_widths else {}
+        with pytest.raises(ValueError, match=f"item 1 has length {length}, a row 8"):
+            make([8, length], max_length=8, **options)
 
 
 examples_of_rows = st.lists(

@@ -197,6 +197,8 @@ def test_a_plan_for_other_examples_is_refused():
 def test_no_examples_make_no_batches(make):
     _, made = batches(make, count=0)
     assert list(made.iterate()) == [] and made.share_filled == 0
+    assert len(made.plan) == made.plan.tokens == made.plan.places() == 0
+    assert made.plan.epoch_ends() == []
 
 
 @both_plans

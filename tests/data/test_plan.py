@@ -137,19 +137,9 @@ def test_weights_in_some_epochs_only_are_refused():
         packing_plan([3, 4], max_length=8, rows=1, epochs=2, drawn=drawn)
 
 
-@pytest.mark.parametrize("make", [packing_plan, bucket_plan])
-def test_an_example_that_cannot_fit_is_named_by_its_own_number(make):
-    with pytest.raises(ValueError, match="item 2 has length 61, a row 60"):
-        make([5, 5, 61, 5], max_length=60, rows=2, seed=1)
+def test_no_bucket_is_refused():
     with pytest.raises(ValueError, match="buckets is 0; want at least 1"):
         bucket_plan([5], max_length=60, rows=2, buckets=0)
-
-
-@pytest.mark.parametrize("make", [packing_plan, bucket_plan])
-def test_no_examples_make_no_batches(make):
-    plan = make([], max_length=60, rows=2, epochs=2, seed=0)
-    assert len(plan) == plan.tokens == plan.places() == 0
-    assert plan.epoch_ends() == []
 
 
 def test_rows_hold_about_the_sentences_wanted():

@@ -1,5 +1,6 @@
 """Tokenizers: learning is deterministic; reading adds no padding or truncation."""
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -50,9 +51,8 @@ def test_vocab_txt_alone_gives_the_same_pieces(minilm, tmp_path):
     words = [["Zürich", "isn't", "unbelievably", "东京", "far", "\u0301", "[SEP]"]]
     (a,) = tokenize.encode(tokenize.read(minilm), words)
     (b,) = tokenize.encode(tokenize.read(tmp_path), words)
-    np.testing.assert_array_equal(a.ids, b.ids)
-    np.testing.assert_array_equal(a.words, b.words)
-    np.testing.assert_array_equal(a.offsets, b.offsets)
+    for name in ("ids", "words", "offsets"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
 def test_the_templates_of_the_families(tmp_path):
@@ -241,39 +241,27 @@ def test_all_words_of_byte_level_bpe_follow_a_space(tmp_path):
         np.testing.assert_array_equal(again.ids, words.ids)
 
 
-def test_cutting_keeps_the_special_pieces_of_every_template(tmp_path):
-    for kind in made.KINDS:
-        tokenizer = made.read(kind, tmp_path, words=False)
-        (whole,) = tokenize.encode_texts(tokenizer, ["the cat costs"], ["a world"])
-        second = np.flatnonzero(whole.texts == 1)
-        for length in range(len(whole) - len(second), len(whole) + 2):
-            cut = whole.truncate(length)
-            assert len(cut) == min(length, len(whole))
-            gone = second[len(second) - (len(whole) - len(cut)) :].tolist()
-            retained = [n for n in range(len(whole)) if n not in gone]
-            np.testing.assert_array_equal(cut.ids, whole.ids[retained])
-            np.testing.assert_array_equal(cut.offsets, whole.offsets[retained])
-        with pytest.raises(ValueError, match="leave no room"):
-            whole.truncate(len(whole) - len(second) - 1)
-
-
 @pytest.mark.parametrize("kind", made.KINDS)
-def test_the_longer_text_of_a_pair_is_cut_first(kind, tmp_path):
-    """One piece after another from the longer text, of equal ones from the second."""
+def test_a_pair_is_cut_in_its_second_text_or_in_the_longer(kind, tmp_path):
+    """One piece after another at the end; of equally long texts from the second."""
     tokenizer = made.read(kind, tmp_path, words=False)
     texts = ["the cat costs 1,000", "a world"]
-    for pair in (texts, texts[::-1]):
+    for pair, longer_first in itertools.product((texts, texts[::-1]), (False, True)):
         (whole,) = tokenize.encode_texts(tokenizer, pair[:1], pair[1:])
-        sizes = [int((whole.texts == text).sum()) for text in (0, 1)]
-        special = len(whole) - sum(sizes)
-        for length in range(len(whole), special - 1, -1):
-            cut = whole.truncate(length, longer_first=True)
-            result = [int((cut.texts == text).sum()) for text in (0, 1)]
-            assert result == sizes and len(cut) == length
-            assert cut.special.sum() == special
-            sizes[1 if sizes[1] >= sizes[0] else 0] -= 1
+        places = [np.flatnonzero(whole.texts == text).tolist() for text in (-1, 0, 1)]
+        special, first, second = places
+        least = len(special) + (0 if longer_first else len(first))
+        for length in range(len(whole) + 1, least - 1, -1):
+            cut = whole.truncate(length, longer_first=longer_first)
+            retained = sorted(special + first + second)
+            for name in ("ids", "texts", "offsets"):
+                expected = getattr(whole, name)[retained]
+                np.testing.assert_array_equal(getattr(cut, name), expected)
+            if length <= len(whole) and first + second:
+                longer = longer_first and len(first) > len(second)
+                (first if longer else second or [0]).pop()
         with pytest.raises(ValueError, match="leave no room"):
-            whole.truncate(special - 1, longer_first=True)
+            whole.truncate(least - 1, longer_first=longer_first)
 
 
 def fails(folder, *parts):

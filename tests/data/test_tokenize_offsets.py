@@ -144,18 +144,21 @@ def test_every_word_has_its_pieces_or_minus_one(for_words, words):
         assert all(map(for_words.may_drop, lost))
 
 
+def assert_equal(ours, mask, theirs, other, names=("ids", "words", "offsets")):
+    """The same pieces, those of two masks or places, in two encodings."""
+    for name in names:
+        first, second = getattr(ours, name)[mask], getattr(theirs, name)[other]
+        np.testing.assert_array_equal(first, second)
+
+
 @given(first=texts, second=texts)
 @many
 def test_a_pair_is_two_texts_with_offsets_of_their_own(for_texts, first, second):
     (pair,) = for_texts.texts([first], [second])
     for number, text in enumerate((first, second)):
         alone = encoded(for_texts, text)
-        np.testing.assert_array_equal(
-            pair.ids[pair.texts == number], alone.ids[alone.texts == 0]
-        )
-        np.testing.assert_array_equal(
-            pair.offsets[pair.texts == number], alone.offsets[alone.texts == 0]
-        )
+        names = ("ids", "offsets")
+        assert_equal(pair, pair.texts == number, alone, alone.texts == 0, names)
 
 
 @given(words=st.lists(st.text(characters, max_size=6), max_size=8))
@@ -190,11 +193,7 @@ def test_a_pair_of_word_lists_is_each_list_by_itself(for_words, first, second):
     (pair,) = tokenize.encode(for_words.tokenizer, [first], [second])
     for number, words in enumerate((first, second)):
         (alone,) = tokenize.encode(for_words.tokenizer, [words])
-        for name in ("ids", "words", "offsets"):
-            np.testing.assert_array_equal(
-                getattr(pair, name)[pair.texts == number],
-                getattr(alone, name)[alone.texts == 0],
-            )
+        assert_equal(pair, pair.texts == number, alone, alone.texts == 0)
         places = pair.first_pieces(len(words), text=number)
         assert (pair.words[places[places >= 0]] == np.flatnonzero(places >= 0)).all()
 
@@ -207,14 +206,10 @@ def test_many_at_once_are_encoded_like_one(for_words, monkeypatch):
     together = for_words.texts(made.TEXTS)
     for n, text in enumerate(made.TEXTS):
         (pair,) = tokenize.encode(for_words.tokenizer, [queries[n]], [sentences[n]])
-        for result, alone in (
-            (pairs[n], pair),
-            (together[n], encoded(for_words, text)),
-        ):
-            for name in ("ids", "texts", "words", "offsets"):
-                np.testing.assert_array_equal(
-                    getattr(result, name), getattr(alone, name)
-                )
+        alone = encoded(for_words, text)
+        for result, single in ((pairs[n], pair), (together[n], alone)):
+            names = ("ids", "texts", "words", "offsets")
+            assert_equal(result, slice(None), single, slice(None), names)
 
 
 CASES = [
@@ -282,10 +277,8 @@ def test_a_window_keeps_the_template_and_the_characters(for_texts, first, second
     part = pair.window(*ends, ahead=ahead)
     asked = np.flatnonzero(pair.texts == 0)[:ahead]
     places = np.sort(np.concatenate([np.flatnonzero(pair.special), asked, retained]))
-    for name in ("ids", "token_types", "texts", "words", "offsets"):
-        np.testing.assert_array_equal(
-            getattr(part, name), getattr(pair, name)[places.astype(int)]
-        )
+    names = ("ids", "token_types", "texts", "words", "offsets")
+    assert_equal(part, slice(None), pair, places.astype(int), names)
 
 
 def test_half_a_surrogate_pair_is_named(folders):

@@ -30,14 +30,7 @@ WHOLE = FLAWS[:3] + FLAWS[4:6]
 
 @dataclasses.dataclass
 class Example:
-    """One example, and how it is written where it is flawed.
-
-    Attributes:
-      id: may come twice.
-      words: with punctuation among them.
-      spans: label, first word, end.
-      label: class of the text.
-    """
+    """One example; spans are a label, the first word and the end."""
 
     id: str
     words: list[str]
@@ -76,12 +69,7 @@ def examples() -> list[Example]:
 
 @dataclasses.dataclass
 class Form:
-    """How a flaw changes what is written.
-
-    Attributes:
-      flaw: one of `FLAWS`.
-      place: of the flawed example.
-    """
+    """How a flaw, of the example at `place`, changes what is written."""
 
     flaw: str
     place: int
@@ -103,8 +91,12 @@ class Form:
     def id(self, example: Example, number: int) -> str:
         return "5" if self.at(number) and self.flaw == "duplicate ids" else example.id
 
-    def label(self, example: Example, number: int) -> object:
-        return 1 if self.at(number) and self.flaw == "mixed types" else example.label
+    def labelled(self) -> Iterator[tuple[str, str, object]]:
+        """Yield the id, text and label of each example."""
+        for number, e in enumerate(examples()):
+            is_mixed = self.at(number) and self.flaw == "mixed types"
+            label = 1 if is_mixed else e.label
+            yield self.id(e, number), self.text(e, number), label
 
     def spans(self, example: Example, number: int) -> list[tuple[int, int, str]]:
         """Entities by characters, or by bytes, or one twice."""
@@ -127,35 +119,26 @@ def table(form: Form, separator: str, other: str) -> str:
     writer = csv.writer(written, delimiter=separator, lineterminator="\n")
     if form.flaw != "header missing":
         writer.writerow(["id", "text", "label"])
-    for number, e in enumerate(examples()):
-        writer.writerow(
-            [form.id(e, number), form.text(e, number), form.label(e, number)]
-        )
+    writer.writerows(form.labelled())
     return written.getvalue()
 
 
 def plain_table(form: Form) -> str:
     """Tab-separated without quotes: no field can hold a line break."""
     separator = form.separator("\t", "|")
-    rows = [] if form.flaw == "header missing" else [["id", "text", "label"]]
-    for number, e in enumerate(examples()):
-        label = str(form.label(e, number))
-        rows.append([form.id(e, number), form.text(e, number), label])
-    return "".join(f"{separator.join(row)}\n" for row in rows)
+    rows = [] if form.flaw == "header missing" else [("id", "text", "label")]
+    rows += form.labelled()
+    return "".join(f"{separator.join(map(str, row))}\n" for row in rows)
 
 
 def label_first(form: Form) -> str:
     separator = form.separator(" ", ";")
-    return "".join(
-        f"{form.label(e, number)}{separator}{form.text(e, number)}\n"
-        for number, e in enumerate(examples())
-    )
+    return "".join(f"{label}{separator}{text}\n" for _, text, label in form.labelled())
 
 
 def json_texts(form: Form) -> Iterator[dict]:
     named = ("body", "cls") if form.flaw == "header missing" else ("text", "label")
-    for number, e in enumerate(examples()):
-        values = form.id(e, number), form.text(e, number), form.label(e, number)
+    for values in form.labelled():
         yield dict(zip(("id", *named), values, strict=True))
 
 

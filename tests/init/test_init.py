@@ -33,8 +33,12 @@ from ..conftest import SMALL_MODEL
 from ..small_project import CORPUS, fails
 
 
+def command(folder, kind, data, *words):
+    return ["init", kind, str(folder), "--data", str(data), *words]
+
+
 def begun(folder, kind, data, *words):
-    assert run(["init", kind, str(folder), "--data", str(data), *words]) == 0
+    assert run(command(folder, kind, data, *words)) == 0
     return config.load(folder / "experiment.py")
 
 
@@ -159,8 +163,7 @@ def test_a_table_is_read_whatever_its_columns_are_called(
     experiment = begun(tmp_path / "mine", "classification", file, *words)
     assert isinstance(experiment.data, CsvFiles)
     corpus = experiment.data.load()
-    result = [*corpus.train, *corpus.dev, *corpus.test]
-    result.sort(key=lambda e: e.line)
+    result = sorted((*corpus.train, *corpus.dev, *corpus.test), key=lambda e: e.line)
     assert [(e.first, e.label) for e in result] == [row[1:] for row in rows]
     message = "1, label: 2" if words else "body, label: topic"
     assert (
@@ -171,7 +174,7 @@ def test_a_table_is_read_whatever_its_columns_are_called(
 def test_columns_that_cannot_be_told_are_named_by_flags(tmp_path, capsys):
     file = tmp_path / "x.csv"
     file.write_text("a,b,c,d\n" + "one two three,four five six,1,x\n" * 9)
-    argv = ["init", "classification", str(tmp_path / "m"), "--data", str(file)]
+    argv = command(tmp_path / "m", "classification", file)
     fails(
         capsys,
         argv,
@@ -179,23 +182,19 @@ def test_columns_that_cannot_be_told_are_named_by_flags(tmp_path, capsys):
         "which the class; say it with --text NAME and --label NAME",
     )
     fails(capsys, [*argv, "--text", "z"], "no column 'z'; name one of 'a', 'b', 'c'")
-    fails(
-        capsys,
-        ["init", "ner", str(tmp_path / "m"), "--data", str(file), "--label", "c"],
-        "--text, --second and --label are for texts, not for ner",
-    )
+    message = "--text, --second and --label are for texts, not for ner"
+    fails(capsys, command(tmp_path / "m", "ner", file, "--label", "c"), message)
     rows = "".join(f"one two three,four five six,{n % 2},x\n" for n in range(9))
     file.write_text("a,b,c,d\n" + rows)
-    source = begun(
-        tmp_path / "m", "classification", file, "--text", "a", "--second", "b"
-    ).data
+    words = ["--text", "a", "--second", "b"]
+    source = begun(tmp_path / "m", "classification", file, *words).data
     assert (source.first, source.second, source.label) == ("a", "b", "c")
 
 
 def test_measures_are_no_classes(tmp_path, capsys):
     file = tmp_path / "x.csv"
     file.write_text("text,label\n" + "".join(f"so fine,{n}\n" for n in range(127)) * 2)
-    argv = ["init", "classification", str(tmp_path / "m"), "--data", str(file)]
+    argv = command(tmp_path / "m", "classification", file)
     message = "column 'label' has 127 different numbers (0, 1, 10, ...); give classes"
     fails(capsys, argv, f"{file}: {message}", "regression is not for this tool")
 
@@ -211,10 +210,9 @@ def test_a_format_of_another_kind_is_named(tmp_path, capsys):
     for kind, (text, message) in files.items():
         file = tmp_path / kind
         file.write_text(text * 5)
-        argv = ["init", kind, str(tmp_path / "m"), "--data", str(file)]
-        fails(capsys, argv, f"{file}: ", message)
+        fails(capsys, command(tmp_path / "m", kind, file), f"{file}: ", message)
     (tmp_path / "t.csv").write_text("text,label\n" + "so very fine,good\n" * 5)
-    argv = ["init", "ner", str(tmp_path / "m"), "--data", str(tmp_path / "t.csv")]
+    argv = command(tmp_path / "m", "ner", tmp_path / "t.csv")
     fails(capsys, argv, "is a table of columns between ','; ", "`init classification`")
 
 
@@ -224,16 +222,6 @@ def test_comments_before_sentences_are_left_out(tmp_path):
     experiment = begun(tmp_path / "mine", "ner", file)
     assert experiment.data.comment == "# "
     assert {e.words for e in experiment.data.load().train} == {("1", "Rome")}
-
-
-def test_json_that_does_not_say_its_fields_is_one_line(tmp_path, capsys):
-    file = tmp_path / "x.jsonl"
-    file.write_text('{"body": "a", "y": 1}\n')
-    argv = ["init", "classification", str(tmp_path / "m"), "--data", str(file)]
-    fails(capsys, argv, "'body', 'y' do not say which is the text and which the class")
-    file.write_text('{"body": \n')
-    fails(capsys, argv, f"{file}:1: not JSON")
-    assert not (tmp_path / "m").exists()
 
 
 def test_a_sample_is_written_and_read(tmp_path, capsys):
@@ -334,20 +322,23 @@ def test_the_encoder_is_of_the_script_and_the_device(text, on_cpu, on_gpu, monke
 
 def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, conll, capsys):
     mine = tmp_path / "mine"
-    missing = ["init", "ner", str(mine), "--data", str(tmp_path / "none")]
-    fails(capsys, missing, "no such file or folder")
     (tmp_path / "empty").mkdir()
-    fails(capsys, [*missing[:-1], str(tmp_path / "empty")], "holds no train file")
     (tmp_path / "odd.tsv").write_text("a\tb\n1\t2\n")
-    odd = ["init", "classification", str(mine), "--data", str(tmp_path / "odd.tsv")]
-    fails(capsys, odd, "odd.tsv:1", "do not say which")
     (tmp_path / "bad.conll").write_text("Ada X-PER B-PER\nonly\n")
-    fails(capsys, [*missing[:-1], str(tmp_path / "bad.conll")], "bad.conll:2")
+    (tmp_path / "x.jsonl").write_text('{"body": \n')
+    for kind, name, *messages in (
+        ("ner", "none", "no such file or folder"),
+        ("ner", "empty", "holds no train file"),
+        ("classification", "odd.tsv", "odd.tsv:1", "do not say which"),
+        ("classification", "x.jsonl", "x.jsonl:1: not JSON"),
+        ("ner", "bad.conll", "bad.conll:2"),
+    ):
+        fails(capsys, command(mine, kind, tmp_path / name), *messages)
     assert not mine.exists()
     begun(mine, "ner", conll)
     before = (mine / "experiment.py").read_text()
     capsys.readouterr()  # what was said of the splits
-    fails(capsys, [*missing[:-1], str(conll)], "exists; name another", "--overwrite")
+    fails(capsys, command(mine, "ner", conll), "exists; name another", "--overwrite")
     assert (mine / "experiment.py").read_text() == before
     begun(mine, "ner", conll, "--overwrite", "--encoder", "scratch")
     assert "ScratchEncoder" in (mine / "experiment.py").read_text()

@@ -8,6 +8,7 @@ from dicejax.data.readers.skipping import Skipped
 from dicejax.errors import InputError
 
 from ...small_project import fails
+from .test_json_lines import spans
 
 TEXT = "Sony said Jo Ann\r\nMoe 🙂 joined Sony, north\nand South America.\n"
 LINES = """T1\tOrganization 0 4\tSony
@@ -34,13 +35,9 @@ def folder(tmp_path):
     return folder
 
 
-def entities(sentence):
-    return [(s.type, " ".join(sentence.words[s.start : s.end])) for s in sentence.spans]
-
-
 def test_entities_relations_and_notes(folder):
     first, other = read_sentences(folder)
-    assert entities(first) == [
+    assert spans(first) == [
         ("Organization", "Sony"),
         ("Person", "Jo Ann Moe"),
         ("Organization", "Sony"),

@@ -9,7 +9,7 @@ import pytest
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers.classification import read, read_label_first
 
-from ..glue import GLUE_QQP, MRPC, QQP, SST2
+from ..glue import GLUE_QQP, MRPC, QQP
 
 MRPC_FILE = (
     "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
@@ -30,11 +30,6 @@ def test_qqp_with_and_without_header(write):
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
     glue = read(write(header + "18\t1\t2\tWho?\tWhat?\t1\n"), **GLUE_QQP)
     assert glue == [dataclasses.replace(plain[0], line=2)]
-
-
-def test_sst2(write):
-    (example,) = read(write("sentence\tlabel\na fine film \t1\n"), **SST2)
-    assert example == LabelledText("a fine film", None, "1", "0", 2)
 
 
 @pytest.mark.parametrize(

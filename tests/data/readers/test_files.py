@@ -123,12 +123,6 @@ def test_other_encodings(write, reader, refusal):
     assert message.startswith(":1: byte 0 (0xff) is not UTF-8")
     message = refusal(read, write(content.replace("ü", "u").encode("utf-16-le")))
     assert message.startswith((":1: a NUL byte: not text, or UTF-16; save", ":1: byte"))
-
-
-@every_reader
-def test_nul_bytes(write, reader, refusal):
-    read, content = READERS[reader]
-    line = content[: content.index("Z")].count("\n") + 1
     message = refusal(read, write(content.replace("Z", "\0")))
     assert message == f":{line}: a NUL byte: not text, or UTF-16; save it as UTF-8"
 

@@ -8,14 +8,12 @@ from dicejax.data.readers.json_lines import read_multi_label, read_sentences, re
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(*records, name="data.jsonl"):
-        path = tmp_path / name
+def write(write):
+    def write_lines(*records):
         lines = (r if isinstance(r, str) else json.dumps(r) for r in records)
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        return path
+        return write("".join(f"{line}\n" for line in lines), "data.jsonl")
 
-    return write
+    return write_lines
 
 
 def spans(sentence):

@@ -14,7 +14,6 @@ import cluener_files as cluener
 import pytest
 
 from dicejax.data import tags
-from dicejax.data.examples import by_character
 from dicejax.data.readers import classification, conll, conllu, squad
 from dicejax.data.readers.skipping import Skipped
 
@@ -117,13 +116,6 @@ def test_classified_texts(data_folder, read, file, counts):
     is_pair = file.startswith(("mrpc", "qqp"))
     assert all((e.second is not None) == is_pair for e in examples)
     assert len({e.id for e in examples}) == len(examples)
-
-
-def test_words_of_a_treebank_are_spans_of_characters(data_folder):
-    example, *_ = conllu.read(data_folder / "ud_chinese_1.4/dev.conllu")
-    sentence = by_character(example)
-    spans = ["".join(sentence.words[s.start : s.end]) for s in sentence.spans]
-    assert spans == list(example.words)
 
 
 def test_published_tags_are_written_again(data_folder):

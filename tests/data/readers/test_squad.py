@@ -55,13 +55,6 @@ def test_questions_without_answer(write):
         assert example.answers == ()
 
 
-def test_offsets_count_code_points(write):
-    context = "𝒳 → 𝒴 und Zoë"
-    start = context.index("Zoë")
-    (example,) = read(write(document(question(answer("Zoë", start)), context=context)))
-    assert example.answers == ((AnswerSpan(start, "Zoë"),),)
-
-
 @pytest.mark.parametrize(("start", "place"), [(7, 8), (9, 8), (28, 27), (-1, 0)])
 def test_an_answer_near_its_offset_is_moved_where_someone_is_told(write, start, place):
     text = {8: "Bob", 27: "Cy", 0: "Ada"}[place]

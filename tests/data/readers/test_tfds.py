@@ -120,6 +120,11 @@ def test_universal_dependencies(prepared, raw):
     (expected,) = conllu.read(raw / "ud.conllu", column="XPOS")
     (example,) = tfds.read(name, "train", data_dir=prepared, label="xpos")
     assert example.labels == expected.labels
+    splits = {"dev": "dev", "test": "test"}
+    source = TensorflowDataset(name=name, dir=str(prepared), characters=True, **splits)
+    (sentence,) = source.load().train
+    assert sentence.words == ("J", "a", ".")
+    assert sentence.spans == (Span("INTJ", 0, 2), Span("PUNCT", 2, 3))
 
 
 def test_pairs(prepared):
@@ -141,12 +146,9 @@ def test_sentences(prepared, raw):
     assert {(e.first, e.second, e.label, e.id) for e in examples} == {
         (e.first, e.second, e.label, e.id) for e in expected
     }
+    assert len(tfds.read("glue/sst2", "train[:1]", data_dir=prepared)) == 1
     (test,) = tfds.read("glue/sst2", "test", data_dir=prepared)
     assert test == LabelledText("well , well", None, None, "0", 1)
-
-
-def test_parts_of_a_split(prepared):
-    assert len(tfds.read("glue/sst2", "train[:1]", data_dir=prepared)) == 1
 
 
 def test_an_experiment_can_name_a_prepared_set(prepared):
@@ -155,15 +157,6 @@ def test_an_experiment_can_name_a_prepared_set(prepared):
     assert words == {("EU", "rejects"), ("Peter", "Pan")}
     assert {s.words for s in corpus.dev} == {s.words for s in corpus.test} == words
     assert corpus.notes == ()
-
-
-def test_words_of_a_prepared_set_are_written_as_characters_if_asked(prepared):
-    pytest.importorskip("conllu")
-    name, splits = "universal_dependencies/en_ewt", {"dev": "dev", "test": "test"}
-    source = TensorflowDataset(name=name, dir=str(prepared), characters=True, **splits)
-    (sentence,) = source.load().train
-    assert sentence.words == ("J", "a", ".")
-    assert sentence.spans == (Span("INTJ", 0, 2), Span("PUNCT", 2, 3))
 
 
 def test_a_folder_is_enough_without_the_builder(prepared, tmp_path):

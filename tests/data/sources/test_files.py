@@ -19,6 +19,9 @@ from dicejax.data.sources import (
 )
 from dicejax.errors import InputError
 
+from ..readers.test_files import ITEMS
+from ..readers.test_squad import answer, document, question
+
 ROWS = "".join(f"{n % 2} sentence {n}\n" for n in range(100))
 
 
@@ -103,42 +106,29 @@ def test_too_little_to_hold_out_is_said(tmp_path):
 
 
 def test_questions_of_a_context_stay_together(tmp_path):
-    def paragraph(number):
-        text = f"Ada {number} slept."
-        answer = [{"text": "Ada", "answer_start": 0}]
-        return {
-            "context": text,
-            "qas": [
-                {"id": f"{number}.{n}", "question": "Who?", "answers": answer}
-                for n in range(3)
-            ],
-        }
-
-    document = {"data": [{"paragraphs": [paragraph(n) for n in range(10)]}]}
+    documents = (
+        document(
+            *(question(answer("Ada", 0), id=f"{number}.{n}") for n in range(3)),
+            context=f"Ada {number} slept.",
+        )
+        for number in range(10)
+    )
+    articles = {"data": [entry for e in documents for entry in e["data"]]}
     for name in ("train", "dev"):
-        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+        (tmp_path / f"{name}.json").write_text(json.dumps(articles))
     corpus = SquadFiles(dir=str(tmp_path), dev_share=0.3).load()
     assert (len(corpus.train), len(corpus.dev), len(corpus.test)) == (21, 9, 30)
     contexts = [{e.context for e in split} for split in (corpus.train, corpus.dev)]
     assert not contexts[0] & contexts[1]
 
 
-SQUAD = {"data": [{"paragraphs": [{"context": "Ada slept.", "qas": [
-    {"id": "a", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}
-]}]}]}  # fmt: skip
-ITEM = {"context": "Ada slept", "query": "people", "qas_id": "0.1",
-    "entity_label": "PER", "impossible": False, "start_position": [0],
-    "end_position": [0], "span_position": ["0;0"]}  # fmt: skip
-BAD_ITEM = ITEM | {"qas_id": "0.2", "start_position": [1], "span_position": ["1;0"]}
+BAD_ITEM = ITEMS[1] | {"start_position": [1], "span_position": ["1;0"]}
 
 
 def questions(text, start=0):
     """A document with a question, and another with an answer."""
-    content = json.loads(json.dumps(SQUAD))
-    answers = [{"text": text, "answer_start": start}]
-    asked = {"id": "b", "question": "Who?", "answers": answers}
-    content["data"][0]["paragraphs"][0]["qas"].append(asked)
-    return json.dumps(content)
+    asked = [question(answer("Ada", 0)), question(answer(text, start), id="b")]
+    return json.dumps(document(*asked))
 
 
 # Of each source a file with a good example and a bad one, and what is said of it.
@@ -160,7 +150,7 @@ SOURCES = [
         "a quote begins a field and is not closed",
     ),
     (SquadFiles, questions(" ", 3), "the text of an answer is empty"),
-    (BertMrcFiles, json.dumps([ITEM, BAD_ITEM]), "ends before it starts"),
+    (BertMrcFiles, json.dumps([ITEMS[0], BAD_ITEM]), "ends before it starts"),
 ]
 NAMES = {"train": "data", "dev": "data", "test": "data"}
 
@@ -202,13 +192,3 @@ def test_words_are_written_as_characters_if_asked(tmp_path):
     assert words == (TaggedWords(("喜欢", "书"), ("V", "N"), 1),)
     (sentence,) = WordLabelFiles(characters=True, **names).load().train
     assert sentence.words == ("喜", "欢", "书")
-
-
-def test_columns_have_ids_and_known_labels(tmp_path):
-    (tmp_path / "data").write_text("1\tWho?\tWhat?\t77\n")
-    names = NAMES | {"dir": str(tmp_path)}
-    names |= {"first": 1, "second": 2, "label": 0, "id": 3}
-    (example,) = TabSeparatedFiles(labels=("0", "1"), **names).load().train
-    assert (example.second, example.label, example.id) == ("What?", "1", "77")
-    with pytest.raises(InputError, match="label '1' is unknown"):
-        TabSeparatedFiles(labels=("no", "yes"), **names).load()
