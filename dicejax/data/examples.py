@@ -5,18 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from dicejax.data.tags import Span
-
-__all__ = [
-    "AnswerSpan",
-    "LabelledText",
-    "MultiLabelText",
-    "ReadingExample",
-    "Sentence",
-    "Span",
-    "TaggedWords",
-    "by_character",
-]
+from dicejax.data.tags import Span as Span
 
 
 @dataclasses.dataclass(frozen=True)

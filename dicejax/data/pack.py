@@ -22,8 +22,6 @@ def pack(
 
     >>> pack([5, 6, 2, 3], max_length=8)
     [[0, 3], [1, 2]]
-    >>> pack([5, 6, 2, 3], max_length=8, packing="first_fit")
-    [[0, 2], [1], [3]]
     """
     lengths = check_lengths(lengths, max_length).tolist()
     choose = {"best_fit": _best_fit, "first_fit": _first_fit}[packing]

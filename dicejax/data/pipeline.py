@@ -69,10 +69,8 @@ class Batches:
         plan: BatchPlan,
         multiple_of: int = 1,
     ):
-        if len(examples) != len(plan.lengths):
-            raise ValueError(
-                f"{len(examples)} examples, but the plan is for {len(plan.lengths)}"
-            )
+        if len(examples) != (count := len(plan.lengths)):
+            raise ValueError(f"{len(examples)} examples, but the plan is for {count}")
         self.rows = -(-plan.rows // multiple_of) * multiple_of
         self._examples = examples
         self._layout = layout
@@ -136,9 +134,7 @@ class Batches:
     def iterate(
         self, start: int = 0, *, rows_here: slice | None = None, threads: int = 2
     ) -> Iterator[Packed]:
-        """Yield the batches from number `start` on, prefetched in threads.
-
-        With `rows_here` only these rows of each are filled, as by `part`.
+        """Yield the batches from `start` on, prefetched; of each only `rows_here`.
 
         Raises:
           ValueError: `rows_here` has a stride.

@@ -17,8 +17,7 @@ from dicejax.data.resample import Epoch
 
 MULTIPLE = 8  # widths of buckets are multiples of it: lengths in between gain nothing
 
-Drawn = Callable[[int], Epoch]
-"""Returns the examples of an epoch, by its number, and their weights."""
+Drawn = Callable[[int], Epoch]  # the examples of an epoch, by its number
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,11 +149,6 @@ def bucket_widths(
     They are multiples of 8, or the row length: an optimum by dynamic programming over
     the number of examples of each such length.
 
-    >>> bucket_widths([3, 7, 8, 29, 30, 61], max_length=64, buckets=2)
-    (8, 64)
-    >>> bucket_widths([3, 7, 8, 29, 30, 61], max_length=62, buckets=8)
-    (8, 32, 62)
-
     Raises:
       ValueError: an example is longer than a row, or `buckets` is less than 1.
     """
@@ -182,11 +176,7 @@ def bucket_widths(
 
 
 def rows_per_batch(lengths: Sequence[int], max_length: int, sentences: int) -> int:
-    """Choose the number of packed rows that hold about `sentences` sentences.
-
-    >>> rows_per_batch([16] * 100, max_length=128, sentences=32)
-    4
-    """
+    """Choose the number of packed rows that hold about `sentences` sentences."""
     rows = len(pack(lengths, max_length))
     return max(1, round(sentences * rows / len(lengths)))
 

@@ -103,9 +103,8 @@ class DownSampling(Sampling):
 
     def __post_init__(self):
         if (self.ratio is None) == (self.share is None):
-            raise ValueError(
-                f"give one of ratio and share, not {self.ratio} and {self.share}"
-            )
+            both = f"{self.ratio} and {self.share}"
+            raise ValueError(f"give one of ratio and share, not {both}")
         if self.ratio is not None:
             _check_ratio(self.ratio)
         elif not 0 <= self.share <= 1:

@@ -95,8 +95,6 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
 
     >>> encode([Span("PER", 0, 2), Span("LOC", 3, 4)], 4, "IOBES")
     ['B-PER', 'E-PER', 'O', 'S-LOC']
-    >>> encode([Span("PER", 0, 1), Span("PER", 1, 3)], 3, "IOB1")
-    ['I-PER', 'B-PER', 'I-PER']
 
     Raises:
       ValueError: spans overlap, or one is empty, untyped or outside; or an unknown
@@ -131,11 +129,6 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
     the two look alike, and decode alike. Else a B- that separates nothing, because the
     word before is O or of another type, makes it BIO: IOB1 never writes one. Else a
     span that begins with I- makes it IOB1. IOB1 and BIO decode alike too.
-
-    >>> detect_scheme([["I-PER", "I-PER", "B-PER", "O"], ["I-LOC"]])
-    'IOB1'
-    >>> detect_scheme([["B-PER", "I-PER", "B-PER", "O"], ["I-LOC"]])
-    'BIO'
 
     Raises:
       ValueError: a tag has a prefix of no scheme.
@@ -198,11 +191,7 @@ def parse(tag: str, scheme: str | None = None) -> tuple[str, str]:
 
 
 def forms(scheme: str | None = None) -> str:
-    """List the tags of a scheme, or of all, for messages.
-
-    >>> forms("BIO")
-    'O, B-TYPE, I-TYPE'
-    """
+    """List the tags of a scheme, or of all, for messages."""
     prefixes = _ALL_PREFIXES if scheme is None else PREFIXES[scheme]
     return ", ".join(["O", *(f"{prefix}-TYPE" for prefix in prefixes)])
 

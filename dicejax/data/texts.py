@@ -75,11 +75,7 @@ class Text:
 
 
 def format_of(path: str) -> Format:
-    """Guess the format of a file from its name.
-
-    >>> format_of("new.jsonl.gz"), format_of("dev.bio"), format_of("-")
-    ('jsonl', 'conll', 'text')
-    """
+    """Guess the format of a file from its name."""
     if tables.is_table(path):
         return "jsonl"
     ending = path.lower().removesuffix(".gz").rpartition(".")[2]
@@ -92,16 +88,9 @@ def read(
     stream: IO[bytes] | None = None,
     columns: Sequence[str] = ("text",),
 ) -> list[Text]:
-    r"""Read the examples of a file, or of a stream in its place.
+    """Read the examples of a file, or of a stream in its place.
 
     `columns` hold the text, or the two of a pair, in CSV and in objects.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "new.jsonl"
-    >>> _ = path.write_text('{"id": 7, "text": "Anna sings"}\n')
-    >>> (one,) = read(path, "jsonl")
-    >>> one.text, one.fields["id"]
-    ('Anna sings', 7)
 
     Raises:
       InputError: see `files.lines`; or a line is not of the format, or all are blank.
@@ -179,11 +168,7 @@ def _csv(fields: Sequence[object]) -> str:
 
 
 def offsets(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the characters of each word in a text that holds them in this order.
-
-    >>> offsets("Anna  sings", ["Anna", "sings"])
-    [(0, 4), (6, 11)]
-    """
+    """Return the characters of each word in a text that holds them in this order."""
     spans, end = [], 0
     for word in words:
         start = text.index(word, end)
@@ -204,12 +189,6 @@ def conll(text: Text, record: Mapping[str, Any]) -> str:
 
     Spans are written in the BIO scheme; of overlapping spans the first is kept. A
     word without a prediction has the tag `_`.
-
-    >>> record = {"words": ["Anna", "sings"], "labels": ["N", "V"]}
-    >>> print(conll(Text(1, "Anna sings"), record))
-    Anna N
-    sings V
-    <BLANKLINE>
     """
     words = record["words"]
     if "labels" in record:
@@ -231,11 +210,7 @@ def conll(text: Text, record: Mapping[str, Any]) -> str:
 
 
 def jsonl(text: Text, record: Mapping[str, Any]) -> str:
-    """Format a prediction as a JSON object, after the fields of its example.
-
-    >>> jsonl(Text(1, "hm", fields={"id": 7, "label": "?"}), {"label": "good"})
-    '{"id": 7, "label": "good"}'
-    """
+    """Format a prediction as a JSON object, after the fields of its example."""
     identity = {"id": text.fields["id"]} if "id" in text.fields else {}
     return json.dumps({**text.fields, **record, **identity}, ensure_ascii=False)
 
@@ -284,11 +259,7 @@ def _of_record(record: FileRecord, columns: Sequence[str]) -> Text:
 
 
 def documents(texts: Sequence[Text]) -> list[int]:
-    """Number the documents of examples, by the `-DOCSTART-` rows of column files.
-
-    >>> documents([Text(1, "a", after=("", "-DOCSTART- O")), Text(4, "b")])
-    [0, 1]
-    """
+    """Number the documents of examples, by the `-DOCSTART-` rows of column files."""
     numbers, number = [], 0
     for text in texts:
         numbers.append(number)

@@ -19,12 +19,10 @@ PAIRS = (
     ("premise", "hypothesis"),
     ("#1 string", "#2 string"),
 )
-SAMPLE = 1000
-"""Rows that columns without a known name are chosen by."""
+SAMPLE = 1000  # rows that columns without a known name are chosen by
 _MOST_CLASSES = 50
 _WORDS_OF_A_TEXT = 3
-_NUMBERS = 20
-"""More different numbers than these are a measure and no classes."""
+_NUMBERS = 20  # more different numbers than these are a measure and no classes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,9 +50,8 @@ def columns_of(
 ) -> dict[str, str | int]:
     """Return the columns of texts and classes: `first`, perhaps `second`, `label`.
 
-    Those that the user names; else those with a usual name; else the only one whose
-    values are texts, or few classes. The first row has all columns; `by_name_alone`
-    does not look at values.
+    They are those that the user names, that have a usual name or, unless
+    `by_name_alone`, the only one whose values are texts, or few classes.
 
     Raises:
       InputError: a column is missing, cannot be told, or holds no classes.

@@ -35,10 +35,8 @@ from dicejax.io import files
 
 Kind = Literal["ner", "pos", "classification", "qa"]
 
-HELD_OUT = 0.15
-"""The share held out of a single file for dev, and again for test."""
-SAMPLE = 200
-"""Lines that are looked at."""
+HELD_OUT = 0.15  # of a single file, for dev and again for test
+SAMPLE = 200  # lines that are looked at
 _CONLLU_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}")
 _CONLLU_WITH_SPACES = re.compile(r"\d+([-.]\d+)?( +[^ ]+){9}")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -55,8 +53,7 @@ _READS: Mapping[Kind, str] = {
 def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource:
     """Return the source for a file, or for a folder with a file for each split.
 
-    Dev and test are held out of a single file, and where a folder lacks them. Files are
-    recognised by name (train, dev or valid, test), formats by content.
+    Dev and test are held out of a single file, and where a folder lacks them.
 
     Raises:
       InputError: there is no such data, or it is in no format that the kind reads.
@@ -126,11 +123,7 @@ def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:
 
 
 def describe(source: FileSource) -> str:
-    """Describe the format and the columns of a source in one line.
-
-    >>> describe(JsonTexts(dir=".", train="my.jsonl", first="review"))
-    'Texts or pairs with a class, a JSON object per line. first: review'
-    """
+    """Describe the format and the columns of a source in one line."""
     head = (type(source).__doc__ or "").partition("\n")[0]
     first = _first(epath.Path(source.dir), source.train)
     if tables.is_table(first):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -16,8 +17,7 @@ SPLITS = {
     "dev": ("dev", "valid", "validation", "val", "development", "eval"),
     "test": ("test", "testing"),
 }
-_PART = re.compile(r"-\d+-of-\d+")
-"""The number of a part in the name of a file, as the hub writes it."""
+_PART = re.compile(r"-\d+-of-\d+")  # as the hub numbers the parts of a file
 
 
 def of_folder(path: epath.Path) -> dict[str, str | None]:
@@ -33,8 +33,12 @@ def of_folder(path: epath.Path) -> dict[str, str | None]:
     splits = _splits(names)
     if splits["train"] is not None:
         return splits
-    below = {entry.name: _splits(_tables(entry)) for entry in there if entry.is_dir()}
-    below = {name: some for name, some in below.items() if some["train"] is not None}
+    below = {}
+    for folder in (entry for entry in there if entry.is_dir()):
+        inside = filter(tables.is_table, files.entries(folder))
+        splits = _splits([f"{folder.name}/{table.name}" for table in inside])
+        if splits["train"] is not None:
+            below[folder.name] = splits
     if len(below) > 1:
         do = "name one of these folders with --data"
         raise InputError.at(path, None, f"holds {' and '.join(below)}", do)
@@ -51,30 +55,21 @@ def is_split(folder: epath.Path) -> bool:
     return tables.is_table(folder) or brat.is_folder(folder)
 
 
-def _tables(folder: epath.Path) -> list[str]:
-    names = (f"{folder.name}/{entry.name}" for entry in files.entries(folder))
-    return [name for name in names if tables.is_table(folder.parent / name)]
-
-
 def _splits(names: Sequence[str]) -> dict[str, str | None]:
     return {split: _find(names, words) for split, words in SPLITS.items()}
 
 
 def _find(names: Sequence[str], words: Sequence[str]) -> str | None:
-    for word in words:
-        for name in names:
-            stem = _stem(name)
-            if stem == word or stem.startswith((f"{word}-", f"{word}_")):
-                return _whole(name, names)
-    for word in words:
-        for name in names:
-            if word in _stem(name).replace("-", "_").split("_"):
-                return _whole(name, names)
+    """Return the file whose name begins with one of the words, or holds it."""
+    stems = {name: name.rpartition("/")[2].lower().split(".")[0] for name in names}
+    pairs = list(itertools.product(words, names))
+    for word, name in pairs:
+        if stems[name] == word or stems[name].startswith((f"{word}-", f"{word}_")):
+            return _whole(name, names)
+    for word, name in pairs:
+        if word in stems[name].replace("-", "_").split("_"):
+            return _whole(name, names)
     return None
-
-
-def _stem(name: str) -> str:
-    return name.rpartition("/")[2].lower().split(".")[0]
 
 
 def _whole(name: str, names: Sequence[str]) -> str:

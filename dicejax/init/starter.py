@@ -36,20 +36,19 @@ KINDS: dict[Kind, type[Task]] = {
     "classification": Classification,
     "qa": QuestionAnswering,
 }
-"""Kinds of experiments, and the task of each."""
 
 ROWS = (64, 128, 256, 384, 512)
-IMBALANCED = 4.0
-"""From so many negatives per positive on, losses for imbalanced data are compared."""
+IMBALANCED = 4.0  # negatives per positive that call for other losses
+# Fewer updates than these teach an encoder little, however small the data.
 UPDATES = {"pretrained": 200, "scratch": 1500}
-"""Fewer updates than these teach an encoder little, however small the data."""
 MOST_EPOCHS = {"pretrained": 30, "scratch": 100}
 
 
 def task_of(kind: Kind, source: FileSource) -> type[Task]:
     """Return the task of a kind; texts that list their labels may have several."""
-    several = isinstance(source, JsonMultiLabelTexts)
-    return MultiLabelClassification if several else KINDS[kind]
+    if isinstance(source, JsonMultiLabelTexts):
+        return MultiLabelClassification
+    return KINDS[kind]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,10 +110,7 @@ SAMPLE = "sample.conll"
 
 
 def write_sample(folder: Path) -> Path:
-    """Write `sample.conll`: 4,000 made-up sentences, a word and its tag on each line.
-
-    The word or two before a word decide whether it is a name, and its type, so a tagger
-    has to read the sentence. The folder is created if missing.
+    """Write `sample.conll`, 4,000 sentences of `SyntheticNER`; return its path.
 
     Raises:
       InputError: it cannot be written.
@@ -130,7 +126,6 @@ def write_sample(folder: Path) -> Path:
 
 
 def _longest(profile: DataProfile) -> int:
-    """Return the pieces of the longest sequence of all splits."""
     lengths = (split.lengths for split in profile.splits.values())
     return max((length.longest for length in lengths if length is not None), default=0)
 
@@ -138,8 +133,7 @@ def _longest(profile: DataProfile) -> int:
 def _choose_encoder(texts: Iterable[str]) -> str:
     """Return a hub id by the script of most letters and by the device.
 
-    Of the same size, ModernBERT is the better one, but for English alone, and large for
-    a CPU. Of mmBERT, for other languages, the hub holds pickles.
+    ModernBERT is for English alone, and large for a CPU; of mmBERT the hub has pickles.
     """
     letters = [c for text in texts for c in text if c.isalpha()][:20_000]
     names = [unicodedata.name(c, "?") for c in letters]
@@ -163,8 +157,7 @@ TITLES = {
     "classification": "Classes of texts",
     "qa": "Extractive reading",
 }
-MOST_LABELS = 12
-"""So many labels are listed, the rarest left out."""
+MOST_LABELS = 12  # in a list of labels
 
 
 def file_for(
@@ -212,7 +205,7 @@ def file_for(
 
 
 def _facts(profile: DataProfile) -> list[str]:
-    """Return sizes, lengths, labels and labels that are too rare."""
+    """Describe sizes, lengths, labels and labels that are too rare, line by line."""
     sizes = (f"{name} {profile.splits[name].examples:,}" for name in SPLITS)
     facts = [f"Examples: {', '.join(sizes)}."]
     train = profile.splits["train"]

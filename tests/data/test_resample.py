@@ -116,14 +116,6 @@ def test_sentences_are_repeated_until_the_ratio_is_met_and_not_once_more(ratio):
         assert max(last) > ratio
 
 
-def test_the_known_totals_of_the_sentences():
-    assert (SENTENCES.negative.sum(), SENTENCES.positive.sum()) == (56, 12)
-    assert SENTENCES.ratio() == pytest.approx(56 / 12)
-    # Repeated at ratio 1: only the sentence with 2 words outside and 6 inside helps.
-    indices = OverSampling(ratio=1).epoch(SENTENCES, 0, 0).indices
-    assert Counter(indices.tolist())[5] == 1 + (56 - 12) // (6 - 2)
-
-
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_an_epoch_depends_on_seed_and_number_alone(sampling):
     counts = labelled(20, 200)

@@ -33,16 +33,10 @@ def encoder_of(kind, entries):
         )
     if kind == "deberta":
         return DebertaConfig(vocab_size=entries, **SMALL)
-    if kind == "byte_level":
-        return BertConfig(
-            model_type="roberta",
-            vocab_size=entries,
-            type_vocab_size=1,
-            pad_token_id=1,
-            max_position_embeddings=514,
-            **SMALL,
-        )
-    return BertConfig(vocab_size=entries, **SMALL)
+    roberta = {"model_type": "roberta", "type_vocab_size": 1, "pad_token_id": 1}
+    roberta |= {"max_position_embeddings": 514}
+    more = roberta if kind == "byte_level" else {}
+    return BertConfig(vocab_size=entries, **SMALL, **more)
 
 
 @pytest.fixture(scope="module", params=[*made.KINDS, *made.REAL])

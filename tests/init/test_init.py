@@ -216,14 +216,6 @@ def test_a_format_of_another_kind_is_named(tmp_path, capsys):
     fails(capsys, argv, "is a table of columns between ','; ", "`init classification`")
 
 
-def test_comments_before_sentences_are_left_out(tmp_path):
-    file = tmp_path / "x.conll"
-    file.write_text("# sent 7 of 9\n# text = #1 in Rome\n# O\n1 O\nRome B-LOC\n\n" * 9)
-    experiment = begun(tmp_path / "mine", "ner", file)
-    assert experiment.data.comment == "# "
-    assert {e.words for e in experiment.data.load().train} == {("1", "Rome")}
-
-
 def test_a_sample_is_written_and_read(tmp_path, capsys):
     mine = tmp_path / "mine"
     argv = ["init", "ner", str(mine)]

@@ -21,8 +21,8 @@ from dicejax.data.readers.skipping import check_label
 from dicejax.errors import Flaw, quote
 from dicejax.io import json_text
 
+# Fields that may hold the entities of `text`; the first that holds a list does.
 FIELDS = ("entities", "spans", "ents", "label", "labels")
-"""Fields that may hold the entities of `text`; the first that holds a list does."""
 
 
 class Entity(NamedTuple):
@@ -36,9 +36,6 @@ class Entity(NamedTuple):
 
 def text_and_entities(record: Mapping[str, object]) -> tuple[str, list[Entity]]:
     """Return the text and the entities of a record in any of the layouts.
-
-    >>> text_and_entities({"text": "Anna met Bo", "label": [[0, 4, "PER"]]})[1]
-    [Entity(start=0, end=4, label='PER', place='label[0]')]
 
     Raises:
       Flaw: it has no text or no list of entities, or one of them has no place or label.

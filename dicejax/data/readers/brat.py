@@ -26,22 +26,14 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
 def records(
     path: str | os.PathLike[str], on_error: OnError | None = None
 ) -> Iterator[FileRecord]:
-    r"""Yield each document, by name, as a record with text and entities.
+    """Yield each document, by name, as a record with text and entities.
 
     An entity is a line `T1<tab>PER 0 4<tab>Anna`, in whose text a space is written for
     a line break; a line break of two characters counts as two. Relations, events,
     attributes and notes are not read.
 
-    >>> import pathlib, tempfile
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (folder / "a.txt").write_text("Anna sings.")
-    >>> _ = (folder / "a.ann").write_text("T1\tPER 0 4\tAnna\n")
-    >>> [document] = records(folder)
-    >>> document.value["entities"]
-    [{'id': 'T1', 'start': 0, 'end': 4, 'label': 'PER'}]
-
     Raises:
-      InputError: a file is missing or cannot be read, or see `on_error`.
+      InputError: a file is missing or cannot be read.
     """
     for number, file in enumerate(_documents(epath.Path(path)), start=1):
         value: dict | Flaw

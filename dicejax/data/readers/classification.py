@@ -37,16 +37,9 @@ def read(
     quoted: bool = False,
     on_error: OnError | None = None,
 ) -> list[LabelledText]:
-    r"""Read a file of columns, by the names in its header or by numbers without one.
+    """Read a file of columns, by the names in its header or by numbers without one.
 
     Texts are stripped, blank lines skipped.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.tsv"
-    >>> _ = path.write_text("sentence\tlabel\nso \"good\" \t1\n")
-    >>> [example] = read(path, first="sentence", label="label")
-    >>> example.first, example.label
-    ('so "good"', '1')
 
     Raises:
       InputError: the header lacks a column; a row has more or fewer columns than the
@@ -150,18 +143,9 @@ def _examples(
 def read_label_first(
     path: str | os.PathLike[str], *, on_error: OnError | None = None
 ) -> list[LabelledText]:
-    r"""Read a file with a label, a space or tab, and a sentence on each line.
+    """Read a file with a label, a space or tab, and a sentence on each line.
 
-    Sentences are stripped, blank lines skipped.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
-    >>> _ = path.write_text("4 gorgeous , witty\n0 dull .\n")
-    >>> [(example.label, example.first) for example in read_label_first(path)]
-    [('4', 'gorgeous , witty'), ('0', 'dull .')]
-
-    Raises:
-      InputError: a line has no sentence behind its label.
+    Sentences are stripped, blank lines skipped; one without a sentence is an error.
     """
     flawed = _Flawed(on_error)
 

@@ -57,9 +57,8 @@ def read(
     5 ('Paris',) [('LOC', 0, 1)]
 
     Raises:
-      InputError: a row has more or fewer columns than the first or lacks a column; a
-        tag is malformed or not of the scheme; the scheme is unknown; `context` is
-        negative.
+      InputError: a row has too few or too many columns; a tag is malformed or not of
+        the scheme, which may be unknown; `context` is negative.
     """
     if scheme is not None and scheme not in tags.PREFIXES:
         do = f"name one of {', '.join(tags.PREFIXES)}"
@@ -91,17 +90,9 @@ def read_words(
     characters: bool = False,
     on_error: OnError | None = None,
 ) -> list[TaggedWords] | list[Sentence]:
-    r"""Read a file of words and their labels, such as parts of speech; see `read`.
+    """Read a file of words and their labels, such as parts of speech; see `read`.
 
     With `characters` the words become characters with spans, see `by_character`.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "wsj.txt"
-    >>> _ = path.write_text("Vinken NNP B-NP\njoins VBZ B-VP\n\nYes UH O\n")
-    >>> for example in read_words(path, label_column=1):
-    ...     print(example.line, example.words, example.labels)
-    1 ('Vinken', 'joins') ('NNP', 'VBZ')
-    4 ('Yes',) ('UH',)
     """
     columns = _Columns(path, word_column, label_column, separator, None)
     sentences = _read(path, columns, comment, on_error)
@@ -195,13 +186,7 @@ def _sentences(
 
 
 def is_break(line: str) -> bool:
-    """Return whether a line is blank or begins a document: part of no sentence.
-
-    The marker's row often has other columns than the rest, so it is not split.
-
-    >>> is_break(" "), is_break("-DOCSTART- -X- O"), is_break("Vinken NNP")
-    (True, True, False)
-    """
+    """Return whether a line is blank or begins a document: part of no sentence."""
     return not line.strip(" \t") or begins_document(line)
 
 

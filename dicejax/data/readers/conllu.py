@@ -15,7 +15,6 @@ from dicejax.io import files
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 COLUMNS = tuple(_NAMES.split())
-"""The names that the definition of the format gives its columns."""
 
 # In these, "_" means that nothing was annotated; in the others it is a value.
 _NEVER_BLANK = ("UPOS", "XPOS", "HEAD", "DEPREL")
@@ -30,20 +29,11 @@ def read(
     characters: bool = False,
     on_error: OnError | None = None,
 ) -> list[TaggedWords] | list[Sentence]:
-    r"""Read the words of a treebank with one column as their label.
+    """Read the words of a treebank with one column as their label.
 
     Ranges of multiword tokens (`3-4`), empty nodes (`8.1`) and comments are passed
     over. In FEATS, DEPS, MISC and LEMMA `_` is a label like others; elsewhere it means
     a missing one. With `characters` see `by_character`.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.conllu"
-    >>> rows = ["# text = au lit", "1-2 au _ _ _ _ _ _ _ _", "1 à à ADP _ _ 3 case _ _",
-    ...         "2 le le DET _ _ 3 det _ _", "3 lit lit NOUN _ _ 0 root _ _"]
-    >>> _ = path.write_text("\n".join(rows).replace(" ", "\t"), "utf-8")
-    >>> [example] = read(path)
-    >>> example.words, example.labels
-    (('à', 'le', 'lit'), ('ADP', 'DET', 'NOUN'))
 
     Raises:
       InputError: a row has not ten columns, an id that is malformed or out of turn, or

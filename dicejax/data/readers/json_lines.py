@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, MultiLabelText, Sentence
@@ -28,8 +28,7 @@ from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.io import files, json_text
 
-TAGS = ("tags", "ner_tags")
-"""Fields that may hold the tags of `tokens`."""
+TAGS = ("tags", "ner_tags")  # fields that may hold the tags of `tokens`
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -54,8 +53,7 @@ def read_texts(
     ('7', 'a fine film', 'good')
 
     Raises:
-      InputError: a line is no object, lacks a text, or has an empty one; a label is
-        neither text nor a whole number, or has no name.
+      InputError: a record lacks a text; a label is no text or number, or has no name.
     """
 
     def gold(fields: dict) -> str | None:
@@ -73,18 +71,11 @@ def read_multi_label(
     names: Sequence[str] = (),
     on_error: OnError | None = None,
 ) -> list[MultiLabelText]:
-    r"""Read texts or pairs with any number of labels; None if missing or null.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
-    >>> _ = path.write_text('{"text": "a fine film", "labels": ["film", "praise"]}\n')
-    >>> read_multi_label(path)[0].labels
-    ('film', 'praise')
+    """Read texts or pairs with any number of labels; None if missing or null.
 
     Raises:
-      InputError: a line is no object, lacks a text, or has an empty one; labels are no
-        list; a label occurs twice, is blank, is neither text nor a whole number, or has
-        no name.
+      InputError: a record lacks a text; labels are no list; one is no text or number,
+        occurs twice or has no name.
     """
 
     def gold(fields: dict) -> tuple[str, ...] | None:
@@ -134,27 +125,27 @@ def read_sentences(
     (('In', 'New', 'York', '.'), [('LOC', 1, 3)])
 
     Raises:
-      InputError: a line is no such object; tags and words differ in number; a tag is
+      InputError: a record is none of these; words and tags differ in number; a tag is
         malformed; an entity is outside of the text, cuts a word or overlaps another.
     """
 
-    def make(record: FileRecord, row: int) -> _Words:
-        return _words(record.fields(), record.number, names)
+    def make(record: FileRecord, row: int) -> tuple[Sentence, list[str] | None]:
+        return _sentence(record.fields(), record.number, names)
 
     rows = read_examples(path, records(path, on_error), make, on_error)
-    scheme = tags.detect_scheme(words.tags for words in rows if words.tags is not None)
+    scheme = tags.detect_scheme(labels for _, labels in rows if labels is not None)
     sentences = []
-    for words in rows:
-        try:
-            spans = words.spans
-            if words.tags is not None:
-                for tag in set(words.tags):
+    for sentence, labels in rows:
+        if labels is not None:
+            try:
+                for tag in set(labels):
                     check_tag(tag, scheme)
-                spans = tags.spans(words.tags, scheme)
-        except Flaw as flaw:
-            report(flaw.at(path, words.line), on_error)
-            continue
-        sentences.append(Sentence(words.words, tuple(spans), words.line))
+            except Flaw as flaw:
+                report(flaw.at(path, sentence.line), on_error)
+                continue
+            spans = tuple(tags.spans(labels, scheme))
+            sentence = dataclasses.replace(sentence, spans=spans)
+        sentences.append(sentence)
     if not sentences:
         raise InputError.at(path, None, "holds no sentences", "name another file")
     return sentences
@@ -165,11 +156,7 @@ def records(
 ) -> Iterator[FileRecord]:
     """Yield the records of a file: an object on each line, or one list of them.
 
-    Rows of a table of `datasets` and documents of brat are such records too: see
-    `tables` and `brat`.
-
-    Raises:
-      InputError: see `files.lines`; or the list is not JSON.
+    Rows of a table of `datasets` and documents of brat are such records too.
     """
     if tables.is_table(path):
         yield from tables.records(path)
@@ -249,25 +236,20 @@ def _labels(record: dict, field: str, names: Sequence[str]) -> tuple[str, ...] |
     return tuple(labels)
 
 
-class _Words(NamedTuple):
-    """The words of a line, with tags or with spans; `tags` is None for the latter."""
-
-    line: int
-    words: tuple[str, ...]
-    tags: list[str] | None
-    spans: list[Span]
-
-
-def _words(record: dict, line: int, names: Sequence[str]) -> _Words:
+def _sentence(
+    record: dict, line: int, names: Sequence[str]
+) -> tuple[Sentence, list[str] | None]:
+    """Return a sentence with its spans, or without and the tags of its words."""
     if not {"tokens", "text", "data"} & record.keys():
         fields = truncate(", ".join(map(quote, record)), 240)
         raise Flaw(f"has neither 'tokens' nor 'text' but {fields}", "rename its fields")
     has_tags = any(name in record for name in TAGS)
     # Prodigy's texts have tokens too.
     if "tokens" not in record or ("text" in record and not has_tags):
-        return _Words(line, *_entities(record))
-    words = strings(record, "tokens")
-    return _Words(line, tuple(words), _tags(record, len(words), names), [])
+        words, spans = _entities(record)
+        return Sentence(words, spans, line), None
+    texts = strings(record, "tokens")
+    return Sentence(tuple(texts), (), line), _tags(record, len(texts), names)
 
 
 def strings(record: dict, name: str) -> list[str]:
@@ -310,7 +292,7 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
     return texts
 
 
-def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
+def _entities(record: dict) -> tuple[tuple[str, ...], tuple[Span, ...]]:
     text, entities = annotations.text_and_entities(record)
     places = [match.span() for match in _WORD.finditer(text)]
     if not places:
@@ -335,4 +317,4 @@ def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
         if other.start < span.end:
             what = f"entities {quote(span.type)} and {quote(other.type)} overlap"
             raise Flaw(what, "keep one of them")
-    return tuple(text[start:end] for start, end in places), None, spans
+    return tuple(text[start:end] for start, end in places), tuple(spans)

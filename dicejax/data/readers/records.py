@@ -48,9 +48,6 @@ class FileRecord(NamedTuple):
 def fields_of(value: object) -> dict:
     """Return an object, or spaCy 2's pair of a text and an object as one.
 
-    >>> fields_of(["Anna met Bo", {"entities": [[0, 4, "PER"]]}])
-    {'text': 'Anna met Bo', 'entities': [[0, 4, 'PER']]}
-
     Raises:
       Flaw: it is neither.
     """
@@ -76,7 +73,7 @@ def read_examples(
     """Make an example of each record, numbered from 0; None makes no example.
 
     Raises:
-      InputError: there is no example, which the message calls `empty`, or see `report`.
+      InputError: there is no example, or a record is flawed and there is no `on_error`.
     """
     examples = []
     for row, record in enumerate(records):

@@ -12,8 +12,7 @@ from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw
 from dicejax.io import files
 
-SEPARATORS = (",", "\t", ";", "|")
-"""Those that are recognised."""
+SEPARATORS = (",", "\t", ";", "|")  # those that are recognised
 
 
 def rows(
@@ -35,8 +34,6 @@ def rows(
     >>> _ = path.write_text('text,label\n"so ""fine"",\nreally",good\n')
     >>> list(rows(path))
     [(1, ['text', 'label']), (2, ['so "fine",\nreally', 'good'])]
-    >>> list(rows(path, quoted=False))[-1]
-    (3, ['really"', 'good'])
 
     Raises:
       InputError: see `files.lines`; or a quote is not closed, or closed within a field.

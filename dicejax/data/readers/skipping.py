@@ -12,11 +12,7 @@ OnError = Callable[[InputError], None]
 
 
 def report(error: InputError, on_error: OnError | None) -> None:
-    """Raise the error, or pass it to `on_error`.
-
-    Raises:
-      InputError: there is no `on_error`.
-    """
+    """Raise the error, or pass it to `on_error`."""
     if on_error is None:
         raise error from None
     on_error(error)
@@ -26,16 +22,6 @@ class Skipped:
     """Counter of skipped examples, the `on_error` of readers.
 
     The first `keep` messages are kept. Another, with `done="repaired"`, counts repairs.
-
-    >>> skipped = Skipped(keep=1)
-    >>> for line in (3, 7):
-    ...     skipped(InputError.at("dev.tsv", line, "the text is empty", "mend it"))
-    >>> skipped.count
-    2
-    >>> print(skipped)
-    2 left out:
-      dev.tsv:3: the text is empty; mend it
-      and 1 more
     """
 
     def __init__(self, keep: int = 20, done: str = "left out"):
@@ -64,14 +50,7 @@ def count(number: int, noun: str) -> str:
 
 
 def check_label(label: str, choices: Collection[str] | None) -> None:
-    """Raise if a label is not in a list; None allows any but the empty one.
-
-    >>> check_label("NOUN", ["NOUN", "VERB"])
-    >>> check_label("whatever", None)
-
-    Raises:
-      Flaw: the label is not allowed.
-    """
+    """Raise `Flaw` if a label is not in a list; None allows any but the empty one."""
     if choices is None:
         if not label:
             raise Flaw("the label is empty", "name one")
@@ -80,11 +59,7 @@ def check_label(label: str, choices: Collection[str] | None) -> None:
 
 
 def check_tag(tag: str, scheme: str | None, do: str = "correct it") -> None:
-    """Raise if a tag is not of a scheme, of any if that is None, or names no type.
-
-    Raises:
-      Flaw: with the advice `do`.
-    """
+    """Raise `Flaw` if a tag names no type or is not of a scheme, of any if None."""
     try:
         prefix, kind = tags.parse(tag, scheme)
     except ValueError as error:
@@ -94,13 +69,7 @@ def check_tag(tag: str, scheme: str | None, do: str = "correct it") -> None:
 
 
 def did_you_mean(name: str, choices: Collection[str]) -> str:
-    """Suggest names that look alike, or list all.
-
-    >>> did_you_mean("NUON", ["NOUN", "VERB"])
-    'did you mean NOUN?'
-    >>> did_you_mean("x", ["NOUN", "VERB"])
-    'name one of NOUN, VERB'
-    """
+    """Suggest names that look alike, or list all."""
     names = truncate(", ".join(sorted(choices)), 240)
     otherwise = f"name one of {names}" if choices else "there is none"
     return suggestion(name, choices) or otherwise

@@ -23,7 +23,7 @@ def read(
     on_repair: OnError | None = None,
     on_error: OnError | None = None,
 ) -> list[ReadingExample]:
-    r"""Read questions, the texts to read, and the answers.
+    """Read questions, the texts to read, and the answers.
 
     The file is `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question",
     "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}`; or JSON lines as
@@ -35,16 +35,6 @@ def read(
     20 characters off; else with `on_error` it stays as a text that predictions are
     compared with, and the question is dropped if it has no other. With `several_spans`
     the answers of a question are the spans of one, else those of several annotators.
-
-    >>> import json, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.json"
-    >>> asked = {"id": "q1", "question": "Who slept?",
-    ...          "answers": [{"text": "Ada", "answer_start": 0}]}
-    >>> text = {"context": "Ada slept.", "qas": [asked]}
-    >>> _ = path.write_text(json.dumps({"data": [{"paragraphs": [text]}]}))
-    >>> [example] = read(path)
-    >>> example.question, [[tuple(span) for span in a] for a in example.answers]
-    ('Who slept?', [[(0, 'Ada')]])
 
     Raises:
       InputError: the file is not such JSON; a question has no answer and is not marked
@@ -140,11 +130,7 @@ def is_flat(path: str | os.PathLike[str]) -> bool:
 
 
 def is_document(first: str) -> bool:
-    """Return whether a file is one JSON object, such as SQuAD's, by its first line.
-
-    >>> is_document('{"data": []}'), is_document("{"), is_document('{"text": "a"}')
-    (True, True, False)
-    """
+    """Return whether a file is one JSON object, such as SQuAD's, by its first line."""
     if first.strip() == "{":
         return True
     try:
@@ -233,23 +219,15 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
     if start >= 0 and context.startswith(answer, start):
         return AnswerSpan(start, answer)
     what = f"answer {quote(answer)} is not at {quote(start)}"
-    nearest = _nearest(context, answer, start)
-    if nearest is None:
+    near = range(max(0, start - _REACH), start + _REACH + 1)
+    places = [place for place in near if context.startswith(answer, place)]
+    places.sort(key=lambda place: abs(place - start))
+    distances = [abs(place - start) for place in places]
+    if not places or distances.count(distances[0]) > 1:  # absent or ambiguous
         do = "correct answer_start, which counts characters from 0"
         raise Flaw(f"{what} of its context nor near it", do)
     if repairs is None:
         do = "correct it, or move such answers with --data.repair"
-        raise Flaw(f"{what} but at {nearest}", do)
-    repairs.append(Flaw(what, f"read at {nearest} instead"))
-    return AnswerSpan(nearest, answer)
-
-
-def _nearest(context: str, answer: str, start: int) -> int | None:
-    """Find the answer near its stated offset; None if absent or ambiguous."""
-    near = range(max(0, start - _REACH), start + _REACH + 1)
-    places = [place for place in near if context.startswith(answer, place)]
-    if not places:
-        return None
-    distance = min(abs(place - start) for place in places)
-    closest = [place for place in places if abs(place - start) == distance]
-    return closest[0] if len(closest) == 1 else None
+        raise Flaw(f"{what} but at {places[0]}", do)
+    repairs.append(Flaw(what, f"read at {places[0]} instead"))
+    return AnswerSpan(places[0], answer)

@@ -13,8 +13,7 @@ from dicejax.data.readers.records import FileRecord
 from dicejax.errors import Flaw, InputError, first_line, quote, truncate
 from dicejax.io import files, json_text
 
-STATE = "state.json"
-"""The file that makes a folder one that `Dataset.save_to_disk` wrote."""
+STATE = "state.json"  # in each folder that `Dataset.save_to_disk` wrote
 _INFO = "dataset_info.json"
 _FORMS = {".parquet": "Parquet", ".arrow": "Arrow"}
 _PARQUET, _ARROW_FILE = b"PAR1", b"ARROW1"
@@ -25,11 +24,7 @@ Feature = Any  # of JSON: an object with "_type", a list of one, an object of fi
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path names a saved folder, an Arrow or a Parquet file.
-
-    >>> is_table("data/train-00000-of-00001.parquet"), is_table("train.jsonl")
-    (True, False)
-    """
+    """Return whether a path names a saved folder, an Arrow or a Parquet file."""
     file = epath.Path(path)
     return file.suffix in _FORMS or (file / STATE).exists()
 

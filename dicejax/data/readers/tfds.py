@@ -108,17 +108,17 @@ def _check_classes(folder: epath.Path) -> None:
             part = parts.pop()
             if isinstance(part, list):
                 parts += part
-            elif isinstance(part, dict):
-                parts += part.values()
-                for key in ("pythonClassName", "python_class_name", "type"):
-                    name = part.get(key)
-                    if isinstance(name, str) and not name.startswith(
-                        "tensorflow_datasets."
-                    ):
-                        raise InputError(
-                            f"{file}: a feature is of class {quote(name)}, which is "
-                            "not of tensorflow-datasets; prepare the set anew"
-                        )
+            if not isinstance(part, dict):
+                continue
+            parts += part.values()
+            for key in ("pythonClassName", "python_class_name", "type"):
+                name = part.get(key)
+                is_named = isinstance(name, str)
+                if is_named and not name.startswith("tensorflow_datasets."):
+                    raise InputError(
+                        f"{file}: a feature is of class {quote(name)}, which is "
+                        "not of tensorflow-datasets; prepare the set anew"
+                    )
 
 
 def _prepare(name: str, builder, download: bool) -> None:
@@ -130,10 +130,8 @@ def _prepare(name: str, builder, download: bool) -> None:
     try:
         builder.download_and_prepare()
     except ImportError as error:
-        raise InputError(
-            f"{name}: cannot be prepared ({first_line(error)}); "
-            "install the package named here"
-        ) from error
+        what = f"{name}: cannot be prepared ({first_line(error)})"
+        raise InputError(f"{what}; install the package named here") from error
     except Exception as error:  # builders may raise anything
         raise InputError(
             f"{name}: cannot be prepared: {first_line(error)}; mend that, or copy a "

@@ -48,6 +48,11 @@ class Source(abc.ABC):
           InputError: the data is missing or malformed.
         """
 
+    def _check_counts(self, *names: str) -> None:
+        for name in names:
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} is {value}; want at least 1")
+
     def offline(self) -> Source:
         """Return this source, restricted to what needs no network and runs no code.
 
@@ -101,9 +106,7 @@ class FileSource(Source):
                 f"test_share is {self.test_share} and dev_share "
                 f"{self.dev_share}; want what leaves some for train, 0 included"
             )
-        for name in ("max_train", "max_dev", "max_test"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"{name} is {value}; want at least 1")
+        self._check_counts("max_train", "max_dev", "max_test")
 
     def read(self, path: epath.Path, on_error: OnError | None) -> Sequence[Any]:
         """Read one file; by default with the class's reader, which takes its fields.
@@ -216,10 +219,8 @@ class FileSource(Source):
         count = min(max(1, round(share * len(order))), len(order) - 1)
         out = {distinct[place] for place in order[:count]}
         if not out:
-            raise InputError(
-                f"{self.dir}: {self.train} holds too few {self.several} to hold some "
-                f"out for {split}"
-            )
+            few = f"holds too few {self.several} to hold some out for {split}"
+            raise InputError(f"{self.dir}: {self.train} {few}")
         pairs = list(zip(examples, units, strict=True))
         return (
             tuple(example for example, unit in pairs if unit not in out),

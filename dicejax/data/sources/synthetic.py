@@ -50,9 +50,7 @@ class SyntheticNER(Source):
     def __post_init__(self):
         if self.o_per_entity < 4:
             raise ValueError(f"o_per_entity is {self.o_per_entity}; want at least 4")
-        for name in ("train", "dev", "test", "ambiguous_names", "common_words"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; want at least 1")
+        self._check_counts("train", "dev", "test", "ambiguous_names", "common_words")
 
     def load(self) -> Corpus:
         """Generate the three splits."""

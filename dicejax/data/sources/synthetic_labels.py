@@ -48,9 +48,7 @@ class SyntheticLabels(Source):
     def __post_init__(self):
         if not 0 < self.most < 1:
             raise ValueError(f"most is {self.most}; want between 0 and 1")
-        for name in ("train", "dev", "test", "labels", "common_words"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; want at least 1")
+        self._check_counts("train", "dev", "test", "labels", "common_words")
 
     def load(self) -> Corpus:
         """Generate the three splits."""

@@ -41,10 +41,7 @@ class EncodedText:
 
     @property
     def summary(self) -> int:
-        """Place of the special piece that represents the text, such as [CLS].
-
-        The first piece, or the last where the template begins with text (XLNet).
-        """
+        """Place of the special piece of the text, as [CLS]; the last for XLNet."""
         return 0 if self.texts[0] < 0 else len(self) - 1
 
     def first_pieces(self, words: int, *, text: int = 0) -> np.ndarray:
@@ -132,13 +129,6 @@ class EncodedText:
 
     def span(self, first: int, last: int) -> tuple[int, int] | None:
         """Return the characters `[start, end)` of pieces, `last` included, if any.
-
-        >>> from dicejax.data.tokenize import encode_texts, learn_wordpiece
-        >>> text = "Zu\u0308rich  wins"  # the u and its dots are two characters
-        >>> (encoded,) = encode_texts(learn_wordpiece(["Zu", "rich"], 40), [text])
-        >>> start, end = encoded.span(*encoded.pieces(0, 7))
-        >>> text[start:end] == "Zu\u0308rich"
-        True
 
         Raises:
           ValueError: the pieces are of two texts.

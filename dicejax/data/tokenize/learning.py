@@ -20,9 +20,8 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def learn_wordpiece(words: Iterable[str], vocab_size: int) -> Tokenizer:
     """Learn a cased WordPiece tokenizer of the most frequent words and all characters.
 
-    A word that is not in the vocabulary falls apart into the longest known pieces, at
-    worst characters. The same words always give the same vocabulary, which the
-    tokenizers library's own trainer does not promise: it breaks ties by chance.
+    The same words always give the same vocabulary; the tokenizers library's own trainer
+    breaks ties by chance.
 
     >>> tokenizer = learn_wordpiece(["low", "lower", "lowest"] * 9, vocab_size=40)
     >>> tokenizer.encode(["lower", "lot"], is_pretokenized=True).tokens

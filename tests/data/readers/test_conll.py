@@ -61,6 +61,8 @@ def test_other_columns(write):
         (sentence,) = read(write(rows), word_column=1, tag_column=tag_column)
         assert sentence.words == ("EU", "Peter")
         assert [span.type for span in sentence.spans] == ["ORG", "PER"]
+    (example,) = read_words(write(rows), word_column=1)
+    assert (example.words, example.labels) == (("EU", "Peter"), ("x", "y"))
 
 
 def test_a_named_separator_lets_words_hold_spaces(write, refusal):

@@ -41,12 +41,6 @@ def test_words_only(write):
     assert second == TaggedWords(("Oui",), ("INTJ",), 12)
 
 
-def test_without_comments(write):
-    bare = "\n".join(line for line in FRENCH.split("\n") if not line.startswith("#"))
-    labels = [example.labels for example in read(write(bare))]
-    assert labels == [example.labels for example in read(write(FRENCH))]
-
-
 def test_other_columns(write):
     path = write(FRENCH)
     assert read(path, column="XPOS")[1].labels == ("UH",)

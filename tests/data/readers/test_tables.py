@@ -116,15 +116,6 @@ def test_what_is_wrong_with_a_row_names_it_as_datasets_counts(tmp_path):
         read_texts(tmp_path / "x")
 
 
-def test_tags_without_names_are_refused(tmp_path):
-    features = saved.NER | {"ner_tags": saved.several(saved.INT)}
-    saved.save_to_disk(tmp_path / "x", saved.sentences(3), features)
-    with pytest.raises(InputError, match="ner_tags are whole numbers without names"):
-        read_sentences(tmp_path / "x")
-    names = ["O", "B-PER", "I-PER"]
-    assert len(read_sentences(tmp_path / "x", names=names)[0].spans) == 2
-
-
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [

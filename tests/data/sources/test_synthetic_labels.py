@@ -34,9 +34,6 @@ def test_the_same_seed_gives_the_same_corpus():
     small = {"train": 9, "dev": 2, "test": 2}
     assert SyntheticLabels(**small).load() == SyntheticLabels(**small).load()
     assert SyntheticLabels(**small).load() != SyntheticLabels(seed=1, **small).load()
-    for settings, message in (
-        ({"most": 1.0}, "most is 1.0"),
-        ({"labels": 0}, "labels is"),
-    ):
+    for settings, message in (({"most": 1.0}, "most is 1"), ({"labels": 0}, "labels")):
         with pytest.raises(ValueError, match=message):
             SyntheticLabels(**settings)
