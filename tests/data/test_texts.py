@@ -20,9 +20,8 @@ def read(tmp_path, content, form):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_each_line_is_an_example_and_blank_ones_stay(tmp_path, end):
-    result = read(
-        tmp_path, end.join(["one" + WITHIN + "two", "", " ", "three"]), "text"
-    )
+    lines = ["one" + WITHIN + "two", "", " ", "three"]
+    result = read(tmp_path, end.join(lines), "text")
     assert [e.text for e in result] == ["one" + WITHIN + "two", "", " ", "three"]
     assert [e.is_blank for e in result] == [False, True, True, False]
     assert [e.line for e in result] == [1, 2, 3, 4]
@@ -80,9 +79,8 @@ def test_columns_and_breaks_come_back_with_a_tag_in_a_new_column(tmp_path):
 def test_the_first_of_overlapping_spans_is_kept_in_columns():
     spans = [("A", 1, 3), ("B", 0, 2), ("C", 2, 3)]
     entities = [{"type": t, "start": s, "end": e} for t, s, e in spans]
-    written = texts.conll(
-        Text(1, "a b c"), {"words": ["a", "b", "c"], "entities": entities}
-    )
+    record = {"words": ["a", "b", "c"], "entities": entities}
+    written = texts.conll(Text(1, "a b c"), record)
     assert written == "a B-B\nb I-B\nc B-C\n"
 
 

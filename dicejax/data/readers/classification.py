@@ -56,7 +56,7 @@ def read(
         raise ValueError(f"name all columns or number all, not {used}")
     if len(set(used)) < len(used):
         raise ValueError(f"a column is used twice: {used}")
-    flawed = _Flawed(on_error)
+    flawed = _FlawCounter(on_error)
     rows = separated.rows(path, separator, quoted=quoted, on_error=flawed)
     first_line, names = separated.header(rows)
     width, places = len(names), {}
@@ -108,7 +108,7 @@ def _places(
 
 
 @dataclasses.dataclass
-class _Flawed:
+class _FlawCounter:
     """Counter of rows that cannot be read, which have numbers too."""
 
     on_error: OnError | None
@@ -123,7 +123,7 @@ def _examples(
     path: str | os.PathLike[str],
     rows: Iterable[tuple[int, Row]],
     make: Callable[[Row, int, int], LabelledText | None],
-    flawed: _Flawed,
+    flawed: _FlawCounter,
 ) -> list[LabelledText]:
     """Make an example of each row; there are too many for a `FileRecord` of each."""
     examples = []
@@ -147,7 +147,7 @@ def read_label_first(
 
     Sentences are stripped, blank lines skipped; one without a sentence is an error.
     """
-    flawed = _Flawed(on_error)
+    flawed = _FlawCounter(on_error)
 
     def make(text: str, row: int, line: int) -> LabelledText | None:
         if not text.strip():

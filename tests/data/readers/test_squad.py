@@ -134,10 +134,10 @@ def test_lines_as_datasets_writes_them(write, refusal):
         assert none.impossible and not none.answers
         assert [a[0].text for a in other.answers] == ["Rome"]
     wrong = FLAT | {"answers": {"text": ["Rome"], "answer_start": [12]}}
-    message = refusal(
-        read, write(f"{json.dumps(FLAT)}\n{json.dumps(wrong | {'id': 'b'})}")
-    )
-    assert message.startswith(":2: (id 'b'): answer 'Rome' is not at 12 but at 13")
+    pair = [json.dumps(FLAT), json.dumps(wrong | {"id": "b"})]
+    for text, place in (("\n".join(pair), ":2:"), (f"[{','.join(pair)}]", ": [1]")):
+        message = refusal(read, write(text))
+        assert message.startswith(f"{place} (id 'b'): answer 'Rome' is not at 12 but")
     uneven = FLAT | {"answers": {"text": ["Rome"], "answer_start": []}}
     message = refusal(read, write(json.dumps(uneven)))
     assert message.startswith(":1: 'answers' has 1 texts but 0 starts")
