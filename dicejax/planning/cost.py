@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -43,14 +43,11 @@ _UPDATES = {"dynamic-update-slice": 1, "scatter": 2}  # operand with the new val
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Work of one device per step.
+    """Work of one device per step, with each collective's number of executions.
 
-    Attributes:
-      flops: operations of matrix products, multiplications and additions.
-      size: bytes read from and written to the device's main memory.
-      cycles: cycles by the compiler's estimate, where it makes one; it leaves out
-        collectives and Pallas kernels.
-      collectives: each collective with its number of executions.
+    `flops` are multiplications and additions of matrix products, `size` the bytes read
+    from and written to main memory, and `cycles` the compiler's estimate, where it
+    makes one; it leaves out collectives and Pallas kernels.
     """
 
     flops: float = 0.0
@@ -95,16 +92,13 @@ class Cost:
 
 
 def cost(text: str) -> Cost:
-    """Add up the cost of a program.
+    """Add up the cost of a program, of which `text` is the optimised HLO.
 
     A loop's body counts once per iteration; of the branches of a condition, the one
     that moves most counts. Bytes are those of the arrays without padding. A fusion
     reads its operands once, only the slice of those that it slices, and writes its
     results once, only the slice where it updates one in place; arrays on the chip
     cost nothing.
-
-    Args:
-      text: optimised HLO, as `jax.stages.Compiled.as_text` returns it.
 
     Raises:
       ValueError: the text is not HLO.
@@ -123,20 +117,25 @@ def _cost(instruction: Instruction, computation: Computation, module: Module) ->
     op, callee = instruction.op, instruction.callee
     if op in _FREE or op.endswith(("-done", "-update")):
         return Cost()
-    cycles = instruction.integer("estimated_cycles") or 0
+    cycles = instruction.integer("estimated_cycles")
     match op:
         case "while":
             count = _trip_count(instruction, module)
             return _computation_cost(callee("body"), module).times(count)
         case "conditional":
-            branches = [_computation_cost(x, module) for x in _branches(instruction)]
+            listed = instruction.search(r"branch_computations=\{([^}]*)\}")
+            names = re.findall(r"%?([\w.\-]+)", listed)
+            pair = [callee(f"{word}_computation") for word in ("true", "false")]
+            branches = (
+                _computation_cost(x, module) for x in names or filter(None, pair)
+            )
             return max(branches, key=lambda cost: cost.size, default=Cost())
         case "call" | "async-start":
             return _computation_cost(callee("to_apply") or callee(), module)
         case "fusion":
             inner = hlo.fused_collectives(callee(), module)
             return Cost(
-                _fused_flops(callee(), module),
+                sum(_product_flops(*x) for x in _with_fused(callee(), module)),
                 _fusion_size(instruction, computation, module),
                 cycles,
                 tuple((item, 1) for item in inner),
@@ -145,11 +144,9 @@ def _cost(instruction: Instruction, computation: Computation, module: Module) ->
             if instruction.target in _FREE_CALLS:
                 return Cost(cycles=cycles)
             moved = instruction.size_in_memory + _operand_size(instruction, computation)
-            return Cost(  # kernels may declare what they do
-                instruction.integer("flops") or 0.0,
-                instruction.integer("bytes_accessed") or moved,
-                cycles,
-            )
+            # Kernels may declare what they do.
+            size = instruction.integer("bytes_accessed") or moved
+            return Cost(instruction.integer("flops"), size, cycles)
     item = hlo.collective(instruction, computation, module)
     return Cost(
         _product_flops(instruction, computation),
@@ -161,34 +158,24 @@ def _cost(instruction: Instruction, computation: Computation, module: Module) ->
 
 def _trip_count(loop: Instruction, module: Module) -> int:
     """Return a loop's number of iterations by its counter's limit; 1 if unknown."""
-    count = re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.attributes)
-    if count:
-        return int(count[1])
+    count = loop.search(r'"known_trip_count":\{"n":"(\d+)"')
     limits = [
         int(x.literal)
-        for x in _with_fused(loop.callee("condition"), module)
+        for x, _ in _with_fused(loop.callee("condition"), module)
         if x.op == "constant"
         and x.shapes[0].dims == ()
         and re.fullmatch(r"\d+", x.literal)
     ]
-    return max(limits, default=1)
+    return int(count) if count else max(limits, default=1)
 
 
-def _with_fused(name: str, module: Module) -> Iterable[Instruction]:
+def _with_fused(name: str, module: Module) -> Iterator[tuple[Instruction, Computation]]:
     """Iterate over the instructions of a computation and of its fusions."""
-    for instruction in module.computations[name].values():
-        yield instruction
+    computation = module.computations[name]
+    for instruction in computation.values():
+        yield instruction, computation
         if instruction.callee() in module.computations:
             yield from _with_fused(instruction.callee(), module)
-
-
-def _branches(instruction: Instruction) -> list[str]:
-    """Return the computations of which a condition runs one."""
-    names = re.search(r"branch_computations=\{([^}]*)\}", instruction.attributes)
-    if names:
-        return re.findall(r"%?([\w.\-]+)", names[1])
-    pair = (instruction.callee(f"{word}_computation") for word in ("true", "false"))
-    return [name for name in pair if name]
 
 
 def _fusion_size(
@@ -299,32 +286,18 @@ def _product_flops(instruction: Instruction, computation: Computation) -> float:
     left, right = (computation[x].shapes[0].dims for x in instruction.operands[:2])
     if instruction.op == "convolution":
         return _convolution_flops(instruction, left, right)
-    pattern = r"lhs_contracting_dims=\{([\d,]*)\}"
-    contracted = re.search(pattern, instruction.attributes)
-    axes = [int(x) for x in contracted[1].split(",") if x] if contracted else []
-    inner = math.prod(left[axis] for axis in axes)
+    axes = instruction.search(r"lhs_contracting_dims=\{([\d,]*)\}").split(",")
+    inner = math.prod(left[int(axis)] for axis in axes if axis)
     return 2.0 * math.prod(instruction.shapes[0].dims) * inner
-
-
-def _fused_flops(name: str, module: Module) -> float:
-    """Return the operations of a fused computation."""
-    computation = module.computations[name]
-    return sum(
-        _fused_flops(x.callee(), module)
-        if x.op == "fusion" and x.callee()
-        else _product_flops(x, computation)
-        for x in computation.values()
-    )
 
 
 def _convolution_flops(
     instruction: Instruction, left_dims: tuple[int, ...], right_dims: tuple[int, ...]
 ) -> float:
-    """Count the pairs of input and kernel elements that are multiplied.
+    """Return the operations of a convolution, those with padding left out.
 
     TPUs write products as convolutions. Batched products are convolutions over the axes
-    of the batch, padded and dilated so that each position pairs with one other: padding
-    does not count.
+    of the batch, padded and dilated so that each position pairs with one other.
     """
     [labels] = re.findall(r"dim_labels=(\w+?)_(\w+?)->(\w+)", instruction.attributes)
     dims = (left_dims, right_dims, instruction.shapes[0].dims)
@@ -332,10 +305,9 @@ def _convolution_flops(
         dict(zip(names, sizes, strict=True))
         for names, sizes in zip(labels, dims, strict=True)
     )
-    window = re.search(r"window=\{([^}]*)\}", instruction.attributes)
-    settings = dict(x.split("=") for x in window[1].split()) if window else {}
+    window = instruction.search(r"window=\{([^}]*)\}").split()
+    settings = dict(x.split("=") for x in window)
     axes = sorted(axis for axis in out if axis.isdigit())
-
     defaults = {"stride": 1, "pad": 0, "lhs_dilate": 1, "rhs_dilate": 1}
     texts = (
         settings.get(k, "x".join([f"{x}"] * len(axes))) for k, x in defaults.items()

@@ -1,7 +1,4 @@
-"""Parser of optimised HLO text, as `jax.stages.Compiled.as_text` returns it.
-
-Of collectives it finds the kind, the bytes and those on the wire.
-"""
+"""Parser of optimised HLO text, as `jax.stages.Compiled.as_text` returns it."""
 
 from __future__ import annotations
 
@@ -33,13 +30,7 @@ KINDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """Type, dimensions and memory space of an array.
-
-    Attributes:
-      dtype: HLO's name of the element type, such as `bf16`.
-      dims: length of each dimension.
-      space: memory space; 0 is the device's main memory, others are on the chip.
-    """
+    """An array's type, such as `bf16`, and its memory space: 0 is not on the chip."""
 
     dtype: str
     dims: tuple[int, ...]
@@ -61,13 +52,8 @@ class Shape:
 class Instruction:
     """One line of a computation.
 
-    Attributes:
-      shapes: arrays of the result; a tuple has several.
-      op: operation, such as `fusion`.
-      operands: names of the operands; constants and parameters have none.
-      literal: text between the parentheses.
-      attributes: text after the parentheses.
-      is_root: whether the computation returns its value.
+    A tuple has several shapes; constants and parameters have no operands. The literal
+    is the text between the parentheses, and the attributes are the text after them.
     """
 
     name: str
@@ -88,21 +74,28 @@ class Instruction:
         """Bytes of the result that lie in the device's main memory."""
         return sum(shape.size for shape in self.shapes if shape.space == 0)
 
-    def callee(self, key: str = "calls") -> str:
-        """Return the computation that an attribute names; empty without one."""
-        match = re.search(rf"\b{key}=%?([\w.\-]+)", self.attributes)
+    def search(self, pattern: str) -> str:
+        """Return the attributes' match of a pattern's group; empty without one."""
+        match = re.search(pattern, self.attributes)
         return match[1] if match else ""
 
-    def integer(self, key: str) -> int | None:
-        """Return an integer of the attributes or of the backend's configuration."""
-        match = re.search(rf'\b{key}"?[=:]"?(\d+)', self.attributes)
-        return int(match[1]) if match else None
+    def callee(self, key: str = "calls") -> str:
+        """Return the computation that an attribute names; empty without one."""
+        return self.search(rf"\b{key}=%?([\w.\-]+)")
+
+    def integer(self, key: str) -> int:
+        """Return an integer of the attributes or of the backend's settings, or 0."""
+        return int(self.search(rf'\b{key}"?[=:]"?(\d+)') or 0)
+
+    @property
+    def channel(self) -> str:
+        """Channel of a collective; empty without one."""
+        return self.search(r"\bchannel_id=(\d+)")
 
     @property
     def target(self) -> str:
         """Target of a custom call; empty for other operations."""
-        match = re.search(r'custom_call_target="([^"]*)"', self.attributes)
-        return match[1] if match else ""
+        return self.search(r'custom_call_target="([^"]*)"')
 
 
 class Computation(dict[str, Instruction]):
@@ -135,27 +128,23 @@ class Computation(dict[str, Instruction]):
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """A program.
-
-    Attributes:
-      entry: name of the computation that runs first.
-    """
+    """A program, with the name of the computation that runs first."""
 
     computations: dict[str, Computation]
     entry: str
     devices: int
 
     @functools.cached_property
-    def started_channels(self) -> set[int | None]:
+    def started_channels(self) -> set[str]:
         """Channels of the collectives that asynchronous fusions of TPUs start."""
-        channels = {
-            operand.integer("channel_id")
+        return {
+            operand.channel
             for computation in self.computations.values()
             for x in computation.values()
             if x.target == ASYNC_START
             for operand in computation.operands(x)
+            if operand.channel
         }
-        return channels - {None}
 
 
 def parse(text: str) -> Module:
@@ -244,12 +233,9 @@ def _closing(text: str, start: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """A collective of one device's program.
+    """A collective of one of `KINDS` in a group of devices.
 
-    Attributes:
-      kind: one of `KINDS`.
-      size: bytes of the whole arrays: reduced, gathered or to be scattered.
-      group: number of devices that take part.
+    Its size is in bytes of the whole arrays: reduced, gathered or to be scattered.
     """
 
     kind: str
@@ -298,7 +284,7 @@ def fused_collectives(name: str, module: Module) -> list[Collective]:
     collectives = []
     for instruction in computation.values():
         item = collective(instruction, computation, module)
-        has_started = instruction.integer("channel_id") in module.started_channels
+        has_started = instruction.channel in module.started_channels
         if item is None or (has_started and not starts):
             continue
         if "all-reduce-scatter" in name:
@@ -308,7 +294,7 @@ def fused_collectives(name: str, module: Module) -> list[Collective]:
 
 
 def group_size(attributes: str, devices: int) -> int:
-    """Return the number of devices in each group of a collective, of all `devices`.
+    """Return the number of devices in each group of a collective.
 
     >>> group_size("replica_groups={{0,1},{2,3}}", 4)
     2

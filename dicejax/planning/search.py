@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import json
 import math
 import typing
 from collections.abc import Callable, Iterable, Sequence
 
+import jax
+
 from dicejax.errors import InputError
-from dicejax.mesh import MeshShape, batch_parts
+from dicejax.mesh import MeshShape
 from dicejax.models.settings import Remat
 from dicejax.planning.step import Step, StepPlan, amount, plan_step
 from dicejax.planning.topologies import Topology
 from dicejax.training.setup import Setup
 
-MOST = 24
-"""Maximum number of settings that `find` compiles: some take over a minute."""
+MOST = 24  # settings that `find` compiles: some take over a minute
 _LARGEST_TENSOR = 8  # parts; more have never been faster for encoders of this size
 _GIB = 2**30
 Note = Callable[[str], None]
@@ -49,18 +49,23 @@ class Settings:
         words = [f"{flag} {x}" for flag, (x, default) in flags.items() if x != default]
         return " ".join([f"--mesh.data {self.data}", *words])
 
-    def apply(self, setup: Setup) -> Setup:
-        """Return a run's setup with these settings."""
+    def step(self, setup: Setup, devices: list[jax.Device]) -> Step:
+        """Return a run's first step with these settings.
+
+        Raises:
+          InputError: the batch does not divide over the mesh.
+        """
         experiment = setup.experiment
         training = dataclasses.replace(
             experiment.training, micro_batches=self.micro_batches, remat=self.remat
         )
         mesh = MeshShape(data=self.data, fsdp=self.fsdp, tensor=self.tensor)
-        return dataclasses.replace(
+        changed = dataclasses.replace(
             setup,
             experiment=dataclasses.replace(experiment, training=training, mesh=mesh),
             network=dataclasses.replace(setup.network, remat=self.remat),
         )
+        return Step.of_setup(changed, mesh.make(devices))
 
 
 Compile = Callable[[Settings], StepPlan]
@@ -69,12 +74,7 @@ Plans = Sequence[tuple[Settings, StepPlan]]
 
 @dataclasses.dataclass(frozen=True)
 class StepWithRemedy:
-    """A step's plan, and settings that would make it fit.
-
-    Attributes:
-      remedy: advice in one line where the step does not fit.
-      fitting: peak in bytes by the flags of the settings that fit.
-    """
+    """A step's plan; if it does not fit, peaks in bytes by the flags that do."""
 
     step: StepPlan
     remedy: str | None = None
@@ -88,12 +88,7 @@ class StepWithRemedy:
 
 @dataclasses.dataclass(frozen=True)
 class SearchResult:
-    """Plans of several settings.
-
-    Attributes:
-      fitting: settings that fit with their plans, the least bound per row first.
-      failing: settings that do not fit with their plans.
-    """
+    """Plans of several settings, those that fit by their bound per row."""
 
     fitting: Plans
     failing: Plans
@@ -124,30 +119,24 @@ class SearchResult:
         return "\n".join(lines)
 
 
-def _compile(setup: Setup, topology: Topology, settings: Settings) -> StepPlan:
-    """Plan a run's step with other settings."""
-    changed = settings.apply(setup)
-    mesh = changed.experiment.mesh.make(topology.devices())
-    return plan_step(Step.of_setup(changed, mesh), topology)
-
-
 def plan(setup: Setup, topology: Topology, note: Note) -> StepWithRemedy:
     """Plan a run's step; where it does not fit, try settings that reduce memory.
-
-    `note` is called with each setting before it is tried.
 
     Raises:
       InputError: the mesh does not fit the devices, the batch does not divide over the
         mesh, or the compiler refuses the step.
     """
-    mesh = setup.experiment.mesh.make(topology.devices())
-    step = plan_step(Step.of_setup(setup, mesh), topology)
+    devices = topology.devices()
+    first = Step.of_setup(setup, setup.experiment.mesh.make(devices))
+    step = plan_step(first, topology)
     if step.fits:
         return StepWithRemedy(step)
-    now = Settings(**mesh.shape, micro_batches=step.micro_batches, remat=step.remat)
-    per_device = step.rows // batch_parts(mesh)
+    now = Settings(**step.mesh, micro_batches=step.micro_batches, remat=step.remat)
     fitting = fitting_remedies(
-        now, per_device, functools.partial(_compile, setup, topology), note
+        now,
+        first.rows_per_device,
+        lambda x: plan_step(x.step(setup, devices), topology),
+        note,
     )
     return StepWithRemedy(step, remedy_line(step, fitting), fitting)
 
@@ -158,7 +147,7 @@ def fitting_remedies(
     """Try remat, fsdp and micro-batches, and where none is enough all of them.
 
     Return the peak in bytes of the settings that fit, by their flags. `rows` is the row
-    count of a batch on each device.
+    count of a device.
     """
     fitting: dict[str, int] = {}
     single, together = remedies(now, rows)
@@ -232,13 +221,10 @@ def remedy_line(step: StepPlan, fitting: dict[str, int]) -> str:
     return lead + "these do: " + "; ".join(ways)
 
 
-def find(
-    setup: Setup, topology: Topology, note: Note, most: int = MOST
-) -> SearchResult:
+def find(setup: Setup, topology: Topology, note: Note) -> SearchResult:
     """Try meshes; where one does not fit, with remat or more micro-batches.
 
-    The run's mesh, micro-batches and remat are ignored. `note` is called with each
-    result, and at most `most` settings are tried.
+    The run's mesh, micro-batches and remat are ignored.
 
     Raises:
       InputError: the batch fits no mesh.
@@ -250,15 +236,15 @@ def find(
     refusal: InputError | None = None
     for settings in meshes(len(devices), heads):
         try:
-            changed = settings.apply(setup)
-            mesh = changed.experiment.mesh.make(devices)
-            rows = Step.of_setup(changed, mesh).batch["input_ids"].shape[0]
-            candidates.append((settings, rows // batch_parts(mesh)))
+            step = settings.step(setup, devices)
+            candidates.append((settings, step.rows_per_device))
         except InputError as error:  # the rows do not divide over this mesh
             refusal = error
     if refusal and not candidates:
         raise refusal
-    return try_all(candidates, functools.partial(_compile, setup, topology), note, most)
+    return try_all(
+        candidates, lambda x: plan_step(x.step(setup, devices), topology), note
+    )
 
 
 def try_all(
@@ -267,10 +253,7 @@ def try_all(
     note: Note,
     most: int = MOST,
 ) -> SearchResult:
-    """Try meshes, and those that do not fit with remat and with micro-batches.
-
-    Each mesh comes with the row count of a batch on each device.
-    """
+    """Try meshes with their rows per device, with more if they do not fit."""
     fitting: list[tuple[Settings, StepPlan]] = []
     failing: list[tuple[Settings, StepPlan]] = []
     skipped = 0
@@ -297,7 +280,7 @@ def try_all(
 
 
 def meshes(devices: int, heads: int) -> list[Settings]:
-    """Return the meshes to try for a number of devices and of attention heads.
+    """Return the meshes to try.
 
     Rows are split over all of `data`, all of `fsdp`, or about as much of each; and
     layers over up to eight devices, where these divide the heads.

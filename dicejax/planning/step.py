@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from dicejax.errors import InputError, first_line
-from dicejax.mesh import AXES, MeshShape
+from dicejax.mesh import AXES, MeshShape, batch_parts
 from dicejax.models.network import Network
 from dicejax.models.settings import Remat
 from dicejax.objectives import Objective
@@ -36,15 +36,11 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 @dataclasses.dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes per device.
+    """Bytes per device for a global batch of `rows` of at most `max_length` tokens.
 
-    Attributes:
-      mesh: length of each axis.
-      rows: row count of the global batch.
-      max_length: tokens per row.
-      optimizer: optimizer state that the device holds, with an average of weights.
-      temporary: activations, gradients and other intermediate values.
-      peak: maximum at one time; the state after a step replaces the one before it.
+    The optimizer's state includes an average of weights; `temporary` are activations,
+    gradients and other intermediate values. At the `peak` the state after a step
+    replaces the one before it.
     """
 
     mesh: dict[str, int]
@@ -62,14 +58,10 @@ class StepPlan(MemoryPlan):
     """Memory, operations and time of a step on each device, in bytes and seconds.
 
     Attributes:
-      topology: name of the topology, such as `v5e:4x4`.
-      device_kind: JAX's name of the device, `jax.Device.device_kind`.
-      remat: what the backward pass recomputes.
       memory: maximum that the step may use.
-      fits: whether the peak is within `memory`.
-      flops: operations of matrix products, including those that `remat` repeats.
-      bytes_moved: bytes between chip and memory. This and the following attributes are
-        None where a TPU has too little memory.
+      flops: operations of matrix products, including those that `remat` repeats. This
+        and the following attributes are None where a TPU has too little memory.
+      bytes_moved: bytes between chip and memory.
       cycles: the TPU compiler's estimate, without collectives.
       collectives: `count`, `bytes` of the arrays and bytes on the `wire`, by kind.
       seconds: least time of a step by `arithmetic`, `memory`, `wire` and `cycles`.
@@ -100,13 +92,7 @@ class StepPlan(MemoryPlan):
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A step before compilation.
-
-    Attributes:
-      state: shapes of the training state, with shardings.
-      batch: shapes of a batch's arrays by name, with shardings.
-      settings: static arguments of `train_step`, `mesh` among them.
-    """
+    """Shapes with shardings, and static arguments of `train_step`, with the mesh."""
 
     state: TrainState
     batch: dict[str, jax.ShapeDtypeStruct]
@@ -139,22 +125,20 @@ class Step:
         length: int,
         micro_batches: int = 1,
     ) -> Step:
-        """Return a step with AdamW, without data.
-
-        The network has one head, `tags`; `rows` are those of the global batch and
-        `length` is the number of tokens per row.
-        """
+        """Return a step of a network whose head is `tags`, with AdamW and no data."""
         optimizer, objective = AdamW(), objective.bind_outputs(("tags",))
         ids = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=by_rows(mesh))
         names = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "tags")
-        settings = {
-            "network": network,
-            "optimizer": optimizer,
-            "micro_batches": micro_batches,
-            "mesh": mesh,
-        }
+        settings = dict(
+            network=network, optimizer=optimizer, micro_batches=micro_batches, mesh=mesh
+        )
         state = with_shardings(abstract_state(network, optimizer, objective), mesh)
         return cls(state, dict.fromkeys(names, ids), objective, settings)
+
+    @property
+    def rows_per_device(self) -> int:
+        """Row count of the global batch on a device."""
+        return self.batch["input_ids"].shape[0] // batch_parts(self.settings["mesh"])
 
     def lower(self) -> jax.stages.Lowered:
         """Trace the step."""
@@ -179,7 +163,7 @@ def plan_memory(setup: Setup, warn: Callable[[str], None]) -> MemoryPlan:
 
     Where there are not enough devices, the step is compiled for as many simulated ones
     on the CPU: another compiler, whose activations may take more or less than the
-    device's. `warn` is called with remarks.
+    device's.
 
     Raises:
       InputError: the mesh does not fit.
@@ -190,8 +174,7 @@ def plan_memory(setup: Setup, warn: Callable[[str], None]) -> MemoryPlan:
         warn(f"{count} devices are simulated on the CPU: there are {len(available)}")
         available = jax.devices("cpu")
     step = Step.of_setup(setup, shape.make(available[:count]))
-    compiled = step.lower().compile()
-    return MemoryPlan(**step.input_fields(), **memory_of(compiled))
+    return MemoryPlan(**step.input_fields(), **memory_of(step.lower().compile()))
 
 
 def simulate(mesh: MeshShape) -> None:
@@ -247,8 +230,7 @@ def plan_step(step: Step, topology: Topology) -> StepPlan:
       InputError: the compiler refuses the step.
     """
     inputs, usable = step.input_fields(), topology.device.usable
-    start = time.perf_counter()
-    needs, bounds = None, dict[str, Any]()
+    start, needs, bounds = time.perf_counter(), None, dict[str, Any]()
     try:
         compiled = step.lower().compile()
     except jax.errors.JaxRuntimeError as error:
@@ -280,12 +262,10 @@ def plan_step(step: Step, topology: Topology) -> StepPlan:
 
 
 def bytes_needed(message: str) -> int | None:
-    """Return the bytes that libtpu's error says that a program needs, if it does.
+    """Return the bytes that a program needs by libtpu's message; None without them.
 
-    >>> bytes_needed("Used 2.00G of 15.75G hbm") == 2 * 2**30
-    True
-    >>> bytes_needed("some other error") is None
-    True
+    >>> bytes_needed("Used 2.00G of 15.75G hbm"), bytes_needed("some other error")
+    (2147483648, None)
     """
     match = _NEEDS.search(message)
     return int(float(match[1]) * _UNITS[match[2]]) if match else None

@@ -35,11 +35,9 @@ _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A kind of accelerator.
+    """A kind of accelerator, such as `v5e`, on the platform `tpu` or `cuda`.
 
     Attributes:
-      name: short name, such as `v5e`.
-      platform: `tpu` or `cuda`.
       kind: JAX's name of the device, `jax.Device.device_kind`.
       memory: bytes that a program can use; for TPUs the compiler's limit.
       bandwidth: bytes per second between chip and memory.
@@ -65,11 +63,7 @@ class Device:
 
     @property
     def flops(self) -> float:
-        """Peak operations per second in bfloat16.
-
-        >>> DEVICES["v5e"].flops
-        197000000000000.0
-        """
+        """Peak operations per second in bfloat16."""
         peak = peak_flops(self.kind)
         assert peak is not None, self.kind
         return peak
@@ -100,16 +94,11 @@ class Device:
 
 _ROWS = json.loads(Path(__file__).with_name("topologies.json").read_text())
 DEVICES = {name: Device(name=name, **row) for name, row in _ROWS.items()}
-"""Accelerators by name."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """Connected accelerators.
-
-    Attributes:
-      size: length of each dimension; for GPUs the number of devices.
-    """
+    """Connected accelerators, by the length of each dimension; GPUs by their number."""
 
     device: Device
     size: tuple[int, ...]
@@ -188,11 +177,7 @@ def _want(device: Device) -> str:
 
 
 def need_compiler(platform: str) -> None:
-    """Check that a platform's compiler is installed.
-
-    Raises:
-      InputError: it is not.
-    """
+    """Raise an InputError if a platform's compiler is not installed."""
     extra, packages = _COMPILERS[platform]
     if not any(map(importlib.util.find_spec, packages)):
         raise InputError(
