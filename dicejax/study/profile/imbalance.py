@@ -33,7 +33,7 @@ first one as drawn.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -43,7 +43,6 @@ from dicejax.objectives import Objective
 from dicejax.tasks import Item, Task
 
 Rule = Literal["negative class", "most and least", "multi-label", "positions"]
-OTHER_PIECES = "other pieces"
 SCHEMES = {
     "log_ratio": class_weights.log_ratio,
     "inverse": class_weights.inverse,
@@ -51,19 +50,14 @@ SCHEMES = {
     "effective_number": class_weights.effective_number,
 }
 """Suggested class weights, each with its default hyper-parameters."""
-MOST_PAIRS = 10
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelCount:
-    """Count of one label.
+    """Count of one label, with class weights by scheme; positions have none.
 
-    Attributes:
-      label: name. Of multi-label classes, "not NAME" counts the negatives; of
-        positions, "other pieces" all other places.
-      ratio: negatives for each positive; None without positives.
-      is_negative: whether it is the negative class of its output.
-      weights: suggested class weights by scheme; none for positions.
+    Of multi-label classes, "not NAME" counts the negatives; of positions, "other
+    pieces" all other places. The ratio is negatives for each positive.
     """
 
     label: str
@@ -76,12 +70,7 @@ class LabelCount:
 
 @dataclasses.dataclass(frozen=True)
 class LabelPair:
-    """Two labels of the same texts.
-
-    Attributes:
-      together: number of texts that have both.
-      expected: number if they occurred independently of each other.
-    """
+    """Two labels: texts that have both, and how many would if they were independent."""
 
     labels: tuple[str, str]
     together: int
@@ -90,13 +79,10 @@ class LabelPair:
 
 @dataclasses.dataclass(frozen=True)
 class LabelSets:
-    """Sets of labels that texts have.
+    """Sets of labels that texts have, with the most frequent pairs, at most 10.
 
-    Attributes:
-      cardinality: mean number of labels per text.
-      most: largest number of labels of a text.
-      without: number of texts with no label.
-      pairs: the most frequent pairs, at most 10.
+    `cardinality` is the mean number of labels per text, `most` the largest, and
+    `without` counts the texts with no label.
     """
 
     texts: int
@@ -116,15 +102,10 @@ class LabelSets:
 
 @dataclasses.dataclass(frozen=True)
 class OutputCounts:
-    """Label counts of one output.
+    """Label counts of one output, by label in the order of the classes.
 
-    Attributes:
-      negative: the negatives: a label, or a description.
-      positive: the positives: a label, or a description.
-      ratio: negatives for each positive; None without positives.
-      labels: counts of each label, in the order of the classes.
-      sequences: number of sequences with a known label; None but for positions.
-      sets: labels that occur together; None where a text has one label.
+    `negative` and `positive` are labels or descriptions of several. Positions have the
+    number of sequences with a known label, texts of several labels have sets.
     """
 
     output: str
@@ -176,7 +157,7 @@ def count_outputs(
             answered = sum(x[name] != x.get("summary_positions", -1) for x in answers)
             others = sum(len(x["input_ids"]) for x in answers) - answered
             positives, negatives = (others, answered), (answered, others)
-            names, is_negative = (OTHER_PIECES, name), [True, False]
+            names, is_negative = ("other pieces", name), [True, False]
         elif rule == "multi-label":
             sets = label_sets(name, items, target.classes)
             negatives = np.ravel(counts[name][:, ::-1])
@@ -186,18 +167,17 @@ def count_outputs(
             negatives = positives.sum() - positives
             is_negative &= rule == "negative class"
         suggested = {x: np.ravel(f(counts[name])) for x, f in schemes.items()}
-        columns = (np.asarray(x).tolist() for x in (positives, negatives, is_negative))
         label_counts = tuple(
             LabelCount(
                 label,
-                count,
-                rest,
-                ratio(rest, count),
-                first,
+                int(count),
+                int(rest),
+                ratio(int(rest), int(count)),
+                bool(negative),
                 {scheme: float(w[index]) for scheme, w in suggested.items()},
             )
-            for index, (label, count, rest, first) in enumerate(
-                zip(names, *columns, strict=True)
+            for index, (label, count, rest, negative) in enumerate(
+                zip(names, positives, negatives, is_negative, strict=True)
             )
         )
         ends, sizes = _summary(rule, label_counts)
@@ -210,11 +190,7 @@ def count_outputs(
 
 
 def ratio(negatives: int, positives: int) -> float | None:
-    """Return negatives for each positive; None without positives.
-
-    >>> ratio(6, 4)
-    1.5
-    """
+    """Return negatives for each positive; None without positives."""
     return negatives / positives if positives else None
 
 
@@ -259,7 +235,7 @@ def label_sets(
     rows = rows[(rows >= 0).all(axis=1)]
     number, counts, together = rows.sum(axis=1), rows.sum(axis=0), rows.T @ rows
     first, second = np.triu_indices(size, k=1)
-    frequent = np.argsort(-together[first, second], kind="stable")[:MOST_PAIRS]
+    frequent = np.argsort(-together[first, second], kind="stable")[:10]
     return LabelSets(
         texts=len(rows),
         cardinality=float(number.mean()) if len(rows) else 0.0,
@@ -279,7 +255,6 @@ def label_sets(
 
 
 Reason = Literal["few", "unseen", "absent", "not in every update", "smooth"]
-SplitCounts = Mapping[str, Sequence[OutputCounts]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -296,7 +271,7 @@ class LabelSupport:
 
 
 def support(
-    splits: SplitCounts,
+    splits: Mapping[str, Sequence[OutputCounts]],
     epoch: Sequence[OutputCounts],
     share: float,
     smooth: Mapping[str, float],
@@ -307,8 +282,8 @@ def support(
     An update sees `share` of the epoch; `smooth` has that of the loss in counts, by
     output, and `limit` is the minimum count in the training split.
     """
-    counts = {split: dict(_by_label(outputs)) for split, outputs in splits.items()}
-    drawn = dict(_by_label(epoch))
+    counts = {split: _by_label(outputs) for split, outputs in splits.items()}
+    drawn = _by_label(epoch)
     supports = []
     for key in dict.fromkeys(key for split in counts.values() for key in split):
         train, dev, test = (counts[s].get(key, 0) for s in ("train", "dev", "test"))
@@ -347,11 +322,10 @@ def smooth_by_output(objective: Objective) -> dict[str, float]:
     return smooths
 
 
-def _by_label(
-    outputs: Sequence[OutputCounts],
-) -> Iterator[tuple[tuple[str, str], int]]:
-    for output in outputs:
-        for label in output.labels:
-            is_class = output.rule in ("negative class", "most and least")
-            if is_class or not label.is_negative:
-                yield (output.output, label.label), label.positives
+def _by_label(outputs: Sequence[OutputCounts]) -> dict[tuple[str, str], int]:
+    return {
+        (output.output, label.label): label.positives
+        for output in outputs
+        for label in output.labels
+        if not label.is_negative or output.rule in ("negative class", "most and least")
+    }

@@ -34,10 +34,7 @@ class Bin:
 class Lengths:
     """Lengths of the sequences of a split in pieces, special ones included.
 
-    Attributes:
-      quantiles: by percent, the shortest length that this share of sequences does not
-        exceed.
-      bins: histogram of lengths, from 1 to the longest.
+    Quantiles are by percent: the shortest length that this share does not exceed.
     """
 
     quantiles: dict[int, int]
@@ -47,12 +44,9 @@ class Lengths:
 
 @dataclasses.dataclass(frozen=True)
 class BatchFill:
-    """Padding of one layout of the sequences.
+    """Places of a layout in one pass over the split, and their ratio to packed rows.
 
-    Attributes:
-      places: number of places in one pass over the split.
-      filled: share of places that hold a piece; the rest is padding.
-      factor: ratio of places to those of packed rows.
+    `filled` is the share of places that hold a piece; the rest is padding.
     """
 
     places: int
@@ -64,11 +58,8 @@ class BatchFill:
 class Padding:
     """Padding of three batch layouts, with one order of sequences.
 
-    Attributes:
-      max_length: places per row.
-      to_row: one row per sequence, of `max_length` places.
-      to_batch: one row per sequence, padded to the longest of its batch.
-      packed: several sequences in a row, as in training.
+    One row per sequence of `max_length` places, one row per sequence padded to the
+    longest of its batch, or several sequences in a row, as in training.
     """
 
     max_length: int
@@ -79,15 +70,9 @@ class Padding:
 
 @dataclasses.dataclass(frozen=True)
 class SplitProfile:
-    """Counts of one split.
+    """Counts of one split; without sequences there are neither lengths nor padding.
 
-    Attributes:
-      examples: number of examples: sentences, texts, questions.
-      sequences: number of sequences for the network; an example may need several.
-      pieces: number of pieces of all sequences, special ones included.
-      outputs: label counts, with class weights for the training split.
-      lengths: lengths of the sequences; None if there is none.
-      padding: padding of batches; None if there is no sequence.
+    An example is a sentence, a text or a question, and may need several sequences.
     """
 
     examples: int
@@ -103,11 +88,9 @@ class DataProfile:
     """Counts of a data set, as a task and an encoder's tokenizer see it.
 
     Attributes:
-      max_length: maximum pieces per row.
       batch_size: sequences per update, on average.
       rare: minimum positives of a label in the training split.
       smooth: `smooth` of the objective in counts, by output.
-      splits: counts of "train", "dev" and "test".
       support: training examples of each label to be learned.
     """
 
@@ -138,10 +121,8 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
     >>> tags.negative, tags.negatives == tags.labels[0].positives
     ('O', True)
 
-    Args:
-      experiment: experiment with data, task and tokenizer.
-      warn: called with each warning; the profile keeps them too.
-      rare: minimum positives of a label in the training split.
+    The profile keeps the warnings too. `rare` is the minimum of a label's positives in
+    the training split.
 
     Raises:
       InputError: data or tokenizer cannot be used, the sampling or the objective does
@@ -161,7 +142,13 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
     splits = {split: _split(experiment, data, split, chosen) for split in SPLITS}
     items, draw = data.items["train"], epochs_drawn(experiment, data)
     epoch = items if draw is None else [items[index] for index in draw(0).indices]
-    smooth = _smooth(experiment, data)
+    targets = task.targets(data.labels)
+    try:
+        objective = experiment.objective.bind_outputs(tuple(targets), task.loss_weights)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    smooths = imbalance.smooth_by_output(objective).items()
+    smooth = {x: value for x, value in smooths if targets[x].kind != "positions"}
     return DataProfile(
         name=experiment.name,
         task=type(task).__name__,
@@ -216,17 +203,6 @@ def _split(
         lengths=measure_lengths(lengths) if lengths else None,
         padding=measure_padding(lengths, *layout) if lengths else None,
     )
-
-
-def _smooth(experiment: Experiment, data: Encoded) -> dict[str, float]:
-    """Return the objective's `smooth` by output, where the output has counts."""
-    task, targets = experiment.task, experiment.task.targets(data.labels)
-    try:
-        objective = experiment.objective.bind_outputs(tuple(targets), task.loss_weights)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    smooths = imbalance.smooth_by_output(objective).items()
-    return {name: x for name, x in smooths if targets[name].kind != "positions"}
 
 
 def measure_lengths(lengths: Sequence[int]) -> Lengths:

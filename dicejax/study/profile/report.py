@@ -42,7 +42,14 @@ def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
         yield _labels(output, split)
         if output.sets is not None:
             yield literal(f"{split}: {output.sets}")
-            yield _together(output.sets, split)
+            pairs = [
+                [" + ".join(x.labels), f"{x.together:,}", f"{x.expected:,.1f}"]
+                for x in output.sets.pairs
+            ]
+            caption = f"of {output.sets.distinct:,} different sets"
+            caption += "; expected: if independent"
+            title = f"labels that occur together, {split}"
+            yield _table(title, ["pair"], ["texts", "expected"], pairs, caption=caption)
     yield _support(profile)
     if counts.lengths and counts.padding:
         yield _histogram(counts.lengths, split)
@@ -58,7 +65,6 @@ def _table(
     last: str | None = None,
     caption: str | None = None,
 ) -> Table:
-    """Return a table with columns aligned left, right, and a last one."""
     table = Table(
         title=literal(title),
         title_justify="left",
@@ -119,7 +125,6 @@ def _labels(output: imbalance.OutputCounts, split: str) -> Table:
             f"{output.positives:,} of {output.sequences:,} sequences hold one, "
             f"of {average:.1f} pieces on average"
         )
-    schemes = [name.replace("_", "\n") for name in weights]
     rows = (
         [
             label.label,
@@ -130,37 +135,33 @@ def _labels(output: imbalance.OutputCounts, split: str) -> Table:
         ]
         for label in output.labels
     )
-    title, heads = (
-        f"output {output.output}, {split}",
-        ["positives", "negatives", "ratio"],
-    )
-    return _table(title, ["label"], [*heads, *schemes], rows, caption=caption)
-
-
-def _together(sets: imbalance.LabelSets, split: str) -> Table:
-    return _table(
-        f"labels that occur together, {split}",
-        ["pair"],
-        ["texts", "expected"],
-        (
-            [" + ".join(pair.labels), f"{pair.together:,}", f"{pair.expected:,.1f}"]
-            for pair in sets.pairs
-        ),
-        caption=f"of {sets.distinct:,} different sets; expected: if independent",
-    )
+    schemes = [name.replace("_", "\n") for name in weights]
+    right = ["positives", "negatives", "ratio", *schemes]
+    title = f"output {output.output}, {split}"
+    return _table(title, ["label"], right, rows, caption=caption)
 
 
 def _support(profile: DataProfile) -> Table:
     several = len({label.output for label in profile.support}) > 1
     rare = len(profile.too_rare)
     title = f"{rare} of {len(profile.support)} labels are too rare to learn"
+    reasons = {
+        "few": f"fewer than {profile.rare} in train",
+        "unseen": "not in train",
+        "absent": "occurs nowhere",
+        "not in every update": "less than 1 per update",
+    }
     rows = []
     for label in profile.support:
         counts = (f"{n:,}" for n in (label.train, label.dev, label.test))
         update = label.per_update
         expected = f"{update:,.0f}" if update >= 100 else f"{update:.3g}"
         names = [label.output, label.label] if several else [label.label]
-        rows.append([*names, *counts, expected, why(label, profile)])
+        reasons["smooth"] = (
+            f"smooth of {profile.objective} is {profile.smooth.get(label.output, 0):g}"
+        )
+        why = "; ".join(reasons[reason] for reason in label.reasons)
+        rows.append([*names, *counts, expected, why])
     return _table(
         title if rare else "no label is too rare to learn",
         ["output", "label"] if several else ["label"],
@@ -169,19 +170,6 @@ def _support(profile: DataProfile) -> Table:
         last="too rare because",
         caption=f"an update sees about {profile.batch_size} sequences",
     )
-
-
-def why(label: imbalance.LabelSupport, profile: DataProfile) -> str:
-    """Return the reasons why a label is too rare to learn; empty if it is not."""
-    smooth = profile.smooth.get(label.output, 0)
-    texts = {
-        "few": f"fewer than {profile.rare} in train",
-        "unseen": "not in train",
-        "absent": "occurs nowhere",
-        "not in every update": "less than 1 per update",
-        "smooth": f"smooth of {profile.objective} is {smooth:g}",
-    }
-    return "; ".join(texts[reason] for reason in label.reasons)
 
 
 def _histogram(lengths: Lengths, split: str) -> Table:
@@ -202,15 +190,12 @@ def _padding(padding: Padding, per_batch: int, split: str) -> Table:
         f"padded to the longest of {per_batch}": padding.to_batch,
         "packed": padding.packed,
     }
-    return _table(
-        f"padding, {split}: packing saves a factor of {padding.to_row.factor:.2f}",
-        ["batches"],
-        ["places", "filled", "times packed"],
-        (
-            [name, f"{x.places:,}", f"{100 * x.filled:.1f}%", f"{x.factor:.2f}"]
-            for name, x in layouts.items()
-        ),
+    rows = (
+        [name, f"{x.places:,}", f"{100 * x.filled:.1f}%", f"{x.factor:.2f}"]
+        for name, x in layouts.items()
     )
+    title = f"padding, {split}: packing saves a factor of {padding.to_row.factor:.2f}"
+    return _table(title, ["batches"], ["places", "filled", "times packed"], rows)
 
 
 def _ratio(value: float | None) -> str:
@@ -243,13 +228,14 @@ def draw(profile: DataProfile, split: str) -> Figure:
     for output in counts.outputs:
         for label in output.labels:
             unique = len(counts.outputs) == 1 or output.output in label.label.split()
-            text = label.label if unique else f"{output.output}: {label.label}"
-            bars.append((text, label))
+            name = label.label if unique else f"{output.output}: {label.label}"
+            if len(name) > _LONGEST:
+                name = f"{name[: _LONGEST - 1]}…"
+            bars.append((figures.plain(name), label))
     height = max(4.4, 1.2 + 0.21 * min(len(bars), _MOST))
     figure = Figure(figsize=(10, height), layout="constrained")
-    figure.suptitle(
-        figures.plain(f"{profile.name}, {split}"), x=0.01, ha="left", size=13
-    )
+    title = figures.plain(f"{profile.name}, {split}")
+    figure.suptitle(title, x=0.01, ha="left", size=13)
     left, right = figure.add_gridspec(1, 2, width_ratios=(1, 1))
     _draw_labels(figure.add_subplot(left), bars)
     if counts.lengths and counts.padding:
@@ -279,11 +265,7 @@ def _draw_labels(axes: Axes, bars: list[tuple[str, imbalance.LabelCount]]) -> No
     axes.set_xlim(10**first, 10 ** (first + (last - first) / 0.84))
     for place, count in zip(places, counts, strict=True):
         axes.text(max(count, 0.5) * 1.12, place, f"{count:,}", va="center", size=7.5)
-    names = [
-        figures.plain(x if len(x) <= _LONGEST else f"{x[: _LONGEST - 1]}…")
-        for x, _ in bars
-    ]
-    axes.set_yticks(places, names, size=8)
+    axes.set_yticks(places, [name for name, _ in bars], size=8)
     axes.set_ylim(max(len(bars), _FEWEST) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
@@ -301,10 +283,10 @@ def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
     top = max(counts) * 1.12
     axes.set_ylim(0, top)
     axes.text(max_length, top, f"row: {max_length} ", color=_MARK, ha="right", va="top")
-    quantiles = [f"{q}% up to {n}" for q, n in lengths.quantiles.items()]
-    axes.set_title("pieces per sequence")
+    quantiles = "\n".join(f"{q}% up to {n}" for q, n in lengths.quantiles.items())
     # Next to the mark, behind which there is nothing.
-    axes.text(max_length * 1.02, top, "\n".join(quantiles), va="top", size=7.5)
+    axes.text(max_length * 1.02, top, quantiles, va="top", size=7.5)
+    axes.set_title("pieces per sequence")
     axes.set_ylabel("sequences")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y")
