@@ -105,12 +105,9 @@ def run(argv: Sequence[str]) -> int:
 
             with config.classes_of(file):
                 command(console)
-    except InputError as error:
+    except (InputError, Diverged) as error:
         console.print(literal(f"dicejax: {error}"), style="red", soft_wrap=True)
-        return 2
-    except Diverged as error:
-        console.print(literal(f"dicejax: {error}"), style="red", soft_wrap=True)
-        return 1
+        return 2 if isinstance(error, InputError) else 1
     except Stopped as stopped:
         console.print(literal(f"dicejax: {stopped}; the same command resumes it"))
         return stopped.status
@@ -177,7 +174,6 @@ def _tyro(
 
 
 def _refuse(renamed: dict[str, str], words: list[str]) -> None:
-    """Raise an error that gives the new name of a flag."""
     for word in words:
         flag = word.partition("=")[0]
         change = renamed.get(flag[:2] + flag[2:].replace("-", "_"))
@@ -211,12 +207,10 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
     if chosen.loss:
         changes["objective"] = objective_named(chosen.loss)
     if chosen.optimizer:
-        changes["optimizer"] = default_of(
-            "optimizer", chosen.optimizer, optimizers.by_short_name()
-        )
+        rules = optimizers.by_short_name()
+        changes["optimizer"] = default_of("optimizer", chosen.optimizer, rules)
     if chosen.scratch:
         changes["encoder"] = config.ScratchEncoder()
     settings = dataclasses.replace(settings, **changes)
-    groups = {"objective": chosen.loss, "optimizer": chosen.optimizer}
-    listed = [group for group, name in groups.items() if name]
+    listed = [name for name in ("objective", "optimizer") if name in changes]
     return flags_of(command, settings, listed, is_brief=is_brief)

@@ -15,14 +15,12 @@ from dicejax.objectives import Objective
 
 
 def objective_named(text: str) -> Objective:
-    """Return a loss with its default settings except those given after a colon.
+    """Return the loss of NAME or NAME:FIELD=VALUE,FIELD=VALUE; others are defaults.
+
+    A loss as VALUE has its own settings after colons: mined:of=dsc:alpha=1.
 
     >>> objective_named("dsc:alpha=1,over=element").alpha
     1.0
-
-    Args:
-      text: a name, or NAME:FIELD=VALUE,FIELD=VALUE for numbers, words, true and false.
-        A loss as VALUE has its own settings after colons: mined:of=dsc:alpha=1.
 
     Raises:
       InputError: the loss or field is unknown, or the value does not fit.
@@ -44,12 +42,7 @@ def objective_named(text: str) -> Objective:
                 f"{hint(field, hints)}"
                 + (f"; {', '.join(others)} have {field}" if others else "")
             )
-        try:
-            values[field] = _read(hints[field], value)
-        except ValueError:
-            raise InputError(
-                f"loss {name}: {field}={value} cannot be read; {_wish(hints[field])}"
-            ) from None
+        values[field] = _read(hints[field], value, f"loss {name}: {field}")
     try:
         return dataclasses.replace(loss, **values)
     except ValueError as error:
@@ -57,11 +50,7 @@ def objective_named(text: str) -> Objective:
 
 
 def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
-    """Return a loss or an optimizer with its default settings.
-
-    Raises:
-      InputError: the name is unknown.
-    """
+    """Return a loss or an optimizer with default settings, or raise an InputError."""
     if name not in classes:
         names = ", ".join(classes)
         raise InputError(
@@ -104,11 +93,7 @@ _READERS: dict[Any, Callable[[str], Any]] = {
 
 
 def _choices(hint: Any) -> list[Any]:
-    """Return the words and types that a field takes.
-
-    >>> _choices(Literal["batch", "row"] | int)
-    ['batch', 'row', <class 'int'>]
-    """
+    """Return the words and types that a field takes."""
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     choices: list[Any] = []
     for kind in typing.get_args(hint) if is_union else (hint,):
@@ -117,29 +102,25 @@ def _choices(hint: Any) -> list[Any]:
     return choices
 
 
-def _read(hint: Any, text: str) -> Any:
+def _read(hint: Any, text: str, name: str) -> Any:
     """Parse a value of a field's type.
 
-    >>> _read(int | None, "none"), _read(int | None, "3")
+    >>> _read(int | None, "none", ""), _read(int | None, "3", "")
     (None, 3)
-    >>> _read(Literal["batch"] | int, "batch"), _read(Literal["batch"] | int, "36")
-    ('batch', 36)
+    >>> _read(Literal["batch"] | int, "36", "")
+    36
+
+    Raises:
+      InputError: the value is none of the type.
     """
+    words: list[Any] = []
     for choice in _choices(hint):
         if text == choice:
             return text
         with contextlib.suppress(KeyError, ValueError):
             return _READERS[choice](text)
-    raise ValueError(text)
-
-
-def _wish(hint: Any) -> str:
-    words: list[str] = []
-    for choice in _choices(hint):
-        if isinstance(choice, str):
-            words.append(choice)
-        elif choice in _READERS and isinstance(choice, type):
-            words.append(choice.__name__.replace("NoneType", "none"))
-        else:
-            return "set it in an experiment"
-    return "want " + " or ".join(words)
+        is_type = choice in _READERS and isinstance(choice, type)
+        words.append(choice.__name__.replace("NoneType", "none") if is_type else choice)
+    readable = all(isinstance(word, str) for word in words)
+    wish = f"want {' or '.join(words)}" if readable else "set it in an experiment"
+    raise InputError(f"{name}={text} cannot be read; {wish}")

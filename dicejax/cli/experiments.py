@@ -219,9 +219,8 @@ class Compare:
             progress=TrainingProgress(console),
         )
         if comparison.unfinished:
-            left, file = "runs", "the report"
-            if not self.seeds:
-                left, file = "trials", "tuning.json"
+            tuning = ("trials", "tuning.json")
+            left, file = ("runs", "the report") if self.seeds else tuning
             show(f"{comparison.unfinished} {left} are left to other shards: the one")
             show(f"that ends last writes {file}")
         if comparison.rows:

@@ -81,11 +81,8 @@ def flags_of(
 ) -> ConstructorRegistry:
     """Return tyro's rule for a command whose flags include an experiment's settings.
 
-    Args:
-      command: dataclass of a command.
-      settings: experiment; None where no file is named.
-      chosen: fields of the experiment all of whose settings are listed.
-      is_brief: omit the flags that only --help-all lists.
+    The settings are None where no file is named; those of the `chosen` fields are all
+    listed, others of --help-all only if the help is not brief.
     """
     registry, in_rule = ConstructorRegistry(), False
     parts: dict[str, Any] = {}  # of the experiment, by the start of their flags

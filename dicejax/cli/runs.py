@@ -342,11 +342,7 @@ class Plot:
 
 
 def _write_lines(out: str, lines: Iterable[str]) -> None:
-    """Write lines to a file, atomically.
-
-    Raises:
-      InputError: the file cannot be written.
-    """
+    """Write lines to a file, atomically."""
     from etils import epath
 
     from dicejax.io import files
@@ -356,25 +352,21 @@ def _write_lines(out: str, lines: Iterable[str]) -> None:
 
 
 def _check_target(out: str) -> None:
-    """Refuse a name that cannot be written, before anything is read or computed.
-
-    Raises:
-      InputError: it is a folder or in one that cannot be written to, or names a
-        compressed file or a table.
-    """
+    """Refuse a name that cannot be written, before anything is read or computed."""
     from etils import epath
 
     from dicejax.data.readers import tables
 
     path = epath.Path(out)
-    if path.is_dir():
-        raise InputError.at(out, None, "is a folder", "name a file in it")
     folder = path.parent
-    if folder.is_dir() and not os.access(folder, os.W_OK):
-        what = f"{folder} cannot be written to"
-        raise InputError.at(out, None, what, "name a file elsewhere")
-    if tables.is_table(path):
-        raise InputError.at(out, None, "results are no tables", "name a .jsonl file")
-    if path.name.endswith(".gz"):
-        do = "name it without .gz"
-        raise InputError.at(out, None, "results are written uncompressed", do)
+    if path.is_dir():
+        fault = ("is a folder", "name a file in it")
+    elif folder.is_dir() and not os.access(folder, os.W_OK):
+        fault = (f"{folder} cannot be written to", "name a file elsewhere")
+    elif tables.is_table(path):
+        fault = ("results are no tables", "name a .jsonl file")
+    elif path.name.endswith(".gz"):
+        fault = ("results are written uncompressed", "name it without .gz")
+    else:
+        return
+    raise InputError.at(out, None, *fault)

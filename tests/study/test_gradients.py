@@ -38,13 +38,6 @@ def test_both_sides_of_figure_1_by_differences(alpha):
         assert line.best_p == pytest.approx(1 / (1 + alpha), abs=2e-4)
 
 
-def test_the_curve_of_figure_1_approaches_0_as_the_paper_says():
-    """It starts at 1 and is "immediately" at a fifth, where p is 0.35."""
-    line = figure_one(1.0)
-    assert line.derivative[0] == pytest.approx(1, abs=1e-3)
-    assert np.interp(0.35, line.p, line.derivative) < 0.21
-
-
 def test_figure_1_is_one_call_with_its_optimum_marked():
     with figures.look():
         figure, (axes,) = figures.panels(1, 1)

@@ -61,15 +61,6 @@ def test_power_equals_an_integral(seeds, effect, level, item):
     assert got == pytest.approx(expected, abs=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("effect", "seeds", "its_power"),
-    [(0.2, 199, 0.8017), (0.5, 34, 0.8078), (0.8, 15, 0.8213)],
-)
-def test_power_equals_g_power(effect, seeds, its_power):
-    got = power(observed(effect, 1.0, seeds), effect, seeds, 0.05)
-    assert got == pytest.approx(its_power, abs=1e-3)
-
-
 @pytest.mark.parametrize("looks", [[], [3], [3, 5]])
 @pytest.mark.parametrize("effect", [0.4, 1.0, 2.0])
 def test_seeds_needed_is_the_smallest_number(effect, looks):

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import Array
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -37,15 +36,10 @@ from dicejax.training.sharding import global_batch, replicate, to_host
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """Cosine between the gradients of a loss and of a soft F1.
+    """Cosine between the gradients of a loss and of a soft F1, micro or macro.
 
-    Attributes:
-      average: "micro" or "macro" over classes.
-      logits: cosine with respect to the logits, for each batch.
-      heads: cosine with respect to the heads' parameters, for each batch.
-      heads_of_all: cosine with respect to the heads' parameters of the gradients summed
-        over the batches.
-      share_of_positives: share of the gradient on positives, where there are negatives.
+    With respect to the logits and to the heads' parameters, of each batch, and to the
+    latter of the sum over batches. The share of positives is that of the gradient.
     """
 
     loss: str
@@ -59,11 +53,7 @@ class Agreement:
 
 @dataclasses.dataclass(frozen=True)
 class Agreements:
-    """Agreement of several losses at one checkpoint.
-
-    Attributes:
-      results: one result per loss, output and average.
-    """
+    """Agreement at one checkpoint, a result per loss, output and average."""
 
     step: int
     batches: int
@@ -127,15 +117,13 @@ def agreements(
         outputs = outputs_of(task, labels, objective, in_layout)
         objective = replicate(objective, mesh)
         counts = [_count(params, x, outputs=outputs, **settings) for x in arrays]
-        total = functools.reduce(_plus, counts)
+        total = _sum(counts)
         measured = []
         for batch, batch_counts in zip(arrays, counts, strict=True):
             former = jax.tree.map(lambda a, b: a - b, total, batch_counts)
             inputs = (params, batch, objective, former, pieces)
-            by_output = _measure(
-                *inputs, outputs=outputs, progress=progress, **settings
-            )
-            measured.append(to_host(by_output, mesh))
+            options = settings | {"outputs": outputs, "progress": progress}
+            measured.append(to_host(_measure(*inputs, **options), mesh))
         results += [
             _agreement(name, output, average, [x[output.name] for x in measured])
             for output in outputs
@@ -161,22 +149,17 @@ def _count(
 
 @functools.partial(jax.jit, static_argnames=_STATIC)
 def _measure(
-    params: Any,
-    batch: Batch,
-    objective: Objective,
-    former: Counts,
-    pieces: Array,
-    **settings: Any,
+    params: Any, batch: Batch, objective: Objective, *counts: Any, **settings: Any
 ) -> dict[str, OutputMeasures]:
     settings |= {"objective_state": objective.initial_state()}
-    inputs = (params, batch, objective, former, pieces)
+    inputs = (params, batch, objective, *counts)
     return measure_gradients(*inputs, keep_head_gradients=True, **settings)
 
 
 def _agreement(
     loss: str, output: Output, average: str, measured: list[OutputMeasures]
 ) -> Agreement:
-    heads = functools.reduce(_plus, (x.head_gradients for x in measured))
+    heads = _sum([x.head_gradients for x in measured])
     norm = sum(x.measures.gradient_norm for x in measured)
     share = float(1 - norm[0] / norm.sum()) if norm.sum() else 0.0
     return Agreement(
@@ -190,8 +173,8 @@ def _agreement(
     )
 
 
-def _plus(first: Any, second: Any) -> Any:
-    return jax.tree.map(jax.numpy.add, first, second)
+def _sum(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: sum(leaves), *trees)
 
 
 def table(agreements: Agreements) -> Table:

@@ -36,12 +36,9 @@ Value = Callable[[Array, Array], Array]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LossCurve:
-    """A loss as a function of one logit.
+    """A loss as a function of a logit and of the index of the element that varies.
 
-    Attributes:
-      value: loss as a function of a logit and of the index of the element that varies.
-      label: text of the legend.
-      reference: whether it is drawn thin and grey, for comparison only.
+    The label is the text of the legend; a reference is drawn thin and grey.
     """
 
     name: str
@@ -71,8 +68,7 @@ def of_objective(
     The set is that of `one_of_a_set`: element 0 is positive, and the logit of element
     `varied` varies. The value is the objective's, such as a mean over all.
     """
-    labels = jnp.zeros(size, int).at[0].set(1)
-    others = _others(size)
+    others, labels = _set(size)
     outputs = {leaf.output for leaf in objective.terms()} - {None} or {"output"}
     fitted = objective.bind_outputs(sorted(outputs)).with_class_counts(
         dict.fromkeys(outputs, np.array([size - 1, 1]))
@@ -101,8 +97,7 @@ def one_of_a_set(loss: functools.partial) -> Value:
 
     Losses per class give that of class 1, losses per element their mean.
     """
-    labels = jnp.zeros(SIZE, int).at[0].set(1)
-    others = _others(SIZE)
+    others, labels = _set(SIZE)
 
     def value(z: Array, varied: Array) -> Array:
         logits = others.at[varied].set(z)
@@ -202,8 +197,10 @@ def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
     return crossing(x[around], slopes[around])
 
 
-def _others(size: int) -> Array:
-    return logit(jnp.full(size, NEGATIVE_P).at[0].set(POSITIVE_P))
+def _set(size: int) -> tuple[Array, Array]:
+    """Return logits and labels of a set whose element 0 is positive."""
+    p = jnp.full(size, NEGATIVE_P).at[0].set(POSITIVE_P)
+    return logit(p), jnp.zeros(size, int).at[0].set(1)
 
 
 def draw_losses(
