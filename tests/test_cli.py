@@ -241,9 +241,15 @@ REFUSED = [
     ("train mine.py --data.dir nowhere", "nowhere: no such folder"),
     ("compare mine.py --losses ce ce", "named twice"),
     ("compare mine.py --losses dsc:alfa=1", "dsc has no 'alfa'", "did you mean alpha?"),
-    ("compare mine.py --losses dsc:alpha=high", "alpha=high cannot be read; want float"),
+    (
+        "compare mine.py --losses dsc:alpha=high",
+        "alpha=high cannot be read; want float",
+    ),
     ("compare mine.py --shard 3/2", "--shard is '3/2'; want I/N"),
-    ("train mine.py --loss focal --objective.gamma -1", "focal: gamma is -1.0 but must"),
+    (
+        "train mine.py --loss focal --objective.gamma -1",
+        "focal: gamma is -1.0 but must",
+    ),
     ("compare mine.py --seeds 0", "--seeds is 0"),
     (
         "train mine.py --out run --mesh.data 3",

@@ -333,9 +333,6 @@ def count_pairs(
 ) -> int:
     """Count the products along one axis of a convolution that are not with padding.
 
-    >>> count_pairs(4, 3, 2), count_pairs(4, 3, 4, padding=1)
-    (6, 10)
-
     The first three are lengths, a dilation is the distance between neighbouring
     elements of the input or the kernel, and the padding is that before the input.
     """

@@ -38,11 +38,7 @@ class Shape:
 
     @property
     def size(self) -> int:
-        """Number of bytes, without padding.
-
-        >>> Shape("bf16", (8, 128)).size
-        2048
-        """
+        """Number of bytes, without padding."""
         digits = re.match(r"\D+(\d+)", self.dtype)
         bits = _BITS.get(self.dtype, int(digits[1]) if digits else 32)
         return math.prod(self.dims) * bits // 8
@@ -148,17 +144,7 @@ class Module:
 
 
 def parse(text: str) -> Module:
-    r"""Parse optimised HLO text with static shapes.
-
-    >>> module = parse('''HloModule f, num_partitions=4
-    ...
-    ... ENTRY %main (x: f32[2,3]) -> f32[2,3] {
-    ...   %x = f32[2,3]{1,0} parameter(0)
-    ...   ROOT %y = f32[2,3]{1,0} negate(%x)
-    ... }''')
-    >>> root = module.computations[module.entry].root
-    >>> root.op, root.operands, root.size, module.devices
-    ('negate', ('x',), 24, 4)
+    """Parse optimised HLO text with static shapes.
 
     Raises:
       ValueError: the text has no entry.
@@ -208,11 +194,7 @@ def _instruction(line: str) -> Instruction | None:
 
 @functools.lru_cache(maxsize=4096)
 def shapes(kind: str) -> tuple[Shape, ...]:
-    """Parse the type of a value.
-
-    >>> shapes("(f32[2,3]{1,0:T(8,128)S(1)}, pred[])")
-    (Shape(dtype='f32', dims=(2, 3), space=1), Shape(dtype='pred', dims=(), space=0))
-    """
+    """Parse the type of a value, such as `(f32[2,3]{1,0:T(8,128)S(1)}, pred[])`."""
     arrays = []
     for dtype, dims, layout in _LEAF.findall(kind):
         space = _SPACE.search(layout)
@@ -249,9 +231,6 @@ class Collective:
         Of n devices, each sends (n - 1) / n of the array to gather or to scatter it,
         and twice as much to reduce it: Patarasuk and Yuan, 2009 (Bandwidth optimal
         all-reduce algorithms for clusters of workstations).
-
-        >>> Collective("all-reduce", 1000, 4).wire, Collective("all-gather", 8, 4).wire
-        (1500.0, 6.0)
         """
         if self.kind in ("collective-permute", "collective-broadcast"):
             return float(self.size)

@@ -35,11 +35,7 @@ class Settings:
     remat: Remat = "none"
 
     def flags(self) -> str:
-        """Return the settings as flags of the command line.
-
-        >>> Settings(4, tensor=2, remat="layer").flags()
-        '--mesh.data 4 --mesh.tensor 2 --training.remat layer'
-        """
+        """Return the settings as flags of the command line."""
         flags = {
             "--mesh.fsdp": (self.fsdp, 1),
             "--mesh.tensor": (self.tensor, 1),
@@ -164,16 +160,7 @@ def fitting_remedies(
 
 
 def remedies(now: Settings, rows: int) -> tuple[list[list[Settings]], list[Settings]]:
-    """Return settings that take less memory: groups of one change each, and all.
-
-    >>> single, together = remedies(Settings(data=4), rows=2)
-    >>> for group in [*single, together]:
-    ...     print([settings.flags() for settings in group])
-    ['--mesh.data 4 --training.remat attention', '--mesh.data 4 --training.remat layer']
-    ['--mesh.data 1 --mesh.fsdp 4']
-    ['--mesh.data 4 --training.micro_batches 2']
-    ['--mesh.data 1 --mesh.fsdp 4 --training.micro_batches 2 --training.remat layer']
-    """
+    """Return settings that take less memory: groups of one change each, and all."""
     sharded = dataclasses.replace(now, data=1, fsdp=now.data * now.fsdp)
     micro = with_micro_batches(now, rows)
     groups = with_remat(now), [sharded], micro
@@ -185,11 +172,7 @@ def remedies(now: Settings, rows: int) -> tuple[list[list[Settings]], list[Setti
 
 
 def with_remat(now: Settings) -> list[Settings]:
-    """Return settings that recompute more, the cheapest first.
-
-    >>> [settings.remat for settings in with_remat(Settings(4, remat="attention"))]
-    ['layer']
-    """
+    """Return settings that recompute more, the cheapest first."""
     policies = typing.get_args(Remat)
     more = policies[policies.index(now.remat) + 1 :]
     return [dataclasses.replace(now, remat=policy) for policy in more]

@@ -266,6 +266,8 @@ def bytes_needed(message: str) -> int | None:
 
     >>> bytes_needed("Used 2.00G of 15.75G hbm"), bytes_needed("some other error")
     (2147483648, None)
+    >>> bytes_needed("HLO temporaries (800.00K) exceeds available HBM (15.75G).")
+    819200
     """
     match = _NEEDS.search(message)
     return int(float(match[1]) * _UNITS[match[2]]) if match else None

@@ -134,9 +134,6 @@ class Topology:
 def parse_topology(name: str) -> Topology:
     """Return the topology of a name such as `v5e:4x4` or `h100:8`.
 
-    >>> parse_topology("h100:8").size, str(parse_topology("v5p:2x2x1"))
-    ((8,), 'v5p:2x2x1')
-
     Raises:
       InputError: the name is not that of a topology.
     """
@@ -161,11 +158,7 @@ def parse_topology(name: str) -> Topology:
 
 
 def examples() -> list[str]:
-    """Return a name of a topology of each kind of device.
-
-    >>> examples()[:2]
-    ['v4:2x2x1', 'v5e:4x4']
-    """
+    """Return a name of a topology of each kind of device."""
     sizes = {1: "8", 2: "4x4", 3: "2x2x1"}
     return [f"{name}:{sizes[device.dimensions]}" for name, device in DEVICES.items()]
 
@@ -196,11 +189,7 @@ def without_devices() -> None:
 
 
 def protobuf_text(fields: Mapping[str, Any]) -> str:
-    r"""Write a message in protobuf's text format.
-
-    >>> protobuf_text({"a": {"b": 1}, "c": "d"})
-    'a {\nb: 1\n}\nc: "d"'
-    """
+    """Write a message in protobuf's text format."""
     lines = []
     for name, value in fields.items():
         if isinstance(value, Mapping):

@@ -2,11 +2,9 @@
 
 import json
 
-import pytest
-
 from dicejax.planning import search
 from dicejax.planning.search import Settings
-from dicejax.planning.step import StepPlan, bytes_needed, lines
+from dicejax.planning.step import StepPlan, lines
 
 GIB = 2**30
 
@@ -152,14 +150,3 @@ def test_a_plan_is_printed_as_lines_or_as_json():
     values = json.loads(search.StepWithRemedy(plan).to_json())
     assert values["peak"] == 4 * GIB
     assert (values["remedy"], values["fitting"]) == (None, {})
-
-
-@pytest.mark.parametrize(
-    "message, gibibytes",
-    [
-        ("... HLO temporaries (800.00G) exceeds available HBM (15.75G).", 800),
-        ("Ran out of memory in memory space hbm. Used 97.21G of 15.75G hbm.", 97.21),
-    ],
-)
-def test_the_compiler_says_how_much_a_step_needs(message, gibibytes):
-    assert bytes_needed(message) == int(gibibytes * GIB)

@@ -185,9 +185,6 @@ def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
     """Return where a line with these slopes is first lowest, between its ends.
 
     Changes of sign by rounding alone are ignored.
-
-    >>> lowest(np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0, 5.0]))
-    0.25
     """
     noise = 1e-6 * np.abs(slopes).max()
     minima = np.flatnonzero((slopes[:-1] < -noise) & (slopes[1:] > noise))

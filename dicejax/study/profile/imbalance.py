@@ -215,16 +215,7 @@ def _summary(
 def label_sets(
     output: str, items: Sequence[Item], classes: Sequence[str]
 ) -> LabelSets | None:
-    """Count labels that occur together; None where items have no sets of labels.
-
-    >>> rows = ([1, 1, 0], [1, 1, 1], [0, 0, 0], [0, 1, 0])
-    >>> items = [Item({"label": np.array(row)}, n) for n, row in enumerate(rows)]
-    >>> sets = label_sets("label", items, ("a", "b", "c"))
-    >>> print(sets)
-    1.50 labels per text on average, 3 at most; 1 of 4 texts (25%) have none
-    >>> sets.pairs[0]
-    LabelPair(labels=('a', 'b'), together=2, expected=1.5)
-    """
+    """Count labels that occur together; None where items have no sets of labels."""
     # The windows of a long text have its labels.
     of_texts = {item.example: item.arrays[output] for item in items}
     arrays = [np.asarray(array) for array in of_texts.values()]
@@ -308,10 +299,6 @@ def smooth_by_output(objective: Objective) -> dict[str, float]:
     """Return the largest `smooth` in counts of a batch, by output.
 
     Losses whose sets are single tokens have no counts to compare with.
-
-    >>> from dicejax.objectives import Dice, WeightedSum
-    >>> smooth_by_output(WeightedSum().bind_outputs(["tags"]))
-    {'tags': 1.0}
     """
     smooths: dict[str, float] = {}
     for leaf in objective.terms():

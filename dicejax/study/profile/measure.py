@@ -206,12 +206,7 @@ def _split(
 
 
 def measure_lengths(lengths: Sequence[int]) -> Lengths:
-    """Summarise lengths.
-
-    >>> lengths = measure_lengths([3, 4, 4, 5, 30])
-    >>> lengths.quantiles[50], lengths.longest, lengths.bins[:2]
-    (4, 30, (Bin(first=1, last=3, sequences=1), Bin(first=4, last=6, sequences=3)))
-    """
+    """Return quantiles and a histogram, from 1 to the longest."""
     percents = (50, 90, 95, 99)
     values = np.percentile(lengths, percents, method="inverted_cdf")
     longest = int(max(lengths))
@@ -231,12 +226,7 @@ def measure_lengths(lengths: Sequence[int]) -> Lengths:
 def measure_padding(
     lengths: Sequence[int], max_length: int, per_batch: int, seed: int
 ) -> Padding:
-    """Lay sequences out in three ways, in the order of the first epoch.
-
-    >>> padding = measure_padding([2, 2, 4, 8], max_length=8, per_batch=4, seed=0)
-    >>> padding.to_row.places, padding.packed.places, padding.to_row.factor
-    (32, 16, 2.0)
-    """
+    """Lay sequences out in three ways, in the order of the first epoch."""
     shuffled = np.array(lengths)
     np.random.default_rng((seed, 0)).shuffle(shuffled)
     starts = range(0, len(shuffled), per_batch)
