@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dicejax.planning import hlo
-from dicejax.planning.hlo import KINDS, Collective, Computation, Instruction, Module
+from dicejax.planning.hlo import KINDS, Collective, Computation, Instruction
 
 # Instructions that move nothing: names, views, and the ends of asynchronous ones.
 _FREE = {
@@ -104,64 +104,56 @@ def cost(text: str) -> Cost:
       ValueError: the text is not HLO.
     """
     module = hlo.parse(text)
-    return _computation_cost(module.entry, module)
+    return _total(module.computations[module.entry])
 
 
-def _computation_cost(name: str, module: Module) -> Cost:
-    computation = module.computations[name]
-    costs = (_cost(x, computation, module) for x in computation.values())
-    return sum(costs, Cost())
+def _total(computation: Computation) -> Cost:
+    return sum(map(_cost, computation.values()), Cost())
 
 
-def _cost(instruction: Instruction, computation: Computation, module: Module) -> Cost:
+def _cost(instruction: Instruction) -> Cost:
     op, callee = instruction.op, instruction.callee
     if op in _FREE or op.endswith(("-done", "-update")):
         return Cost()
     cycles = instruction.integer("estimated_cycles")
     match op:
         case "while":
-            count = _trip_count(instruction, module)
-            return _computation_cost(callee("body"), module).times(count)
+            return _total(callee("body")).times(_trip_count(instruction))
         case "conditional":
             listed = instruction.search(r"branch_computations=\{([^}]*)\}")
-            names = re.findall(r"%?([\w.\-]+)", listed)
-            pair = [callee(f"{word}_computation") for word in ("true", "false")]
-            branches = (
-                _computation_cost(x, module) for x in names or filter(None, pair)
-            )
-            return max(branches, key=lambda cost: cost.size, default=Cost())
+            computations = instruction.computation.module.computations
+            branches = [computations[x] for x in re.findall(r"%?([\w.\-]+)", listed)]
+            branches = branches or [
+                callee(f"{x}_computation") for x in ("true", "false")
+            ]
+            return max(map(_total, branches), key=lambda cost: cost.size)
         case "call" | "async-start":
-            return _computation_cost(callee("to_apply") or callee(), module)
+            return _total(callee("to_apply") or callee())
         case "fusion":
-            inner = hlo.fused_collectives(callee(), module)
             return Cost(
-                sum(_product_flops(*x) for x in _with_fused(callee(), module)),
-                _fusion_size(instruction, computation, module),
+                sum(map(_product_flops, _with_fused(callee()))),
+                _fusion_size(instruction),
                 cycles,
-                tuple((item, 1) for item in inner),
+                tuple((item, 1) for item in hlo.fused_collectives(callee())),
             )
         case "custom-call":
             if instruction.target in _FREE_CALLS:
                 return Cost(cycles=cycles)
-            moved = instruction.size_in_memory + _operand_size(instruction, computation)
+            moved = instruction.size_in_memory + _operand_size(instruction)
             # Kernels may declare what they do.
             size = instruction.integer("bytes_accessed") or moved
             return Cost(instruction.integer("flops"), size, cycles)
-    item = hlo.collective(instruction, computation, module)
-    return Cost(
-        _product_flops(instruction, computation),
-        _size(instruction, computation),
-        cycles,
-        ((item, 1),) if item else (),
-    )
+    item = hlo.collective(instruction)
+    items = ((item, 1),) if item else ()
+    return Cost(_product_flops(instruction), _size(instruction), cycles, items)
 
 
-def _trip_count(loop: Instruction, module: Module) -> int:
+def _trip_count(loop: Instruction) -> int:
     """Return a loop's number of iterations by its counter's limit; 1 if unknown."""
     count = loop.search(r'"known_trip_count":\{"n":"(\d+)"')
     limits = [
         int(x.literal)
-        for x, _ in _with_fused(loop.callee("condition"), module)
+        for x in _with_fused(loop.callee("condition"))
         if x.op == "constant"
         and x.shapes[0].dims == ()
         and re.fullmatch(r"\d+", x.literal)
@@ -169,38 +161,34 @@ def _trip_count(loop: Instruction, module: Module) -> int:
     return int(count) if count else max(limits, default=1)
 
 
-def _with_fused(name: str, module: Module) -> Iterator[tuple[Instruction, Computation]]:
+def _with_fused(computation: Computation) -> Iterator[Instruction]:
     """Iterate over the instructions of a computation and of its fusions."""
-    computation = module.computations[name]
     for instruction in computation.values():
-        yield instruction, computation
-        if instruction.callee() in module.computations:
-            yield from _with_fused(instruction.callee(), module)
+        yield instruction
+        yield from _with_fused(instruction.callee())
 
 
-def _fusion_size(
-    fusion: Instruction, computation: Computation, module: Module
-) -> float:
+def _fusion_size(fusion: Instruction) -> float:
     """Return the bytes that a fusion reads and writes."""
-    inner = module.computations[fusion.callee()]
+    inner = fusion.callee()
     total = sum(
-        min(_read_size(inner.parameters[index], inner, module), operand.size_in_memory)
-        for index, operand in enumerate(computation.operands(fusion))
+        min(_read_size(inner.parameters[index]), operand.size_in_memory)
+        for index, operand in enumerate(fusion.inputs)
     )
     root = inner.root
-    results = list(inner.operands(root)) if root.op == "tuple" else [root]
+    results = root.inputs if root.op == "tuple" else [root]
     if len(results) != len(fusion.shapes):  # a root that is a tuple of an operation
         return total + fusion.size_in_memory
     return total + sum(
-        _written_size(result, inner, module)
+        _written_size(result)
         for result, shape in zip(results, fusion.shapes, strict=True)
         if shape.space == 0
     )
 
 
-def _written_size(result: Instruction, fused: Computation, module: Module) -> int:
+def _written_size(result: Instruction) -> int:
     """Return the bytes that a fusion writes for one of its results."""
-    size = result.size
+    size, fused = result.size, result.computation
     while result.op in (*_VIEWS, "copy", "convert") and result.operands:
         source = fused.get(result.operands[0])
         if source is None:
@@ -213,21 +201,19 @@ def _written_size(result: Instruction, fused: Computation, module: Module) -> in
     if result.op in _UPDATES:
         return fused[result.operands[_UPDATES[result.op]]].size
     if result.op == "fusion":
-        inner = module.computations[result.callee()]
-        if inner.root.op in _UPDATES:
-            return _written_size(inner.root, inner, module)
+        root = result.callee().root
+        if root.op in _UPDATES:
+            return _written_size(root)
     return size
 
 
-def _read_size(
-    value: Instruction, fused: Computation, module: Module, most: int | None = None
-) -> int:
+def _read_size(value: Instruction, most: int | None = None) -> int:
     """Return the bytes that a fusion reads of a value, at most its size."""
     total, full = 0, value.size if most is None else most
-    for user, index in fused.users[value.name]:
+    for user, index in value.computation.users[value.name]:
         is_first = index == 0
         if user.op in _VIEWS or (is_first and _ALIASED in user.attributes):
-            total += _read_size(user, fused, module, full)
+            total += _read_size(user, full)
         elif user.op in _SLICES and is_first:
             total += user.size
         elif (
@@ -238,36 +224,35 @@ def _read_size(
         ):
             continue  # in place, passed through, or counted with the collective
         elif user.op == "fusion":
-            inner = module.computations[user.callee()]
-            total += _read_size(inner.parameters[index], inner, module)
+            total += _read_size(user.callee().parameters[index])
         else:
             return full
     return min(total, full)
 
 
-def _size(instruction: Instruction, computation: Computation) -> int:
+def _size(instruction: Instruction) -> int:
     """Return the bytes that an instruction outside fusions reads and writes."""
     op = instruction.op
     if op in _UPDATES:
-        new = computation.get(instruction.operands[_UPDATES[op]])
+        new = instruction.computation.get(instruction.operands[_UPDATES[op]])
         return 2 * new.size_in_memory if new else 0
     if op in _SLICES:
         return 2 * instruction.size_in_memory
     if op in ("copy-start", "slice-start"):
-        return _copy_size(instruction, computation)
-    read = _operand_size(instruction, computation)
+        return _copy_size(instruction)
+    read = _operand_size(instruction)
     if op.endswith("-start"):  # its type names the operands too
         return 2 * read
     return instruction.size_in_memory + read
 
 
-def _operand_size(instruction: Instruction, computation: Computation) -> int:
-    return sum(x.size_in_memory for x in computation.operands(instruction))
+def _operand_size(instruction: Instruction) -> int:
+    return sum(x.size_in_memory for x in instruction.inputs)
 
 
-def _copy_size(instruction: Instruction, computation: Computation) -> int:
+def _copy_size(instruction: Instruction) -> int:
     """Return the bytes in main memory of a copy, to the chip or back."""
-    source = next(iter(computation.operands(instruction)), None)
+    source = next(iter(instruction.inputs), None)
     if source is None or not source.shapes:
         return 0
     # The type names operands and results, then the copy's state of a few bytes.
@@ -279,11 +264,11 @@ def _copy_size(instruction: Instruction, computation: Computation) -> int:
     return size * ((start == 0) + (end == 0))
 
 
-def _product_flops(instruction: Instruction, computation: Computation) -> float:
+def _product_flops(instruction: Instruction) -> float:
     """Return the operations of a matrix product or convolution; 0 for others."""
     if instruction.op not in ("dot", "convolution"):
         return 0.0
-    left, right = (computation[x].shapes[0].dims for x in instruction.operands[:2])
+    left, right = (x.shapes[0].dims for x in instruction.inputs[:2])
     if instruction.op == "convolution":
         return _convolution_flops(instruction, left, right)
     axes = instruction.search(r"lhs_contracting_dims=\{([\d,]*)\}").split(",")

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterator
 
 # Bits of an element by type; the other types end in their number of bits.
 _BITS = {"pred": 8, "token": 0, "opaque": 0, "bf16": 16, "c64": 64, "c128": 128}
@@ -44,7 +43,7 @@ class Shape:
         return math.prod(self.dims) * bits // 8
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Instruction:
     """One line of a computation.
 
@@ -52,6 +51,7 @@ class Instruction:
     is the text between the parentheses, and the attributes are the text after them.
     """
 
+    computation: Computation
     name: str
     shapes: tuple[Shape, ...]
     op: str
@@ -75,9 +75,15 @@ class Instruction:
         match = re.search(pattern, self.attributes)
         return match[1] if match else ""
 
-    def callee(self, key: str = "calls") -> str:
-        """Return the computation that an attribute names; empty without one."""
-        return self.search(rf"\b{key}=%?([\w.\-]+)")
+    @property
+    def inputs(self) -> list[Instruction]:
+        """The instructions whose values this one reads."""
+        return [self.computation[x] for x in self.operands if x in self.computation]
+
+    def callee(self, key: str = "calls") -> Computation:
+        """Return the computation that an attribute names; an empty one without."""
+        name, module = self.search(rf"\b{key}=%?([\w.\-]+)"), self.computation.module
+        return module.computations.get(name, Computation(name, module))
 
     def integer(self, key: str) -> int:
         """Return an integer of the attributes or of the backend's settings, or 0."""
@@ -96,6 +102,10 @@ class Instruction:
 
 class Computation(dict[str, Instruction]):
     """Instructions of a computation by name, in order."""
+
+    def __init__(self, name: str, module: Module):
+        super().__init__()
+        self.name, self.module = name, module
 
     @property
     def root(self) -> Instruction:
@@ -117,18 +127,14 @@ class Computation(dict[str, Instruction]):
         """The parameters by index."""
         return {int(x.literal): x for x in self.values() if x.op == "parameter"}
 
-    def operands(self, instruction: Instruction) -> Iterator[Instruction]:
-        """Iterate over the instructions whose values an instruction reads."""
-        return (self[name] for name in instruction.operands if name in self)
 
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Module:
     """A program, with the name of the computation that runs first."""
 
-    computations: dict[str, Computation]
-    entry: str
     devices: int
+    computations: dict[str, Computation] = dataclasses.field(default_factory=dict)
+    entry: str = ""
 
     @functools.cached_property
     def started_channels(self) -> set[str]:
@@ -138,7 +144,7 @@ class Module:
             for computation in self.computations.values()
             for x in computation.values()
             if x.target == ASYNC_START
-            for operand in computation.operands(x)
+            for operand in x.inputs
             if operand.channel
         }
 
@@ -149,25 +155,24 @@ def parse(text: str) -> Module:
     Raises:
       ValueError: the text has no entry.
     """
-    computations: dict[str, Computation] = {}
-    entry, current = None, None
+    head = text.partition("\n")[0]
+    counts = re.findall(r"\b(?:num_partitions|replica_count)=(\d+)", head)
+    module, current = Module(math.prod(map(int, counts))), None
     for line in text.splitlines():
         start = _COMPUTATION.match(line) if line.endswith("{") else None
         if start:
-            current = computations[start[2]] = Computation()
-            entry = start[2] if start[1] else entry
+            current = module.computations[start[2]] = Computation(start[2], module)
+            module.entry = start[2] if start[1] else module.entry
         elif current is not None and line.startswith(" "):
-            instruction = _instruction(_COMMENT.sub("", line))
+            instruction = _instruction(_COMMENT.sub("", line), current)
             if instruction is not None:
                 current[instruction.name] = instruction
-    if entry is None:
+    if not module.entry:
         raise ValueError("the HLO text has no ENTRY")
-    head = text.partition("\n")[0]
-    counts = re.findall(r"\b(?:num_partitions|replica_count)=(\d+)", head)
-    return Module(computations, entry, math.prod(map(int, counts)))
+    return module
 
 
-def _instruction(line: str) -> Instruction | None:
+def _instruction(line: str, computation: Computation) -> Instruction | None:
     start = _INSTRUCTION.match(line)
     if start is None:
         return None
@@ -182,6 +187,7 @@ def _instruction(line: str) -> Instruction | None:
     literal = rest[len(op) + 1 : end]
     has_operands = op not in ("constant", "parameter")
     return Instruction(
+        computation,
         name=start[2],
         shapes=shapes(kind),
         op=op,
@@ -238,35 +244,33 @@ class Collective:
         return passes * self.size * (self.group - 1) / self.group
 
 
-def collective(
-    instruction: Instruction, computation: Computation, module: Module
-) -> Collective | None:
-    """Return the collective that an instruction of a computation starts, if any."""
+def collective(instruction: Instruction) -> Collective | None:
+    """Return the collective that an instruction starts, if any."""
     kind = instruction.op.removesuffix("-start")
     if kind not in KINDS:
         return None
-    size = sum(operand.size for operand in computation.operands(instruction))
-    group = group_size(instruction.attributes, module.devices)
+    size = sum(operand.size for operand in instruction.inputs)
+    group = group_size(instruction.attributes, instruction.computation.module.devices)
     if kind == "all-gather":
         size *= group
     return Collective(kind, size, group)
 
 
-def fused_collectives(name: str, module: Module) -> list[Collective]:
-    """Return the collectives that start in the fused computation of this name.
+def fused_collectives(computation: Computation) -> list[Collective]:
+    """Return the collectives that start in a fused computation.
 
     TPUs fuse collectives with the work meanwhile: later fusions repeat the instruction
     of one that has started. A reduce-scatter is an all-reduce whose result is sliced.
     """
-    computation = module.computations[name]
+    module = computation.module
     starts = any(x.target == ASYNC_START for x in computation.values())
     collectives = []
     for instruction in computation.values():
-        item = collective(instruction, computation, module)
+        item = collective(instruction)
         has_started = instruction.channel in module.started_channels
         if item is None or (has_started and not starts):
             continue
-        if "all-reduce-scatter" in name:
+        if "all-reduce-scatter" in computation.name:
             item = dataclasses.replace(item, kind="reduce-scatter")
         collectives.append(item)
     return collectives

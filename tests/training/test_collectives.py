@@ -86,9 +86,7 @@ def summary(module):
             op = instruction.op.removesuffix("-start")
             if op in ("all-reduce", "all-gather", "all-to-all", "reduce-scatter"):
                 looped = name != module.entry
-                parts = [
-                    x for each in computation.operands(instruction) for x in each.shapes
-                ]
+                parts = [x for operand in instruction.inputs for x in operand.shapes]
                 sent += [[looped, op, x.dtype, x.dims] for x in parts]
     return {"shapes": shapes, "sent": sent}
 
