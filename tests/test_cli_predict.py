@@ -72,38 +72,20 @@ def reviews(trained):
 
 @pytest.fixture
 def predict(tmp_path, capsys):
-    """Return a function that predicts a file and returns the content of another."""
+    """Return a function that predicts a file and reads the other that it writes."""
 
     def predict(folder, name, content, out):
         (tmp_path / name).write_text(content)
         argv = ["predict", folder, "--file", str(tmp_path / name)]
         assert run([*argv, "--out", str(tmp_path / out)]) == 0, capsys.readouterr()
         assert not list(tmp_path.glob(".*partial"))
-        return (tmp_path / out).read_text()
+        result = (tmp_path / out).read_text()
+        if out.endswith("jsonl"):
+            return [json.loads(line) for line in result.splitlines()]
+        is_table = out.endswith("csv")
+        return list(csv.DictReader(io.StringIO(result))) if is_table else result
 
     return predict
-
-
-@pytest.fixture
-def records(predict):
-    """Return a function that returns the records of a file of JSON lines."""
-
-    def records(folder, content):
-        lines = predict(folder, "a.jsonl", content, "b.jsonl").splitlines()
-        return [json.loads(line) for line in lines]
-
-    return records
-
-
-@pytest.fixture
-def rows(predict):
-    """Return a function that returns the rows of a table."""
-
-    def rows(folder, content):
-        table = predict(folder, "a.csv", content, "b.csv")
-        return list(csv.DictReader(io.StringIO(table)))
-
-    return rows
 
 
 @pytest.mark.parametrize(
@@ -132,11 +114,13 @@ def test_lines_from_standard_input_to_columns(folder, monkeypatch, capsys):
     assert capsys.readouterr().out == "Anna B-PER\nsaw O\nOslo B-LOC\n\n\nBob B-PER\n\n"
 
 
-def test_json_in_and_out_with_characters_and_ids(folder, records):
-    content = (
-        '{"id": 5, "text": "Bob  saw New  York"}\n\n{"id": 6, "tokens": ["Anna"]}\n'
-    )
-    first, blank, second = records(folder, content)
+def test_json_in_and_out_with_characters_and_ids(folder, predict):
+    lines = [
+        '{"id": 5, "text": "Bob  saw New  York"}',
+        "",
+        '{"id": 6, "tokens": ["Anna"]}',
+    ]
+    first, blank, second = predict(folder, "a.jsonl", "\n".join(lines), "b.jsonl")
     assert (first["id"], second["id"]) == (5, 6)
     assert blank == {"words": [], "entities": []}
     assert len(first["probabilities"]) == 4 and len(second["probabilities"]) == 1
@@ -161,9 +145,9 @@ def test_what_cannot_be_predicted_or_written_is_one_line(folder, tmp_path, capsy
     fails(capsys, both, "--json contradicts")
 
 
-def test_texts_with_classes(reviews, records, tmp_path, capsys):
+def test_texts_with_classes(reviews, predict, tmp_path, capsys):
     content = '{"id": "x", "text": "a fine film", "label": "?"}\n\n'
-    record, blank = records(reviews, content)
+    record, blank = predict(reviews, "a.jsonl", content, "b.jsonl")
     assert (record["id"], record["text"], blank) == ("x", "a fine film", {})
     chances = record["probabilities"]
     assert record["label"] == max(chances, key=chances.get)
@@ -202,9 +186,9 @@ def test_a_document_longer_than_the_rows_of_training_is_predicted_whole(folder):
     assert by_hundred.min() > 10
 
 
-def test_tables_keep_their_columns(reviews, rows, tmp_path, capsys):
+def test_tables_keep_their_columns(reviews, predict, tmp_path, capsys):
     content = 'id;text;label\r\n7;"a ""fine"",\r\nfilm";?\r\n8;a dull film;x\r\n'
-    table = rows(reviews, content)
+    table = predict(reviews, "a.csv", content, "b.csv")
     assert [row["id"] for row in table] == ["7", "8"]
     assert table[0]["text"] == 'a "fine",\nfilm' and table[0]["label"] == "?"
     predictions = dj.predict(reviews, ['a "fine", film', "a dull film"])
@@ -220,25 +204,22 @@ def test_tables_keep_their_columns(reviews, rows, tmp_path, capsys):
             "bad.csv:1: the header has no column 'text'",
             "mean texts?",
         ),
-        (
-            "id,text\n1,a\n2,b,c\n",
-            "bad.csv:3: 3 columns where the header has 2; mend the row",
-        ),
+        ("id,text\n1,a\n2,b,c\n", "bad.csv:3: 3 columns where the header has 2; mend"),
     ):
         (tmp_path / "bad.csv").write_text(content)
         fails(capsys, argv, *parts)
 
 
-def test_a_table_of_sentences(folder, rows):
-    (row,) = rows(folder, "text\nAnna saw Oslo\n")
+def test_a_table_of_sentences(folder, predict):
+    (row,) = predict(folder, "a.csv", "text\nAnna saw Oslo\n", "b.csv")
     entities = json.loads(row["prediction"])["entities"]
     assert [entity["text"] for entity in entities] == ["Anna", "Oslo"]
 
 
-def test_words_in_all_formats(trained, predict, records, rows):
+def test_words_in_all_formats(trained, predict):
     folder = trained("WordLabelFiles", "WordTagging", tiny.words(None, None))
     objects = '{"id": 7, "tokens": ["Ada", "met"]}\n\n{"text": "w1  met"}\n'
-    first, blank, second = records(folder, objects)
+    first, blank, second = predict(folder, "a.jsonl", objects, "b.jsonl")
     assert (first["id"], first["words"]) == (7, ["Ada", "met"])
     assert second["offsets"] == [[0, 2], [4, 7]]
     assert blank == {"words": [], "labels": []}
@@ -252,28 +233,28 @@ def test_words_in_all_formats(trained, predict, records, rows):
     pairs = map("/".join, zip(first["words"], first["labels"], strict=True))
     lines = predict(folder, "a.txt", "Ada met\n\n", "b.txt")
     assert lines == f"{' '.join(pairs)}\n\n"
-    (row,) = rows(folder, "id,text\n3,Ada met\n")
+    (row,) = predict(folder, "a.csv", "id,text\n3,Ada met\n", "b.csv")
     assert json.loads(row["prediction"])["labels"] == first["labels"]
 
 
 QUESTION = {"id": "q", "question": "Where?", "context": "Ada slept in London."}
 
 
-def test_questions_in_all_formats(trained, predict, records, rows, capsys, tmp_path):
+def test_questions_in_all_formats(trained, predict, capsys, tmp_path):
     settings = "unanswerable=True"
     content = tiny.squad(None, types.SimpleNamespace(unanswerable=True))
     folder = trained("SquadFiles", "QuestionAnswering", content, settings)
     tabbed = {"id": 8, "text": "Where?\tAda slept in London."}
-    first, blank, second = records(
-        folder, f"{json.dumps(QUESTION)}\n\n{json.dumps(tabbed)}\n"
-    )
+    objects = f"{json.dumps(QUESTION)}\n\n{json.dumps(tabbed)}\n"
+    first, blank, second = predict(folder, "a.jsonl", objects, "b.jsonl")
     assert (first["id"], second["id"], blank) == ("q", 8, {})
     assert first["answer"] == second["answer"]
     assert first["answer"] in QUESTION["context"]
     assert isinstance(first["no_answer"], float)
     lines = predict(folder, "a.txt", "Where?\tAda slept in London.\n\n", "b.txt")
     assert lines == f"Where?\n  {first['answer'] or 'no answer'}\n\n"
-    (row,) = rows(folder, "question,context\nWhere?,Ada slept in London.\n")
+    table = "question,context\nWhere?,Ada slept in London.\n"
+    (row,) = predict(folder, "a.csv", table, "b.csv")
     assert row["context"] == QUESTION["context"]
     assert json.loads(row["prediction"])["answer"] == first["answer"]
     document = tmp_path / "squad.json"
@@ -293,13 +274,13 @@ def test_questions_in_all_formats(trained, predict, records, rows, capsys, tmp_p
     fails(capsys, [*argv, "--out_format", "conll"], "gives words no tags")
 
 
-def test_machine_reading_in_all_formats(trained, predict, records, rows):
+def test_machine_reading_in_all_formats(trained, predict):
     queries = (("PER", "who ?"), ("LOC", "where ?"))
     content = tiny.conll(types.SimpleNamespace(scheme=None), None)
     settings = f"queries={queries!r}, nested=True"
     folder = trained("ConllFiles", "MachineReading", content, settings)
     objects = '{"id": 7, "tokens": ["met", "Ada", "King"]}\n\n{"text": "w1  Ada"}\n'
-    first, blank, second = records(folder, objects)
+    first, blank, second = predict(folder, "a.jsonl", objects, "b.jsonl")
     assert (first["id"], blank) == (7, {"words": [], "entities": []})
     for record in (first, second):
         for entity in record["entities"]:
@@ -311,7 +292,7 @@ def test_machine_reading_in_all_formats(trained, predict, records, rows):
     words = [line.split(" ")[0] for line in columns.splitlines()]
     assert words == ["met", "Ada", "", "w1"]
     assert predict(folder, "a.txt", "met Ada\n\n", "b.txt").startswith("met Ada\n  ")
-    (row,) = rows(folder, "id,text\n3,met Ada\n")
+    (row,) = predict(folder, "a.csv", "id,text\n3,met Ada\n", "b.csv")
     assert json.loads(row["prediction"])["words"] == ["met", "Ada"]
 
 

@@ -315,10 +315,10 @@ class Plan:
             text, remedy = json.dumps(dataclasses.asdict(memory)), None
         else:
             topology = topologies.parse_topology(self.topology)
-            topologies.need_compiler(topology.device.platform)
             topologies.without_devices()
+            devices = topology.devices()
             if not self.find:  # an error of the mesh needs no data
-                self.settings.mesh.make(topology.devices())
+                self.settings.mesh.make(devices)
             setup = prepare(self.settings, note, weights=False)
             if self.find:
                 result = search.find(setup, topology, note)

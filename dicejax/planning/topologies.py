@@ -112,7 +112,10 @@ class Topology:
         Raises:
           InputError: the compiler is not installed, or does not know the topology.
         """
-        need_compiler(self.device.platform)
+        extra, packages = _COMPILERS[self.device.platform]
+        if not any(map(importlib.util.find_spec, packages)):
+            do = f"pip install 'dicejax[{extra}]'"
+            raise InputError(f"the compiler for this topology is missing: {do}")
         name, options = str(self), dict(self.device.options)
         if self.device.platform == "cuda":
             name, [count] = "", self.size
@@ -167,15 +170,6 @@ def _want(device: Device) -> str:
     words = {1: "a number of devices", 2: "two lengths", 3: "three lengths"}
     [example] = [name for name in examples() if name.startswith(f"{device.name}:")]
     return f"want {words[device.dimensions]}, as in {example}"
-
-
-def need_compiler(platform: str) -> None:
-    """Raise an InputError if a platform's compiler is not installed."""
-    extra, packages = _COMPILERS[platform]
-    if not any(map(importlib.util.find_spec, packages)):
-        raise InputError(
-            f"the compiler for this topology is missing: pip install 'dicejax[{extra}]'"
-        )
 
 
 def without_devices() -> None:

@@ -27,7 +27,6 @@ from ..small_project import fails
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "experiments/quickstart.py")
-ROWS, LENGTH, CLASSES = 8, 64, 3
 CONFIG = BertConfig(
     vocab_size=512,
     hidden_size=128,
@@ -84,31 +83,20 @@ def quiet(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-NETWORK = Network(
-    encoder=CONFIG,
-    heads=(("tags", TokenHead(classes=CLASSES)),),
-    precision="bfloat16",
-)
-
-
-def step_plan(name, **mesh):
-    topology = parse_topology(name)
-    mesh = MeshShape(**mesh).make(topology.devices())
-    objective = SelfAdjustingDice()
-    step = Step.of_network(NETWORK, objective, mesh, rows=ROWS, length=LENGTH)
-    return plan_step(step, topology)
-
-
-def flops_of_a_device():
-    """6 x parameters x tokens, attention and the head, of a fourth of the rows."""
-    per_token = flops_per_token(CONFIG, [LENGTH]) + 6 * CONFIG.hidden_size * CLASSES
-    return per_token * ROWS * LENGTH / 4
-
-
 @tpu
 def test_the_step_does_the_operations_of_its_parameters():
-    plan = step_plan("v5e:2x2", data=2, fsdp=2)
-    assert plan.flops == flops_of_a_device()
+    topology, rows, length, classes = parse_topology("v5e:2x2"), 8, 64, 3
+    network = Network(
+        encoder=CONFIG,
+        heads=(("tags", TokenHead(classes=classes)),),
+        precision="bfloat16",
+    )
+    mesh = MeshShape(data=2, fsdp=2).make(topology.devices())
+    step = Step.of_network(network, SelfAdjustingDice(), mesh, rows=rows, length=length)
+    plan = plan_step(step, topology)
+    # 6 x parameters x tokens, attention and the head, of a fourth of the rows.
+    per_token = flops_per_token(CONFIG, [length]) + 6 * CONFIG.hidden_size * classes
+    assert plan.flops == per_token * rows * length / 4
     assert plan.fits and plan.peak < plan.memory
     assert plan.peak >= plan.parameters + plan.optimizer + plan.batch
     assert plan.cycles > plan.flops / 2**17  # at 2**17 operations per cycle
@@ -116,7 +104,7 @@ def test_the_step_does_the_operations_of_its_parameters():
     assert 0 < plan.utilisation["cycles"] <= plan.utilisation["bound"] <= 1
     assert max(plan.seconds.values()) == plan.bound
     # Of fsdp's two parts; biases, norms and indivisible dimensions lie on every device.
-    shapes = jax.eval_shape(NETWORK.init, jax.random.key(0))
+    shapes = jax.eval_shape(network.init, jax.random.key(0))
     whole = 4 * sum(leaf.size for leaf in jax.tree.leaves(shapes))
     assert 1 / 2 < plan.parameters / whole < 1.05 / 2
     assert plan.optimizer == pytest.approx(2 * plan.parameters, rel=0.01)  # Adam's

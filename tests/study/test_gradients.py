@@ -95,7 +95,7 @@ def test_the_curve_of_an_objective_is_its_loss_of_the_set():
 
 
 def test_optima_are_marked_where_a_slope_crosses_zero():
-    curve = of_objective(SelfAdjustingDice(alpha=1.0, over="element"), label="dsc")
+    curve = of_objective(SelfAdjustingDice(alpha=1.0, over="element"))
     with figures.look():
         figure = draw_losses([curve, of_objective(CrossEntropy())], points=64)
     loss, slope = figure.axes[:2]

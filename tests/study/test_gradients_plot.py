@@ -25,7 +25,7 @@ OVER_TIME = ["density", "norms", "shares", "agreement", "alarms"]
 
 
 def written(folder):
-    return {one.name for one in folder.iterdir()}
+    return {path.name for path in folder.iterdir()}
 
 
 @pytest.mark.slow
@@ -47,14 +47,14 @@ def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
 
     argv = ["plot", "run", "--losses", "ce", "soft_f1:smooth=0", "--batches", "3"]
     assert run([*argv, "--out", "there", "--checkpoint", "last"]) == 0
-    said = capsys.readouterr().out
-    assert "soft_f1-smooth=0" in said and "(micro)" in said
-    assert "3 training batches" in said
+    output = capsys.readouterr().out
+    for part in ("soft_f1-smooth=0", "(micro)", "3 training batches"):
+        assert part in output
     assert {"losses.json", "losses.svg", "density.svg"} <= written(project / "there")
-    found = json.loads((project / "there/losses.json").read_text())
-    assert found["batches"] == 3
-    assert {one["loss"] for one in found["found"]} >= {"ce"}
-    assert all(len(one["logits"]) == 3 for one in found["found"])
+    content = json.loads((project / "there/losses.json").read_text())
+    assert content["batches"] == 3
+    assert "ce" in {result["loss"] for result in content["found"]}
+    assert all(len(result["logits"]) == 3 for result in content["found"])
 
     _figures_for_a_page()
     _figures_of_a_comparison()
@@ -64,9 +64,9 @@ def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
 
 
 def _figures_for_a_page():
-    found = plot.figures_of_run("run")
-    assert list(found) == OVER_TIME
-    for name, figure in found.items():
+    drawn = plot.figures_of_run("run")
+    assert list(drawn) == OVER_TIME
+    for name, figure in drawn.items():
         with figures.look():
             svg = figures.element(figure, name, "a < b", "about")
             if name == "density":
@@ -78,8 +78,7 @@ def _figures_for_a_page():
 
 def _figures_of_a_comparison():
     """Each loss has the figures of its first measured run; a baseline has none."""
-    looked_at = Run.at("run")
-    result = looked_at.result()
+    result = Run.at("run").result()
     runs = [
         Outcome("ce", 0, "none", "missing"),
         Outcome("ce", 1, "run", "finished", result),
@@ -96,26 +95,26 @@ def _figures_of_a_comparison():
 
 def _measured_numbers(project):
     """The history equals the file."""
-    (one,) = history.read(Run.at("run"))
+    (tags,) = history.read(Run.at("run"))
     text = (project / "run/analysis.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in text]
-    assert one.groups.names[0] == "O" and one.groups.has_negative
-    assert one.steps.tolist() == [record["step"] for record in records]
+    assert tags.groups.names[0] == "O" and tags.groups.has_negative
+    assert tags.steps.tolist() == [record["step"] for record in records]
     norms = np.array([record["outputs"]["tags"]["gradient_norm"] for record in records])
-    np.testing.assert_allclose(one.share_of_gradient(), norms.sum(0) / norms.sum())
-    assert one.sums["norms"].shape == (len(records), len(one.groups.names), 2, 32)
-    assert list(one.cosine) == ["micro", "macro"]
+    np.testing.assert_allclose(tags.share_of_gradient(), norms.sum(0) / norms.sum())
+    assert tags.sums["norms"].shape == (len(records), len(tags.groups.names), 2, 32)
+    assert list(tags.cosine) == ["micro", "macro"]
 
 
 def _agreement_of_known_losses():
     """Soft F1 of a single batch has cosine 1 with itself, and -1 negated."""
     primary_metric = SoftF1(average="micro", exclude_class=0, smooth=0.0)
-    asked = {
+    losses = {
         "itself": primary_metric,
         "against": WeightedSum(parts=(primary_metric,), weights=(-1.0,)),
         "ce": CrossEntropy(),
     }
-    single = agreement.agreements("run", asked, batches=1, warn=lambda text: None)
+    single = agreement.agreements("run", losses, batches=1, warn=lambda text: None)
     by_name = {(result.loss, result.average): result for result in single.results}
     for loss, expected in (("itself", 1.0), ("against", -1.0)):
         result = by_name[loss, "micro"]
@@ -135,9 +134,7 @@ def _bad_input(project, capsys):
     fails(capsys, ["plot", "nowhere"], "nowhere: holds no run")
     fails(capsys, ["plot", "run", "--losses", "dicee"], "did you mean dice?")
     fails(capsys, ["plot", "run", "--batches", "0"], "--batches is 0; want at least 1")
-    fails(
-        capsys, ["plot", "run", "--out", "mine.py"], "mine.py: cannot be made a folder"
-    )
+    fails(capsys, ["plot", "run", "--out", "mine.py"], "cannot be made a folder")
     file = project / "run/analysis.jsonl"
     content = file.read_bytes()
     file.write_bytes(content[:-1] + b" \n")
@@ -180,8 +177,6 @@ def _history(names, steps):
         steps=np.arange(steps),
         sums=sums,
         kinds={},
-        soft_f1=series,
-        cosine=series,
-        cosine_heads=series,
+        **dict.fromkeys(("soft_f1", "cosine", "cosine_heads"), series),
         alarms=[],
     )

@@ -46,6 +46,8 @@ from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
 from dicejax.training.setup import load_data, prepare
 
+from .. import tiny
+
 TRAIN = """Anna B-PER
 lives O
 in O
@@ -216,41 +218,28 @@ def test_two_pointers_have_two_outputs(conll):
     assert supported(result)["end", "ORG"].reasons == ("unseen",)
 
 
-def squad(folder, unanswerable):
-    questions = [
-        {"id": "a", "question": "Who?", "answers": [{"text": "Bob", "answer_start": 0}]}
-    ]
-    if unanswerable:
-        questions.append(
-            {"id": "b", "question": "Why?", "answers": [], "is_impossible": True}
-        )
-    paragraph = {"context": "Bob sleeps in Oslo", "qas": questions}
-    content = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [paragraph]}]}
-    for name in ("train", "dev"):
-        (folder / f"{name}.json").write_text(json.dumps(content))
-    return SquadFiles(dir=str(folder), dev="dev.json", test=None)
-
-
 @pytest.mark.parametrize("form", ["positions", "sigmoid"])
 @pytest.mark.parametrize("unanswerable", [False, True])
 def test_pieces_that_are_no_start_are_counted(tmp_path, form, unanswerable):
     task = QuestionAnswering(form=form, unanswerable=unanswerable)
-    data = squad(tmp_path, unanswerable)
+    (tmp_path / "all").write_text(tiny.squad(None, task))
+    data = SquadFiles(dir=str(tmp_path), train="all", dev="all", test=None)
     experiment = Experiment(name="reading", data=data, task=task)
     result = profile(experiment, lambda text: None)
     start, end = result.splits["train"].outputs
-    assert start.positives == end.positives == 1
+    answered = 9 if unanswerable else 12
+    assert start.positives == end.positives == answered
     items = load_data(experiment, lambda text: None).items["train"]
-    assert len(items) == 1 + unanswerable
     if form == "positions":
-        negatives = sum(map(len, items)) - 1
-        assert (start.rule, start.sequences) == ("positions", len(items))
+        places = sum(map(len, items))
+        assert (start.rule, start.sequences) == ("positions", 12)
         assert not any(label.weights for label in start.labels)
     else:
-        negatives = sum(int(item.detail.candidates.sum()) for item in items) - 1
+        places = sum(int(item.detail.candidates.sum()) for item in items)
         assert start.rule == "multi-label" and start.sequences is None
-    assert start.negatives == start.ratio == negatives
-    assert [label.positives for label in start.labels] == [negatives, 1]
+    assert start.negatives == places - answered
+    assert start.ratio == start.negatives / answered
+    assert [label.positives for label in start.labels] == [start.negatives, answered]
     assert set(supported(result)) == {
         ("start", start.labels[1].label),
         ("end", end.labels[1].label),

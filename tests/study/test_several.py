@@ -11,6 +11,7 @@ from dicejax.cli import run
 from dicejax.study.compare import compare_scores
 from dicejax.study.significance.several import across_sets, holds_on
 
+from ..small_project import fails
 from .test_scores_file import written
 
 Y, S = np.array([0.01, 0.05, -0.01, 0.04]), np.array([0.004, 0.01, 0.006, 0.02])
@@ -94,20 +95,15 @@ def test_comparisons_are_combined_on_the_command_line(comparisons, tmp_path, cap
 
 
 def test_what_cannot_be_combined_is_one_line(comparisons, tmp_path, capsys):
-    folders = [x.folder for x in comparisons]
+    argv = ["report", *(x.folder for x in comparisons), "--across"]
     file = tmp_path / "out" / "b" / "comparison.json"
     text = file.read_text()
-
-    def refused(*folders):
-        assert run(["report", *folders, "--across"]) == 2
-        message = " ".join(capsys.readouterr().err.split())
-        assert "Traceback" not in message
-        return message
-
-    assert "--across combines two or more comparisons" in refused(folders[0])
-    file.write_text(text.replace('"mean"', '"men"'))
-    assert "has no 'mean'" in refused(*folders)
-    file.write_text(text.replace('"baseline": "ce"', '"baseline": "focal"'))
-    assert "with ce and focal cannot be combined" in refused(*folders)
+    fails(capsys, [*argv[:2], "--across"], "--across combines two or more comparisons")
+    for old, new, message in (
+        ('"mean"', '"men"', "has no 'mean'"),
+        ('"baseline": "ce"', '"baseline": "focal"', "ce and focal cannot be combined"),
+    ):
+        file.write_text(text.replace(old, new))
+        fails(capsys, argv, message)
     file.unlink()
-    assert "comparison.json: missing; run dicejax report" in refused(*folders)
+    fails(capsys, argv, "comparison.json: missing; run dicejax report")

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -25,8 +25,6 @@ from dicejax.study.significance import (
     sequential_p_value,
     verdict,
 )
-
-unhurried = settings(deadline=None)
 
 
 def counts(seed, seeds=3, sentences=12, classes=2):
@@ -66,10 +64,7 @@ def test_score_equals_loops_over_any_leading_axes():
     for i, j in itertools.product(range(2), range(3)):
         assert got[i, j] == pytest.approx(score_by_loops(runs[i, j]), abs=1e-15)
     assert score(runs[0, 0]) == got[0, 0]
-
-
-def test_scores_of_a_class_that_is_nowhere_and_of_truth_values():
-    assert score([[[2, 2], [0, 0]]]) == 0.5
+    assert score([[[2, 2], [0, 0]]]) == 0.5  # a class that is nowhere
     right = np.array([True, False, True, True])
     assert score(np.stack([right, np.ones(4, bool)], -1)[:, None]) == 0.75
 
@@ -270,7 +265,6 @@ def holm_by_closure(p_values):
     return adjusted
 
 
-@unhurried
 @given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.05, 1]), max_size=7))
 def test_holm_equals_the_closed_test(p_values):
     assert holm(p_values) == pytest.approx(holm_by_closure(p_values), abs=1e-15)

@@ -60,27 +60,25 @@ def of_loss(
     return LossCurve(name=name, value=value, label=text, reference=reference)
 
 
-def of_objective(
-    objective: Objective, *, size: int = SIZE, label: str = ""
-) -> LossCurve:
+def of_objective(objective: Objective) -> LossCurve:
     """Return the curve of an objective over a set, also of sums and schedules.
 
     The set is that of `one_of_a_set`: element 0 is positive, and the logit of element
     `varied` varies. The value is the objective's, such as a mean over all.
     """
-    others, labels = _set(size)
+    others, labels = _set()
     outputs = {leaf.output for leaf in objective.terms()} - {None} or {"output"}
     fitted = objective.bind_outputs(sorted(outputs)).with_class_counts(
-        dict.fromkeys(outputs, np.array([size - 1, 1]))
+        dict.fromkeys(outputs, np.array([SIZE - 1, 1]))
     )
 
     def value(z: Array, varied: Array) -> Array:
-        logits = jnp.stack([jnp.zeros(size), others.at[varied].set(z)], axis=-1)
+        logits = jnp.stack([jnp.zeros(SIZE), others.at[varied].set(z)], axis=-1)
         inputs = dict.fromkeys(outputs, logits), dict.fromkeys(outputs, labels)
         return fitted(*inputs, fitted.initial_state())[0]
 
     name = objective.short_name
-    return LossCurve(name=name, value=value, label=label or name)
+    return LossCurve(name=name, value=value, label=name)
 
 
 def one_element(loss: Callable) -> Value:
@@ -97,7 +95,7 @@ def one_of_a_set(loss: functools.partial) -> Value:
 
     Losses per class give that of class 1, losses per element their mean.
     """
-    others, labels = _set(SIZE)
+    others, labels = _set()
 
     def value(z: Array, varied: Array) -> Array:
         logits = others.at[varied].set(z)
@@ -194,10 +192,10 @@ def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
     return crossing(x[around], slopes[around])
 
 
-def _set(size: int) -> tuple[Array, Array]:
+def _set() -> tuple[Array, Array]:
     """Return logits and labels of a set whose element 0 is positive."""
-    p = jnp.full(size, NEGATIVE_P).at[0].set(POSITIVE_P)
-    return logit(p), jnp.zeros(size, int).at[0].set(1)
+    p = jnp.full(SIZE, NEGATIVE_P).at[0].set(POSITIVE_P)
+    return logit(p), jnp.zeros(SIZE, int).at[0].set(1)
 
 
 def draw_losses(
@@ -251,13 +249,9 @@ def draw_losses(
 
 
 def draw_figure_one(
-    axes: Axes,
-    alphas: Mapping[float, int] | Sequence[float] = (0.0, 1.0),
-    points: int = 128,
+    axes: Axes, alphas: Mapping[float, int] = {0.0: 0, 1.0: 1}, points: int = 128
 ) -> None:
-    """Draw the paper's Figure 1 into axes, p* marked."""
-    if not isinstance(alphas, Mapping):
-        alphas = {alpha: index for index, alpha in enumerate(alphas)}
+    """Draw the paper's Figure 1 into axes, p* marked, with a style for each alpha."""
     for alpha, index in alphas.items():
         look, curve = figures.style(index), figure_one(alpha, points)
         axes.plot(curve.p, curve.derivative, **look, label=f"alpha={alpha:g}")

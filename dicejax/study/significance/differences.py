@@ -46,12 +46,7 @@ def quotient_mean(sums: np.ndarray) -> np.ndarray:
 def check_paired(
     ours: ArrayLike, baseline: ArrayLike, *, least_seeds: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return both as arrays [S, N, C, 2], pairs of seeds on the same sentences.
-
-    Raises:
-      ValueError: the shapes differ or are no such shape, there are fewer seeds than
-        `least_seeds`, or a number is not finite.
-    """
+    """Return both as arrays [S, N, C, 2]; raise a ValueError if they do not pair."""
     ours, baseline = np.asarray(ours), np.asarray(baseline)
     if ours.shape != baseline.shape:
         raise ValueError(f"ours have shape {ours.shape} but baseline {baseline.shape}")
