@@ -5,16 +5,14 @@ ones and labels unknown in training.
 
 An output is summarised by one of four rules:
 
-- "negative class": one class of several, and the first is the negative one: where the
-  task says so and it occurs in the training split, and where there are two classes. The
-  first class : all others.
-- "most and least": one class of several, none of them negative. The most frequent : the
-  least frequent, of those that occur in the split.
+- "negative class": the first class : all others, where there are two classes, or the
+  task says that the first one is negative and it occurs in the training split.
+- "most and least": the most frequent class : the least frequent one of those that occur
+  in the split, where no class is negative.
 - "multi-label": negatives : positives, over all classes.
-- "positions": the label is a place in the sequence. Pieces that are not that place :
-  sequences with an answer. All pieces count, the question's and the special ones too,
-  because the softmax is over them all. A sequence without an answer, whose label is
-  [CLS], adds negatives only; one without a known label adds nothing.
+- "positions": pieces other than the labelled place : sequences with an answer. All
+  pieces count, because the softmax is over them all. A sequence without an answer,
+  whose label is [CLS], adds negatives only; one without a known label adds nothing.
 
 A label may be too rare to learn by five rules:
 
@@ -22,12 +20,11 @@ A label may be too rare to learn by five rules:
 - "unseen": it occurs in dev or test, and not in the training split.
 - "absent": it occurs nowhere; the network has it because the tagging scheme does.
 - "not in every update": it is expected less than once in an update.
-- "smooth": it is expected less often in an update than the `smooth` of the loss, which
-  is in counts. The loss then depends more on `smooth` than on the label.
+- "smooth": it is expected less often in an update than the `smooth` of the loss, in
+  counts, on which the loss then depends more than on the label.
 
 The expected count per update is that of an epoch times `batch_size` divided by the
-sequences of the epoch, and at most that of the epoch. With resampling, the epoch is the
-first one as drawn.
+sequences of the epoch, at most that of the epoch: the first one, as it is drawn.
 """
 
 from __future__ import annotations
