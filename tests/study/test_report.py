@@ -20,7 +20,6 @@ from dicejax.study.compare.jobs import outcome_of
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.report import pictures
 from dicejax.study.report.facts import facts_of
-from dicejax.study.report.forest import strip
 from dicejax.training.run_folder import Run
 
 from ..visible import contrast
@@ -144,7 +143,7 @@ def test_pictures_are_drawn_from_the_numbers(three):
     x, y = axes.lines[-1].get_data()
     np.testing.assert_array_equal(x, [x.confidence for x in bins])
     np.testing.assert_array_equal(y, [x.accuracy for x in bins])
-    runs = strip(rows, "f1")
+    runs = pictures.strip(rows, "f1")
     (axes,) = runs.panels[0].figure.axes
     (focal,) = [line for line in axes.lines if line.get_gid() == "runs-of-1"]
     scores = [100 * run.score for run in three.rows["focal"].outcomes]

@@ -57,7 +57,7 @@ def test_texts_of_compare_stay_while_the_test_set_is_the_same(tmp_path):
     jobs = made(tmp_path, LOSSES, 1)
     texts = [Sentence((f"word-{n}",), (), n) for n in range(SENTENCES)]
     rows = comparison.evaluate_runs(jobs, str(tmp_path))
-    report.write(rows, str(tmp_path), examples=texts)
+    report.write(rows, str(tmp_path), read_examples=lambda: texts)
     before = files(tmp_path)
     assert b"word-" in before["report.html"]
     assert run(["report", str(tmp_path)]) == 0  # which reads no data

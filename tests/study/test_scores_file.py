@@ -121,10 +121,13 @@ def test_scores_want_a_folder_and_no_runs(tmp_path, capsys):
 def test_the_texts_to_paste_have_the_numbers_of_the_rows():
     rows = compared(SKILLS, n=60)
     (dice,) = (row for row in rows if row.loss == "dice")
-    table = latex([dataclasses.replace(row, loss=f"{row.loss}_1%") for row in rows])
+    table = latex([dataclasses.replace(row, loss=f"{row.loss}_1%~{{") for row in rows])
     scores = 100 * np.array(dice.scores("f1"))
     cell = f"${scores.mean():.2f} \\pm {scores.std(ddof=1):.2f}$"
-    assert f"dice\\_1\\% & {cell} &" in table and table.count(r"\\") == 4
+    assert (
+        f"dice\\_1\\%\\textasciitilde{{}}\\{{ & {cell} &" in table
+        and table.count(r"\\") == 4
+    )
     assert table.startswith("\\begin{tabular}{lrrl}\n\\toprule\n")
     text = methods(rows, 0.005, [{"dice": [0, 1, 2]}, {"dice": [0, 1, 2, 3, 4]}])
     assert "2 losses with cross-entropy by F1 on the test set (60 examples)" in text

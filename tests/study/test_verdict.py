@@ -11,7 +11,7 @@ from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.table import headline, warnings_of
 from dicejax.study.report.facts import changed_answers
-from dicejax.study.report.forest import forest
+from dicejax.study.report.pictures import forest
 
 from .made_runs import compared, outcome
 
@@ -165,15 +165,19 @@ def test_examples_that_change_most_come_first_with_text_and_gold():
     ]
     texts = [LabelledText(f"text {n}", None, "yes", str(n), n) for n in range(4)]
     rows = rows_of(outcomes, "ce")
-    answers = changed_answers(rows, texts)
+    answers = changed_answers(rows, lambda: texts)
     assert [tuple(line.values()) for line in answers.lines] == [
         ("2", "3 of 3", "0 of 3", "text 1", "yes"),
         ("3", "0 of 3", "2 of 3", "text 2", "yes"),
         ("4", "1 of 3", "0 of 3", "text 3", "yes"),
     ]
     assert "on 1 test examples, and in fewer on 2" in answers.summary
-    without = changed_answers(rows, None)
+    without = changed_answers(rows, lambda: None)
     assert tuple(without.lines[0].values()) == ("2", "3 of 3", "0 of 3")
-    assert changed_answers(rows, texts[:3]) == without  # other examples than scored
-    assert changed_answers(rows, None, answers.texts) == answers  # of an earlier report
-    assert changed_answers(rows, None, {"2": ("text 1", "yes")}) == without
+    assert (
+        changed_answers(rows, lambda: texts[:3]) == without
+    )  # other examples than scored
+    assert (
+        changed_answers(rows, lambda: None, answers.texts) == answers
+    )  # of an earlier report
+    assert changed_answers(rows, lambda: None, {"2": ("text 1", "yes")}) == without

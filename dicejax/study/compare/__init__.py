@@ -213,15 +213,20 @@ def compare(
                 tuned = tuple(steps.tuned)
                 return dataclasses.replace(result, tuned=tuned, unfinished=left)
             rows, ended = steps.evaluate(jobs), None
-    texts = None
-    with contextlib.suppress(InputError):  # finished runs need no data
-        texts = experiment.data.load().test
+
+    def read_examples() -> Sequence[Any] | None:
+        with contextlib.suppress(InputError):  # finished runs need no data
+            return experiment.data.load().test
+        return None
+
     return dataclasses.replace(
         result,
         rows=tuple(rows),
         tuned=tuple(steps.tuned),
         ended=ended,
-        report=report.write(rows, result.folder, margin=result.margin, examples=texts),
+        report=report.write(
+            rows, result.folder, margin=result.margin, read_examples=read_examples
+        ),
     )
 
 

@@ -20,12 +20,12 @@ from dicejax.objectives import name_of
 from dicejax.study.compare import statistics
 from dicejax.study.compare.baselines import outcomes_of
 from dicejax.study.compare.jobs import BASELINE, Job, Outcome
-from dicejax.study.compare.statistics import LEVEL, MARGIN, Look, Row, results_of
+from dicejax.study.compare.statistics import LEVEL, MARGIN, Look, Row
 from dicejax.study.compare.table import baseline_name
 from dicejax.study.significance import signed
 
 FILE = "comparison.json"
-_SPECIAL = {
+_COMMANDS = {  # of characters that LaTeX reads as others
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -106,7 +106,9 @@ def to_json(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, A
     """Return what `comparison.json` begins with."""
     record: dict[str, Any] = {
         "baseline": rows[0].loss if rows else None,
-        "primary_metric": results_of(rows)[0]["primary_metric"] if rows else None,
+        "primary_metric": statistics.results_of(rows)[0]["primary_metric"]
+        if rows
+        else None,
         "losses": {row.loss: row.to_json() for row in rows},
     }
     return record if tuned is None else record | {"tuning": tuned}
@@ -114,7 +116,7 @@ def to_json(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, A
 
 def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     """Return a paragraph on the statistics of a comparison."""
-    rivals = [row for row in rows if row.against and not row.is_control]
+    losses = len(statistics.rivals_of(rows))
     finished = [run for row in rows for run in row.outcomes if run.result]
     metric = heading(finished[0].result["primary_metric"])
     sizes = sorted({row.summary.n for row in rows})
@@ -124,7 +126,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     at = sorted({len(seeds) for look in looks for seeds in look.values()})
     looked = f" at {', '.join(map(str, at))} seeds" if at else ""
     return (
-        f"We compared {len(rivals)} losses with {baseline} by {metric} on the test "
+        f"We compared {losses} losses with {baseline} by {metric} on the test "
         f"set ({examples:,} examples), over {seeds} seeds. Runs of a loss and of "
         f"{baseline} were paired by seed, with seeds crossed with examples: the "
         "variance of the mean difference is that of a two-way random effects model, by "
@@ -144,18 +146,19 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
 
 def latex(rows: Sequence[Row]) -> str:
     """Return a table of scores, differences and verdicts; it wants booktabs."""
-    metric = heading(results_of(rows)[0]["primary_metric"])
+    metric = heading(statistics.results_of(rows)[0]["primary_metric"])
+    escapes = str.maketrans(_COMMANDS)
     lines = [
         r"\begin{tabular}{lrrl}",
         r"\toprule",
-        rf"loss & {escape(metric)} & difference (95\% CI) & verdict \\",
+        rf"loss & {metric.translate(escapes)} & difference (95\% CI) & verdict \\",
         r"\midrule",
     ]
     for row in rows:
         score = "--" if row.summary.mean is None else f"{100 * row.summary.mean:.2f}"
         if row.summary.sd is not None:
             score = rf"${score} \pm {100 * row.summary.sd:.2f}$"
-        cells = [escape(row.loss), score, "", "baseline"]
+        cells = [row.loss.translate(escapes), score, "", "baseline"]
         if against := row.against:
             text, crossed = "--", against.crossed
             if crossed is not None:
@@ -168,13 +171,3 @@ def latex(rows: Sequence[Row]) -> str:
             cells[2:] = text, against.verdict.outcome
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-def escape(text: str) -> str:
-    r"""Escape the characters that LaTeX reads as commands.
-
-    >>> print(escape("dsc_x 5% {a} \\input"))
-    dsc\_x 5\% \{a\} \textbackslash{}input
-    """
-    text = " ".join(text.split())
-    return "".join(_SPECIAL.get(character, character) for character in text)

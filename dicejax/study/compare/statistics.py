@@ -218,6 +218,11 @@ def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     return [run.result for row in rows for run in row.outcomes if run.result]
 
 
+def rivals_of(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that are neither the baseline nor controls, the best first."""
+    return [row for row in rows if row.against and not row.is_control]
+
+
 _Pairs = Mapping[int, tuple[np.ndarray, np.ndarray]]
 """Statistics of the test examples, [N, C, 2], of a loss and the baseline, by seed."""
 

@@ -18,6 +18,7 @@ from dicejax.study.compare.statistics import (
     learnt_nothing,
     one_class,
     results_of,
+    rivals_of,
 )
 from dicejax.study.significance import MIN_SEEDS, detectable, nominal_level, signed
 
@@ -113,8 +114,8 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
       rows: the baseline first.
       margin: differences within it do not matter in practice.
     """
-    baseline, rivals = baseline_name(rows[0].loss), [r for r in rows[1:] if r.against]
-    losses = [row for row in rivals if not row.is_control] or rivals
+    baseline = baseline_name(rows[0].loss)
+    losses = rivals_of(rows) or [row for row in rows if row.against]
     if not losses:
         return f"Nothing to compare: only {baseline} has run."
     metric = heading(results_of(rows)[0]["primary_metric"])
@@ -159,7 +160,7 @@ def _next(rows: Sequence[Row], row: Row) -> str:
     """Say how much five further seeds would show, and the time they take."""
     crossed, more = row.against.crossed, 5
     seeds = crossed.seeds + more
-    rivals = [rival for rival in rows[1:] if rival.against and not rival.is_control]
+    rivals = rivals_of(rows)
     level = nominal_level([crossed.seeds, seeds], LEVEL / max(len(rivals), 1))
     if detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
         return " More seeds will not decide it: the test set is too small."

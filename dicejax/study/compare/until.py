@@ -10,7 +10,7 @@ from dicejax.errors import InputError, quote
 from dicejax.study import significance
 from dicejax.study.compare import jobs
 from dicejax.study.compare.jobs import Job
-from dicejax.study.compare.statistics import LEVEL, Row
+from dicejax.study.compare.statistics import LEVEL, Row, rivals_of
 from dicejax.study.compare.table import REMEDY
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
@@ -105,8 +105,7 @@ def train_until_decided(
                 settled.setdefault(row.loss, seeds)
         if all(row.against.verdict.outcome == "nothing learnt" for row in rows[1:]):
             return rows, f"nothing learnt, so further seeds would not help: {REMEDY}"
-        rivals = [row for row in rows if row.against and not row.is_control]
-        waiting = [row for row in rivals if row.loss not in settled]
+        waiting = [row for row in rivals_of(rows) if row.loss not in settled]
         if not waiting:
             return rows, "every loss is decided, or hopeless"
         say(f"{seeds} seeds: not decided: {', '.join(row.loss for row in waiting)}")

@@ -11,7 +11,7 @@ The same runs give the same bytes: there are no dates.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from etils import epath
@@ -46,7 +46,7 @@ def write(
     folder: str,
     *,
     margin: float = MARGIN,
-    examples: Sequence[Any] | None = None,
+    read_examples: Callable[[], Sequence[Any] | None] = lambda: None,
 ) -> str:
     """Write the report of a comparison, and complete its `comparison.json`.
 
@@ -54,7 +54,8 @@ def write(
       rows: statistics of each loss, as `rows_of` orders them.
       folder: output directory.
       margin: differences within it do not matter in practice.
-      examples: test set, to show the examples whose answers change.
+      read_examples: returns the test set, to show the examples whose answers change;
+        None without it.
 
     Returns:
       Path of the page.
@@ -76,14 +77,13 @@ def write(
     losses = {row.loss: row.to_json() for row in rows}
     runs = [run for loss in losses.values() for run in loss["runs"]]
     for run in runs:  # relative to the report, so that both can be moved
-        place = epath.Path(run["folder"])
-        place = place.relative_to(path) if place.is_relative_to(path) else place
-        run["folder"] = str(place)
+        if epath.Path(run["folder"]).is_relative_to(path):
+            run["folder"] = str(epath.Path(run["folder"]).relative_to(path))
     facts = facts_of(
         rows,
         margin=margin,
         tuning=content.get("tuning"),
-        changed=changed_answers(rows, examples, texts),
+        changed=changed_answers(rows, read_examples, texts),
         folders=list(dict.fromkeys(run["folder"] for run in runs)),
     )
     document = document_of(facts)

@@ -1,7 +1,4 @@
-"""Parts of a report, and its rendering as HTML and as Markdown.
-
-Text from the data, such as labels, is escaped.
-"""
+"""Parts of a report, and its rendering as HTML and as Markdown."""
 
 from __future__ import annotations
 
@@ -54,10 +51,8 @@ class Panel:
 class Picture:
     """A figure of the report: one panel or several side by side, and its data.
 
-    Attributes:
-      caption: how to read the figure.
-      key: legend: classes of the style sheet, with their descriptions.
-      data: numbers drawn; None if they are in a file of the run.
+    The key has classes of the style sheet with their descriptions. There are no data
+    where they are in a file of the run.
     """
 
     title: str
@@ -83,13 +78,7 @@ class Section:
 class Document:
     """A whole report.
 
-    Attributes:
-      context: data, task, encoder, training, seeds and hardware, by name.
-      losses: description of each loss.
-      verdict: the outcome in one line.
-      forest: differences to the baseline; None without any.
-      claims: verdict on each loss.
-      folded: keys of the sections of which the page shows the heading alone.
+    Of `folded` sections, named by their keys, the page shows the heading alone.
     """
 
     title: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from dicejax.metrics.calibration import ReliabilityBin
 from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.study.compare.finding import changed_settings
 from dicejax.study.compare.jobs import is_resampled
-from dicejax.study.compare.statistics import Row, results_of
+from dicejax.study.compare.statistics import Row, results_of, rivals_of
 from dicejax.tasks.described import text_and_gold
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.run_folder import EXPERIMENT, Run
@@ -42,8 +42,8 @@ def band_of(records: Mapping[int, Sequence[Mapping[str, Any]]], name: str) -> Ba
     >>> runs = {0: [{"step": 10, "f1": 1.0}, {"step": 20, "f1": 4.0}],
     ...         1: [{"step": 10, "f1": 3.0}, {"step": 20, "f1": None}]}
     >>> band = band_of(runs, "f1")
-    >>> band.steps.tolist(), band.mean.tolist(), band.sd.round(3).tolist()
-    ([10, 20], [2.0, 4.0], [1.414, 0.0])
+    >>> band.mean.tolist(), band.sd.round(3).tolist()
+    ([2.0, 4.0], [1.414, 0.0])
     """
     values: dict[int, list[float]] = {}
     for record in itertools.chain(*records.values()):
@@ -62,10 +62,8 @@ def band_of(records: Mapping[int, Sequence[Mapping[str, Any]]], name: str) -> Ba
 class Probabilities:
     """Predicted probabilities of one output on the test set.
 
-    Attributes:
-      by_seed: int `[C, 2, BINS]` of all classes but the negative one, by seed; see
-        `metrics.score_counts`.
-      counts: their sum, from which are the curve and the bins that are not empty.
+    Counts are those of `metrics.score_counts`, int `[C, 2, BINS]`, without the negative
+    class. The bins are those that are not empty.
     """
 
     by_seed: Mapping[int, np.ndarray]
@@ -86,12 +84,9 @@ class LossFacts:
 
 @dataclasses.dataclass(frozen=True)
 class Changed:
-    """Test examples whose answers the best rival changes.
+    """Test examples whose answers the best rival changes, with a table of the most.
 
-    Attributes:
-      summary: how many there are.
-      lines: cells of those that change in most runs, by column.
-      texts: text and gold answer of each, by number; empty without the data.
+    The texts are text and gold answer of each, by number; empty without the data.
     """
 
     summary: str
@@ -101,37 +96,22 @@ class Changed:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Facts:
-    """All that a report shows.
-
-    Attributes:
-      rows: statistics of each loss, the baseline first.
-      metric: name of the score that losses are compared by.
-      margin: differences within it do not matter in practice.
-      losses: measurements of each loss that shares no runs with an earlier one.
-      classes: by loss and class, its scores in each run that has the class.
-      tuning: trials and chosen settings; None without tuning.
-      experiment: experiment with all losses and the first seed.
-      provenance: seeds, hardware, versions and the test set, by name.
-      differences: sentences on settings that differ between losses.
-    """
+    """All that a report shows."""
 
     rows: Sequence[Row]
+    baseline: str
     metric: str
     margin: float
-    losses: Mapping[str, LossFacts]
+    losses: Mapping[str, LossFacts]  # that share no runs with an earlier one
+    # By loss and class: its scores in each run that has the class.
     classes: Mapping[str, Mapping[str, Sequence[Mapping[str, float]]]]
     changed: Changed | None
     tuning: Mapping[str, Any] | None
-    experiment: Experiment
+    experiment: Experiment  # with all losses and the first seed
     command: str
     provenance: Mapping[str, str]
     differences: Sequence[str]
     folders: Sequence[str]
-
-    @property
-    def baseline(self) -> str:
-        """Name of the loss that the others are compared with."""
-        return self.rows[0].loss
 
 
 def facts_of(
@@ -165,8 +145,23 @@ def facts_of(
     changes = {k: changed_settings(experiment, v.experiment) for k, v in losses.items()}
     versions = [result["versions"] for result in results if "versions" in result]
     names = dict.fromkeys(name for by_name in versions for name in by_name)
+    columns = [
+        ("checksum of the encoded test set", results, "test_data"),
+        ("devices", results, "devices"),
+        ("hardware", results, "device_kind"),
+        *((f"version of {name}", versions, name) for name in names),
+        *(() if versions else [("versions", (), "")]),
+    ]
+    provenance = {
+        "data set": experiment.name,
+        "seeds": ", ".join(map(str, seeds)),
+    }
+    for title, records, key in columns:
+        texts = dict.fromkeys(str(record[key]) for record in records if key in record)
+        provenance[title] = ", ".join(texts) or "not recorded by these runs"
     return Facts(
         rows=rows,
+        baseline=rows[0].loss,
         metric=results[0]["primary_metric"],
         margin=margin,
         losses=losses,
@@ -176,15 +171,7 @@ def facts_of(
         experiment=experiment,
         command=f"dicejax compare {RERUN} --seeds {seeds[-1] - seeds[0] + 1} "
         f"{'--resample ' * is_resampled(first)}--out FOLDER",
-        provenance={
-            "data set": experiment.name,
-            "seeds": ", ".join(map(str, seeds)),
-            "checksum of the encoded test set": _distinct(results, "test_data"),
-            "devices": _distinct(results, "devices"),
-            "hardware": _distinct(results, "device_kind"),
-            **{f"version of {name}": _distinct(versions, name) for name in names},
-            **({} if versions else {"versions": _distinct([], "versions")}),
-        },
+        provenance=provenance,
         differences=[
             f"{loss} has settings of its own: {'; '.join(settings)}"
             for loss, settings in changes.items()
@@ -236,27 +223,15 @@ def measure_losses(rows: Sequence[Row]) -> dict[str, LossFacts]:
     return losses
 
 
-def _distinct(results: Sequence[Mapping[str, Any]], name: str) -> str:
-    texts = dict.fromkeys(str(result[name]) for result in results if name in result)
-    return ", ".join(texts) or "not recorded by these runs"
-
-
-def rivals_of(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that are neither the baseline nor controls, the best first."""
-    return [row for row in rows[1:] if row.against and not row.is_control]
-
-
 def changed_answers(
     rows: Sequence[Row],
-    examples: Sequence[Any] | None,
+    read_examples: Callable[[], Sequence[Any] | None],
     earlier: Mapping[str, Sequence[str]] = {},
 ) -> Changed | None:
     """Return the test examples whose answers the best rival changes; None without any.
 
-    Args:
-      rows: statistics of each loss, the baseline first.
-      examples: test set; None where the data was not read.
-      earlier: texts and gold answers of an earlier report, by number.
+    Their texts are those of the test set, or where it cannot be read (None), of an
+    earlier report, by number.
     """
     pair = [rows[0], *rivals_of(rows)[:1]]
     right, runs = [], []  # of each loss: runs in which an example is wholly right
@@ -273,6 +248,7 @@ def changed_answers(
         return None
     numbers = {f"{n + 1}": int(n) for n in order[:MOST_CHANGED]}
     # Where parts of examples are scored, their numbers are not those of examples.
+    examples = read_examples()
     if examples is not None and len(examples) == len(gain):
         earlier = {name: text_and_gold(examples[n]) for name, n in numbers.items()}
     has_texts = all(name in earlier for name in numbers)

@@ -1,4 +1,4 @@
-"""Figures with one panel per loss, vs. the baseline.
+"""Figures of a comparison: charts with a row per loss, and figures with a panel each.
 
 A panel holds two losses, which differ in dashes and marks as well as in colour.
 """
@@ -6,7 +6,9 @@ A panel holds two losses, which differ in dashes and marks as well as in colour.
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,12 +16,19 @@ from dicejax.metrics import score_counts
 from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.metrics.scores import heading
 from dicejax.study import figures
-from dicejax.study.report.document import Panel, Picture, TextTable
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.table import baseline_name, mean_and_spread
+from dicejax.study.report.document import MARKS, Panel, Picture, TextTable
 from dicejax.study.report.facts import Facts, LossFacts, Probabilities
+from dicejax.study.significance import signed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 THRESHOLD = 0.5
 WIDTH, HEIGHT = 232, 176
 """Size of a panel in pixels; two fit side by side on a phone."""
+CHART_WIDTH, LINE = 520, 15  # in pixels, the height of a line of text too
 SETTINGS = {
     "font.size": 11,
     "axes.axisbelow": True,
@@ -29,23 +38,160 @@ SETTINGS = {
 MEAN = {"color": figures.LOSS, "linewidth": 2}
 BASELINE = {"color": figures.BASE, "linewidth": 1.75, "linestyle": (0, (4, 2))}
 SEED = {"color": figures.SOFT, "linewidth": 0.75, "alpha": 0.7}
-EVEN = {"color": figures.SOFT, "linewidth": 1, "linestyle": ":"}
 MEAN_KEY, BASELINE_KEY = ("mean", "mean over seeds"), ("baseline", "baseline")
 BAND_KEY = ("band", "± 1 SD over seeds")
 DOT_KEY, SQUARE_KEY = ("dot", "this loss"), ("square", "baseline")
 
 
+def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture | None:
+    """Draw the differences; None without a loss that has one.
+
+    An interval that reaches beyond 5 times the median reach ends in an arrow.
+    """
+    metric, baseline = heading(primary_metric), baseline_name(rows[0].loss)
+    drawn = [row for row in rows if row.against and row.against.differences]
+    if not drawn:
+        return None
+    intervals = [
+        100 * np.array([crossed.low, crossed.high]) if crossed else None
+        for crossed in (row.against.crossed for row in drawn)
+    ]
+    learnt = [row.against.verdict.outcome != "nothing learnt" for row in drawn]
+    reach = [
+        abs(100 * np.array(row.against.differences) if ends is None else ends).max()
+        for row, ends, counts in zip(drawn, intervals, learnt, strict=True)
+        if counts or not any(learnt)
+    ]
+    most = min(max(reach), 5 * statistics.median(reach))
+    limit = max(1.08 * most, 200 * margin, 0.1)
+    axes = _new_chart(drawn, f"{metric} minus that of {baseline} (points)")
+    axes.set_xlim(-limit, limit)
+    axes.axvspan(-100 * margin, 100 * margin, color=figures.BASE, alpha=0.18, lw=0)
+    axes.axvline(0, color=figures.TEXT, linewidth=1.25)
+    about = []
+    for y, (row, ends) in enumerate(zip(drawn, intervals, strict=True)):
+        _draw_difference(axes, row, y, ends, limit)
+        text = signed(100 * row.against.mean)
+        if ends is not None:
+            digits = 1 if ends[1] - ends[0] >= 10 else 2
+            low, high = (signed(end, digits) for end in ends)
+            mean = signed(100 * row.against.crossed.mean, digits)
+            text = f"{mean} ({low} to {high})"
+        about.append(f"{row.loss} {MARKS[row.against.verdict.outcome]} {text}")
+    is_tested = any(ends is not None for ends in intervals)
+    key = {
+        "dot": "loss",
+        "square": "control" if any(row.is_control for row in drawn) else None,
+        "mean": "95% CI" if is_tested else None,
+        "margin": f"within ±{100 * margin:g} points: no difference in practice",
+    }
+    what = "mean difference over seeds with its 95% confidence interval"
+    caption = (
+        f"Test {metric}, {what if is_tested else 'difference by seed'}; "
+        "small ticks are seeds. Right of 0 the loss is better."
+    )
+    title = f"Difference to {baseline}"
+    panels = [Panel(title, "; ".join(about), axes.figure)]
+    return Picture(title, caption, [k for k in key.items() if k[1]], panels)
+
+
+def _draw_difference(
+    axes: Axes, row: Row, y: int, ends: np.ndarray | None, limit: float
+) -> None:
+    """Draw the interval, the mean and the seeds of a row.
+
+    In words where a loss learnt nothing, or its mean is beyond the axis.
+    """
+    color = figures.BASE if row.is_control else figures.LOSS
+    mean, outcome = 100 * row.against.mean, row.against.verdict.outcome
+    side, align = (1, "right") if mean > 0 else (-1, "left")
+    words = {"ha": align, "va": "center", "color": figures.SOFT}
+    if outcome == "nothing learnt":
+        axes.text(0.92 * limit * side, y, outcome, **words)
+        return
+    seeds = [100 * x for x in row.against.differences if abs(100 * x) <= limit]
+    axes.plot(seeds, [y + 0.3] * len(seeds), "|", markersize=5, **SEED)
+    if ends is not None:
+        inside = np.clip(ends, -limit, limit)
+        axes.plot(inside, (y, y), color=color, linewidth=2.5, solid_capstyle="butt")
+        for edge, marker in ((-limit, "<"), (limit, ">")):
+            if any((inside == edge) & (ends != edge)):
+                axes.plot([edge], [y], marker, color=color, clip_on=False)
+    if abs(mean) > limit:
+        axes.text(0.92 * limit * side, y, f"{signed(mean, 1)}: {outcome}", **words)
+        return
+    marker, face = ("s", figures.PAGE) if row.is_control else ("o", color)
+    axes.plot([mean], [y], marker, color=color, markerfacecolor=face, markersize=7)
+
+
+def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
+    """Draw the test score of each run, with equal seeds joined."""
+    metric, title = heading(primary_metric), "Every run"
+    scores = [{r.seed: 100 * r.score for r in x.outcomes if r.result} for x in rows]
+    spreads = [mean_and_spread(row.scores(primary_metric)) for row in rows]
+    axes = _new_chart(rows, f"Test {metric} (%)")
+    right = axes.secondary_yaxis("right")
+    right.set_yticks(range(len(rows)), spreads, color=figures.SOFT)
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    for y, (by_seed, below) in enumerate(zip(scores, [*scores[1:], {}], strict=True)):
+        for seed in by_seed.keys() & below.keys():
+            axes.plot((by_seed[seed], below[seed]), (y, y + 1), **SEED)
+        look = {"color": figures.LOSS, "markersize": 6, "gid": f"runs-of-{y}"}
+        axes.plot(list(by_seed.values()), [y] * len(by_seed), "o", **look)
+        if by_seed:
+            mean = statistics.fmean(by_seed.values())
+            axes.plot((mean, mean), (y - 0.2, y + 0.2), color=figures.TEXT, linewidth=3)
+    mean = statistics.fmean(scores[0].values())
+    axes.vlines(mean, 0, len(rows) - 0.5, zorder=0, **BASELINE)
+    seeds = sorted({seed for by_seed in scores for seed in by_seed})
+    about = "; ".join(f"{r.loss} {text}" for r, text in zip(rows, spreads, strict=True))
+    caption = (
+        f"Test {metric} of each run, one row per loss. Thin lines join runs "
+        "with the same seed: parallel ones mean that the seed makes the difference, "
+        "not the loss."
+    )
+    names = {"dot": "run", "bar": "mean", "seed": "same seed"}
+    key = [*names.items(), ("baseline", f"mean of {rows[0].loss}")]
+    lines = [
+        {"loss": row.loss, **{f"seed {s}": number(by_seed.get(s)) for s in seeds}}
+        for row, by_seed in zip(rows, scores, strict=True)
+    ]
+    data = TextTable(f"Test {metric} (%) of each run", lines)
+    return Picture(title, caption, key, [Panel(title, about, axes.figure)], data)
+
+
+def _new_chart(rows: Sequence[Row], label: str) -> Axes:
+    """Return axes that have a row for each loss, from the top."""
+    from matplotlib.figure import Figure
+
+    names = []
+    for row in rows:  # broken between settings
+        spaced = row.loss.replace("-", "- ")
+        lines = textwrap.wrap(spaced, 25, break_on_hyphens=False)
+        names.append("\n".join(lines).replace("- ", "-"))
+    most = 1 + max(name.count("\n") for name in names)
+    height = len(rows) * (LINE * most + 13) + 48
+    figure = Figure(figsize=(CHART_WIDTH / 72, height / 72), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(xlabel=label, ylim=(len(rows) - 0.5, -0.5))
+    axes.set_yticks(range(len(rows)), names, parse_math=False)
+    axes.tick_params("y", length=0)
+    for row, text in zip(rows, axes.get_yticklabels(), strict=True):
+        text.set_weight("normal" if row.is_control else "bold")
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="x")
+    return axes
+
+
 def learning(facts: Facts) -> Iterator[Picture]:
     """Draw the dev score and the training loss by training step."""
     metric, baseline = f"Dev {heading(facts.metric)}", facts.baseline
-    of_dev = f"{metric} (%)", f"{metric} during training", "."
-    of_training = (
-        "Training loss",
-        "Training loss",
-        ", logarithmic. Each loss has a scale of its own, so heights cannot be "
-        "compared.",
-    )
-    for is_score, (what, title, rest) in ((True, of_dev), (False, of_training)):
+    scale = ", logarithmic. Each loss has a scale of its own, so heights cannot be "
+    scale += "compared."
+    for is_score in (True, False):
+        what = f"{metric} (%)" if is_score else "Training loss"
+        title = f"{metric} during training" if is_score else what
         bands = {k: x.dev if is_score else x.training for k, x in facts.losses.items()}
         bands = {loss: band for loss, band in bands.items() if len(band.steps)}
         if not bands:
@@ -77,7 +223,8 @@ def learning(facts: Facts) -> Iterator[Picture]:
             axes.plot(steps, means[loss], **MEAN)
             axes.set_xlim(0, max(int(band.steps[-1]) for band in bands.values()))
         key = (MEAN_KEY, BAND_KEY, BASELINE_KEY)[: 2 + is_score]
-        yield Picture(title, f"{what} by training step{rest}", key, panels, data)
+        caption = f"{what} by training step{'.' if is_score else scale}"
+        yield Picture(title, caption, key, panels, data)
 
 
 def by_class(facts: Facts) -> Iterator[Picture]:
@@ -91,19 +238,17 @@ def by_class(facts: Facts) -> Iterator[Picture]:
                 counts[name] = int(runs[0]["support"])
     if not f1:
         return
-    pairs = {loss: (f1.get(facts.baseline, {}), ours) for loss, ours in f1.items()}
-    pairs[facts.baseline] = {}, f1.get(facts.baseline, {})
-    notes = {}
-    for loss, (theirs, ours) in pairs.items():
-        both = ours.keys() & theirs.keys()
-        higher = sum(ours[name] > theirs[name] for name in both)
-        notes[loss] = f"{higher} of {len(both)} classes above {facts.baseline}"
-        notes[loss] = notes[loss] if both else "baseline"
+    others = dict.fromkeys(f1, f1.get(facts.baseline, {})) | {facts.baseline: {}}
+    notes = dict.fromkeys(f1, "baseline")
+    for loss, ours in f1.items():
+        if both := ours.keys() & others[loss].keys():
+            higher = sum(ours[name] > others[loss][name] for name in both)
+            notes[loss] = f"{higher} of {len(both)} classes above {facts.baseline}"
     ends = [value for by_name in f1.values() for value in by_name.values()]
     room = max(0.06 * (max(ends) - min(ends)), 0.5)
     panels = new_panels(notes, "Count in test set", "F1 (%)")
     for panel in panels:
-        (axes,), (theirs, ours) = panel.figure.axes, pairs[panel.name]
+        (axes,), ours, theirs = panel.figure.axes, f1[panel.name], others[panel.name]
         shorten = axes.xaxis.get_major_formatter()
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(shorten)
@@ -156,10 +301,8 @@ def thresholds(facts: Facts) -> Iterator[Picture]:
         lines = []
         for loss, pooled in losses.items():
             curve, best = pooled.curve, pooled.curve.f1.argmax()
-            line = {
-                "loss": loss,
-                f"at {THRESHOLD}": number(100 * curve.f1_at(THRESHOLD)),
-            }
+            line = {"loss": loss}
+            line[f"at {THRESHOLD}"] = number(100 * curve.f1_at(THRESHOLD))
             line["at best"] = number(100 * curve.f1[best])
             lines.append(line | {"best threshold": f"{curve.thresholds[best]:.3f}"})
         caption = f"F1 (%) of elements by threshold{output}, all seeds"
@@ -208,14 +351,13 @@ def calibration(facts: Facts) -> Iterator[Picture]:
         panels = new_panels(notes, "Predicted probability", "Frequency", shares=True)
         for panel in panels:
             (axes,) = panel.figure.axes
-            axes.plot((0, 1), (0, 1), **EVEN)
-            ours, theirs = losses[panel.name], losses.get(facts.baseline)
-            both = [(theirs, BASELINE, "s", figures.PAGE)]
-            both = both if theirs and theirs is not ours else []
-            for pooled, look, marker, face in (*both, (ours, MEAN, "o", figures.LOSS)):
-                x = [b.confidence for b in pooled.bins]
-                y = [b.accuracy for b in pooled.bins]
-                sizes = [(3 + 1.2 * np.log10(b.count)) ** 2 for b in pooled.bins]
+            axes.plot((0, 1), (0, 1), ":", color=figures.SOFT, linewidth=1)
+            looks = {facts.baseline: (BASELINE, "s", figures.PAGE)}
+            looks[panel.name] = MEAN, "o", figures.LOSS
+            for loss, (look, marker, face) in looks.items():
+                bins = losses[loss].bins if loss in losses else ()
+                x, y = [b.confidence for b in bins], [b.accuracy for b in bins]
+                sizes = [(3 + 1.2 * np.log10(b.count)) ** 2 for b in bins]
                 edge = {"facecolor": face, "edgecolor": look["color"], "zorder": 3}
                 axes.plot(x, y, **look | {"linewidth": 1.25})
                 axes.scatter(x, y, sizes, marker=marker, clip_on=False, **edge)

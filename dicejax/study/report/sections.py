@@ -13,7 +13,7 @@ from dicejax.io import files
 from dicejax.metrics.scores import heading
 from dicejax.study import figures
 from dicejax.study.compare.jobs import is_resampled
-from dicejax.study.compare.statistics import Row, class_counts, results_of
+from dicejax.study.compare.statistics import Row, class_counts, results_of, rivals_of
 from dicejax.study.compare.table import (
     baseline_name,
     headline,
@@ -24,8 +24,7 @@ from dicejax.study.compare.tuning import settings_text
 from dicejax.study.gradients import plot
 from dicejax.study.report import pictures
 from dicejax.study.report.document import Document, Panel, Picture, Section, TextTable
-from dicejax.study.report.facts import RERUN, Facts, rivals_of
-from dicejax.study.report.forest import forest, strip
+from dicejax.study.report.facts import RERUN, Facts
 from dicejax.study.significance import signed
 from dicejax.training.gradients.probe import FILE as GRADIENTS
 from dicejax.training.progress import encoder_name
@@ -70,8 +69,11 @@ def document_of(facts: Facts) -> Document:
     plain.append(time(rows))
     measured = Section("gradients", "Gradients", pictures=[*gradients(rows)])
     with figures.look([row.loss for row in rows], pictures.SETTINGS):
-        differences = forest(rows, facts.metric, facts.margin)
-        frequency, runs = [*pictures.by_class(facts)], [strip(rows, facts.metric)]
+        differences = pictures.forest(rows, facts.metric, facts.margin)
+        frequency, runs = (
+            [*pictures.by_class(facts)],
+            [pictures.strip(rows, facts.metric)],
+        )
         curves, shares = [*pictures.learning(facts)], [*pictures.thresholds(facts)]
         reliability = [*pictures.calibration(facts)]
     losses = {}
@@ -176,15 +178,8 @@ def all_positive(test: Mapping[str, Any]) -> list[str]:
 
         F1 = 2 s / (1 + s),  accuracy = s  for a share s of positives
 
-    so that F1 is high without any skill where positives are frequent.
-
-    >>> classes = {"0": {"support": 346}, "1": {"support": 654}}
-    >>> all_positive({"matthews": 0.3, "per_type": classes})
-    ["Predicting '1' for every text gives F1 79.08, accuracy 65.40 and Matthews 0."]
-
-    Args:
-      test: scores of any run on the test set; of two classes the last is the positive
-        one. Else nothing is returned.
+    so that F1 is high without any skill where positives are frequent. The positive
+    class is the last one.
     """
     counts = class_counts(test)
     if len(counts) != 2:
