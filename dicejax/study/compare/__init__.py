@@ -249,13 +249,8 @@ class _Steps:
 
     def jobs(self, seeds: int) -> list[Job]:
         """Return the runs of all losses with a number of seeds."""
-        jobs = jobs_of(
-            self.experiment,
-            self.objectives,
-            seeds,
-            self.folder,
-            resample=self.resample,
-        )
+        arguments = self.experiment, self.objectives, seeds, self.folder
+        jobs = jobs_of(*arguments, resample=self.resample)
         if self.resample:
             experiments = [job.experiment for job in jobs]
             trials = map(tuning.of_trial, experiments if self.trials else ())
@@ -295,7 +290,7 @@ def compare_runs(
     paths: Sequence[str],
     *,
     out: str | None = None,
-    baseline: str | None = None,
+    baseline: str = name_of(BASELINE),
     margin: float = 100 * MARGIN,
 ) -> Comparison:
     """Test the differences between existing runs, and write a report.
@@ -316,7 +311,6 @@ def compare_runs(
         raise InputError("report wants folders of runs: none is named")
     jobs = jobs_from(paths)
     losses = dict.fromkeys(job.loss for job in jobs)
-    baseline = baseline or name_of(BASELINE)
     if baseline not in losses:
         raise InputError(
             f"no run of {baseline} among these, to compare with; --baseline "
@@ -338,7 +332,7 @@ def compare_scores(
     path: str,
     *,
     out: str,
-    baseline: str | None = None,
+    baseline: str = name_of(BASELINE),
     margin: float = 100 * MARGIN,
 ) -> list[Comparison]:
     """Test the differences between scores in a CSV file, one comparison per data set.
@@ -355,7 +349,6 @@ def compare_scores(
     """
     fraction = _fraction(margin)
     by_data = scores_file.outcomes_of(path)
-    baseline = baseline or name_of(BASELINE)
     folders = dict.fromkeys(by_data, out)
     for data, outcomes in by_data.items():
         losses = dict.fromkeys(outcome.loss for outcome in outcomes)

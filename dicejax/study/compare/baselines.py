@@ -86,11 +86,7 @@ def threshold_shifts(
 
 
 def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
-    """Score the baselines of finished cross-entropy runs that have none yet.
-
-    Raises:
-      InputError: a run cannot be read, or another process writes it.
-    """
+    """Score the baselines of finished cross-entropy runs that have none yet."""
     setup: Setup | None = None
     for job in jobs:
         run = Run(epath.Path(job.folder))
@@ -118,11 +114,7 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
 
 
 def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
-    """Return the outcomes of runs, moved decisions too, and the names of controls.
-
-    Raises:
-      InputError: runs cannot be read or compared.
-    """
+    """Return the outcomes of runs, moved decisions too, and the names of controls."""
     outcomes = [outcome_of(job) for job in jobs]
     require_one_test_set(outcomes)
     # By name, since tuned runs keep that of the loss whatever its numbers.

@@ -20,12 +20,10 @@ from dicejax.training.run_folder import EXPERIMENT, Run
 
 
 def jobs_from(paths: Sequence[str]) -> list[Job]:
-    """Return the runs in folders as those of one comparison, by loss and seed.
+    """Return the runs in folders, at any depth, as those of one comparison.
 
-    A seed that only some losses have is a missing run.
-
-    Args:
-      paths: run folders, or folders that hold some at any depth.
+    They are sorted by loss and seed. A seed that only some losses have is a missing
+    run.
 
     Raises:
       InputError: there are none, two have the same loss and seed, or they differ in
@@ -67,10 +65,9 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
 
 
 def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
-    """Return the tuning record of runs; None without tuning.
+    """Return the tuning record of runs, an InputError if there are several.
 
-    Raises:
-      InputError: records differ, or cannot be read.
+    None without tuning.
     """
     records = {path for job in jobs if (path := _record(Run(epath.Path(job.folder))))}
     if len(records) > 1:

@@ -62,10 +62,9 @@ def jobs_of(
     *,
     resample: bool = False,
 ) -> list[Job]:
-    """Return the runs of a comparison, in `folder/NAME/seed-N`, cross-entropy first.
+    """Return the runs of a comparison, in `folder/NAME/seed-N`, seed by seed.
 
-    All losses of a seed come before the next seed, so that each loss has nearly as many
-    runs as the others at any time. Seeds begin with the experiment's.
+    Seeds begin with the experiment's, losses with cross-entropy.
 
     Raises:
       InputError: two objectives have the same name, no folder can have one's, or the
@@ -102,11 +101,7 @@ def jobs_of(
 
 
 def require_one_label_set(experiments: Sequence[Experiment]) -> None:
-    """Read the training samples, and check that all have the same labels.
-
-    Raises:
-      InputError: one lacks a label, or the data cannot be read.
-    """
+    """Raise an InputError unless all training samples have the same labels."""
     labels: dict[Any, set[str]] = {}
     for experiment in experiments:
         data = experiment.data
@@ -159,10 +154,7 @@ def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
 def train_all(
     jobs: Sequence[Job], progress: TrainingProgress, *, overwrite: bool = False
 ) -> None:
-    """Train every run that is not finished; interrupted ones resume.
-
-    A run that diverges is recorded as such. Of a finished run only the best weights
-    remain.
+    """Train every run that is not finished; of each only the best weights remain.
 
     Raises:
       InputError: a folder holds a run of other settings, raised before any is trained;
@@ -196,14 +188,10 @@ def train_all(
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """Result of one run.
+    """Result of one run, which is missing if it has neither finished nor diverged.
 
-    Attributes:
-      status: "missing" if it has neither finished nor diverged.
-      result: contents of `result.json`; None unless finished.
-      example_statistics: float `[N, C, 2]`, each test example's contribution to the
-        primary metric; None unless finished.
-      experiment: settings of the run; None for scores from elsewhere.
+    Of a finished run it has the contents of `result.json`, and the statistics of each
+    test example, float `[N, C, 2]`. Scores from elsewhere have no experiment.
     """
 
     loss: str
@@ -221,11 +209,7 @@ class Outcome:
 
 
 def outcome_of(job: Job) -> Outcome:
-    """Read the result of a run.
-
-    Raises:
-      InputError: a file of the run is missing or damaged.
-    """
+    """Read the result of a run, an InputError if one of its files is damaged."""
     run = Run(epath.Path(job.folder))
     if run.is_finished:
         ended = "finished", run.result(), run.example_statistics()
@@ -240,11 +224,7 @@ def unfinished(jobs: Sequence[Job]) -> int:
 
 
 def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
-    """Check that all finished runs were scored on the same examples in the same way.
-
-    Raises:
-      InputError: they were not.
-    """
+    """Raise an InputError unless runs have one test set and one primary metric."""
     finished = [outcome for outcome in outcomes if outcome.result]
     for outcome in finished[1:]:
         for key in ("test_data", "primary_metric"):

@@ -40,7 +40,7 @@ def evaluate_runs(
     folder: str,
     tuned: Mapping[str, Any] | None = None,
     *,
-    baseline: str | None = None,
+    baseline: str = name_of(BASELINE),
     margin: float = MARGIN,
 ) -> list[Row]:
     """Read the results of runs, compare them, and write `folder/comparison.json`.
@@ -51,7 +51,6 @@ def evaluate_runs(
       InputError: runs cannot be read or compared, or the folder cannot be written to.
     """
     outcomes, controls = outcomes_of(jobs)
-    baseline = baseline or name_of(BASELINE)
     controls = [name for name in controls if name != baseline]
     return add_verdicts(
         outcomes, folder, tuned, baseline, margin=margin, controls=controls

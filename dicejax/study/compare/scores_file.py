@@ -32,10 +32,7 @@ def outcomes_of(path: str) -> dict[str, list[Outcome]]:
     A row is the score of a run, in points from 0 to 100; with a column `example`, that
     of one test example, whose mean is the run's score. Without it a run has two
     examples of the same score, whose chance is nil: the verdict is about this test set.
-
-    Args:
-      path: CSV file with the columns data, loss, seed, score, in any order, and
-        optionally example; others are ignored.
+    Other columns are ignored.
 
     Raises:
       InputError: the file cannot be read, a column is missing, a value is no number in

@@ -28,11 +28,10 @@ class OfLoss:
     """A loss over several data sets.
 
     Attributes:
-      estimate: mean difference to the baseline over sets; None with fewer than two, or
-        where all predictions are the baseline's.
+      estimate: mean difference to the baseline over sets; None where all predictions
+        on one are the baseline's.
       p_holm: p-value of the estimate, adjusted for the number of losses.
-      better_on: number of sets on which it is better, at least, at 5 %.
-      worse_on: number of sets on which it is worse, at least, at 5 %.
+      better_on, worse_on: number of sets, at least, at 5 %.
       rank: mean rank over the sets among all losses, 1 the best.
       improvement: share of pairs of runs in which it is ahead, ties half, mean over
         sets.
@@ -80,11 +79,7 @@ class _OnSet(NamedTuple):
 
 
 def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[OfLoss]]:
-    """Combine comparisons, and write `several.json`.
-
-    Args:
-      folders: of finished comparisons, each with a `comparison.json`.
-      out: output directory; nothing is written by default.
+    """Combine comparisons by their `comparison.json`, and write `out/several.json`.
 
     Returns:
       Name of the baseline, and the losses that are in two comparisons or more.
@@ -94,9 +89,8 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
         loss is in two of them.
     """
     if len(folders) < 2:
-        raise InputError(
-            "--across combines two or more comparisons; name their folders"
-        )
+        message = "--across combines two or more comparisons; name their folders"
+        raise InputError(message)
     contents = [_content(folder) for folder in folders]
     baselines = dict.fromkeys(baseline for baseline, _ in contents)
     if len(baselines) > 1:
@@ -116,21 +110,32 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
     ]
     ranks = stats.rankdata(-np.array(means), axis=1, nan_policy="omit")
     ranks = np.nanmean(ranks, axis=0).tolist()
-    results = [
-        _combine(name, [losses[name] for losses in sets if name in losses], rank)
-        for name, rank in zip(names, ranks, strict=True)
-    ]
-    tested = [result for result in results if result.estimate is not None]
-    p_holm = holm([result.estimate.p_value for result in tested]).tolist()
-    adjusted = {result.loss: p for result, p in zip(tested, p_holm, strict=True)}
-    results = [dataclasses.replace(r, p_holm=adjusted.get(r.loss)) for r in results]
+    by_loss = {name: [x[name] for x in sets if name in x] for name in names}
+    estimates = {
+        name: across_sets([x.mean for x in results], [x.error for x in results])
+        for name, results in by_loss.items()
+        if all(x.error > 0 for x in results)
+    }
+    p_holm = holm([estimate.p_value for estimate in estimates.values()]).tolist()
+    adjusted = dict(zip(estimates, p_holm, strict=True))
+    combined = []
+    for (name, results), rank in zip(by_loss.items(), ranks, strict=True):
+        better, worse = (
+            holds_on([x.p_value / 2 if sign * x.mean > 0 else 1.0 for x in results])
+            for sign in (1, -1)
+        )
+        ahead = [
+            np.mean([(d > 0) + (d == 0) / 2 for d in x.differences]) for x in results
+        ]
+        values = estimates.get(name), adjusted.get(name), better, worse, rank
+        combined.append(OfLoss(name, *values, float(np.mean(ahead))))
     if out is not None:
         content = {
             "comparisons": list(folders),
-            "losses": {result.loss: result.to_json() for result in results},
+            "losses": {result.loss: result.to_json() for result in combined},
         }
         write_whole(epath.Path(out), FILE, json.dumps(content, indent=2) + "\n")
-    return next(iter(baselines)), results
+    return next(iter(baselines)), combined
 
 
 def lines(baseline: str, results: Sequence[OfLoss], sets: int) -> list[str]:
@@ -166,21 +171,3 @@ def _content(folder: str) -> tuple[str, dict[str, _OnSet]]:
         return field(content, "baseline", str), losses
     except Flaw as flaw:
         raise flaw.at(file, flaw.line) from None
-
-
-def _combine(name: str, sets: Sequence[_OnSet], rank: float) -> OfLoss:
-    means, errors = np.array([x.mean for x in sets]), np.array([x.error for x in sets])
-    better, worse = (
-        holds_on([x.p_value / 2 if sign * x.mean > 0 else 1.0 for x in sets])
-        for sign in (1, -1)
-    )
-    ahead = [np.mean([(d > 0) + (d == 0) / 2 for d in x.differences]) for x in sets]
-    return OfLoss(
-        loss=name,
-        estimate=across_sets(means, errors) if (errors > 0).all() else None,
-        p_holm=None,
-        better_on=better,
-        worse_on=worse,
-        rank=rank,
-        improvement=float(np.mean(ahead)),
-    )

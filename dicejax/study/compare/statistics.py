@@ -35,8 +35,8 @@ class Test:
       p_value: p-value over all looks, adjusted for the number of losses.
       p_alone: the same, not adjusted for the number of losses.
       p_equal: p-value for a difference within the margin, adjusted as `p_value`.
-      seeds_needed: number of seeds to show the observed difference with power 0.8; None
-        where no number suffices, infinite above 1,000.
+      seeds_needed: seeds to show the observed difference with power 0.8; None where no
+        number suffices, infinite above 1,000.
       detectable: smallest difference that these runs show with power 0.8.
     """
 
@@ -49,18 +49,17 @@ class Test:
     detectable: float
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Against:
     """A loss vs. the baseline, over the seeds that both have ended.
 
-    Attributes:
-      differences: differences of the primary metric by seed; a diverged run scores 0.
-      test: None for fewer than 3 seeds.
+    The differences are those of the primary metric by seed; a diverged run scores 0.
+    There is no test of fewer than 3 seeds.
     """
 
     seeds: tuple[int, ...]
     differences: tuple[float, ...]
-    test: Test | None = None
+    test: Test | None
     verdict: Verdict
 
     @property
@@ -101,11 +100,9 @@ class Against:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Statistics of one loss, by the primary metric.
+    """Statistics of one loss by the primary metric, vs. nothing for the baseline.
 
-    Attributes:
-      against: comparison with the baseline; None for the baseline.
-      is_control: a baseline of another kind: class weights, or moved decisions.
+    Controls are baselines of another kind: class weights, or moved decisions.
     """
 
     loss: str
@@ -151,15 +148,9 @@ def rows_of(
 ) -> list[Row]:
     """Return the statistics of each loss vs. the baseline, which comes first.
 
-    P-values hold over all looks, and are adjusted together by Holm's method: those of
-    losses, and apart from them those of controls.
-
-    Args:
-      outcomes: outcomes of all runs.
-      baseline: name of the loss to compare with.
-      controls: names of the losses that are controls.
-      looks: earlier looks at this comparison, oldest first.
-      margin: differences within it do not matter in practice.
+    P-values hold over all looks, of which `looks` are the earlier ones, and are
+    adjusted together by Holm's method: those of losses, and apart from them those of
+    controls. Differences within the margin do not matter in practice.
 
     Raises:
       InputError: no run of the baseline is finished.
@@ -186,13 +177,14 @@ def rows_of(
         for loss, runs in ended.items()
     }
     dropped = {loss for look in looks for loss in look} - set(by_loss)
-    against: dict[str, Against] = {}
+    metric = heading(finished[0].result["primary_metric"])
+    tested: dict[str, tuple[Test, Verdict]] = {}
     for is_control in (False, True):
-        against |= _compare_family(
+        tested |= _compare_family(
             {k: v for k, v in pairs.items() if (k in controls) == is_control},
             looks,
             margin,
-            metric=heading(finished[0].result["primary_metric"]),
+            metric=metric,
             others=sum((loss in controls) == is_control for loss in dropped),
             borrows=not is_control,
         )
@@ -205,7 +197,7 @@ def rows_of(
         versus = None
         if loss != baseline:
             both = {loss: runs, baseline: by_loss[baseline]}
-            versus = _mention_untaught(against[loss], both)
+            versus = _compare(pairs[loss], tested.get(loss), both, metric)
         rows.append(Row(loss, tuple(runs), summary, versus, loss in controls))
         mean = versus and versus.mean
         worst = math.inf if mean is None else -mean
@@ -235,9 +227,9 @@ def _compare_family(
     metric: str,
     others: int,
     borrows: bool,
-) -> dict[str, Against]:
-    """Compare the losses of a family, in which `others` more were looked at before."""
-    against = {loss: _describe_seeds(pairs, metric) for loss, pairs in family.items()}
+) -> dict[str, tuple[Test, Verdict]]:
+    """Test the losses of a family that have 3 seeds; `others` were dropped from it."""
+    tested = {}
     crossed = _cross_at_looks(family, looks, borrows)
     # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
     alone = [
@@ -249,12 +241,12 @@ def _compare_family(
     ]
     columns = np.reshape([*alone, *[(1.0, 1.0)] * others], (-1, 2)).T
     adjusted = np.transpose([significance.holm(column) for column in columns]).tolist()
-    comparisons = len(adjusted)
+    names: dict[str, Any] = {"comparisons": len(adjusted), "level": LEVEL}
     for index, (loss, at) in enumerate(crossed.items()):
         seeds, last = list(at), list(at.values())[-1]
         if last is None:
             continue
-        strict_level = significance.nominal_level(seeds, LEVEL / comparisons)
+        strict_level = significance.nominal_level(seeds, LEVEL / len(adjusted))
         difference = dataclasses.replace(
             last, level=significance.nominal_level(seeds, LEVEL)
         )
@@ -267,21 +259,14 @@ def _compare_family(
             p_value=p_value,
             p_alone=float(alone[index][0]),
             p_equal=p_equal,
-            seeds_needed=significance.seeds_needed(
-                last, seeds, comparisons=comparisons, level=LEVEL
-            ),
+            seeds_needed=significance.seeds_needed(last, seeds, **names),
             detectable=significance.detectable(last, strict_level),
         )
-        names: dict[str, Any] = {
-            "comparisons": comparisons,
-            "level": LEVEL,
-            "metric": metric,
-        }
         verdict = significance.verdict(
-            difference, p_value, p_equal, margin=margin, **names
+            difference, p_value, p_equal, margin=margin, metric=metric, **names
         )
-        against[loss] = dataclasses.replace(against[loss], test=test, verdict=verdict)
-    return against
+        tested[loss] = test, verdict
+    return tested
 
 
 def _cross_at_looks(
@@ -319,39 +304,39 @@ def _stack(pairs: _Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]
     return np.stack(ours), np.stack(baseline)
 
 
-def _describe_seeds(pairs: _Pairs, metric: str) -> Against:
-    """Return the differences by seed, without a verdict."""
+def _compare(
+    pairs: _Pairs,
+    tested: tuple[Test, Verdict] | None,
+    runs: Mapping[str, Sequence[Outcome]],
+    metric: str,
+) -> Against:
+    """Compare a loss with the baseline; without a test there is no verdict.
+
+    The sentence begins with the runs that learnt nothing.
+    """
     differences = tuple(
         float(significance.score(ours) - significance.score(baseline))
         for ours, baseline in pairs.values()
     )
+    numbers = ", ".join(significance.signed(100 * x) for x in differences)
     sentence = "no seed in common with the baseline"
     if pairs:
-        numbers = ", ".join(significance.signed(100 * x) for x in differences)
         sentence = (
             f"no verdict from {len(pairs)} seed{'s' * (len(pairs) > 1)}, which takes "
             f"{significance.MIN_SEEDS}: {numbers} {metric}"
         )
-    verdict = Verdict("no verdict", sentence)
-    return Against(seeds=tuple(pairs), differences=differences, verdict=verdict)
-
-
-def _mention_untaught(
-    against: Against, runs: Mapping[str, Sequence[Outcome]]
-) -> Against:
-    """Say first that runs learnt nothing; without any that did there is no verdict."""
-    counts, outcome = [], against.verdict.outcome
+    test, verdict = tested or (None, Verdict("no verdict", sentence))
+    counts, outcome, sentence = [], verdict.outcome, verdict.sentence
     for loss, outcomes in runs.items():
         finished = [run for run in outcomes if run.result]
-        untaught = sum(map(learnt_nothing, finished))
-        if untaught:
+        if untaught := sum(map(learnt_nothing, finished)):
             counts.append(f"{loss} in {untaught} of {len(finished)} runs")
-        if untaught and untaught == len(finished):
-            outcome = "nothing learnt"
-    if not counts:
-        return against
-    sentence = f"nothing learnt by {'; '.join(counts)}; {against.verdict.sentence}"
-    return dataclasses.replace(against, verdict=Verdict(outcome, sentence))
+            if untaught == len(finished):
+                outcome = "nothing learnt"
+    if counts:
+        sentence = f"nothing learnt by {'; '.join(counts)}; {sentence}"
+    verdict = Verdict(outcome, sentence)
+    return Against(tuple(pairs), differences, test, verdict)
 
 
 def learnt_nothing(outcome: Outcome) -> bool:

@@ -32,11 +32,8 @@ REMEDY = "train longer, raise the learning rate, or take a pretrained encoder"
 def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     """Return a table of means and spreads over seeds, in percent.
 
-    Args:
-      rows: rows of the losses.
-      title: title of the table.
-      width: width in characters; scores that do not fit are left out, the primary
-        metric last, and named below. None shows all.
+    Scores that do not fit a width in characters are left out, the primary metric last,
+    and named below.
     """
     first = results_of(rows)[0]
     test, primary_metric = first["test"], first["primary_metric"]
@@ -108,12 +105,7 @@ def mean_and_spread(values: Sequence[float]) -> str:
 
 
 def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
-    """Return the verdict on a comparison in one line.
-
-    Args:
-      rows: the baseline first.
-      margin: differences within it do not matter in practice.
-    """
+    """Return the verdict on a comparison in one line."""
     baseline = baseline_name(rows[0].loss)
     losses = rivals_of(rows) or [row for row in rows if row.against]
     if not losses:

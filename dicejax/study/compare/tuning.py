@@ -61,11 +61,9 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-    """The trials of one loss, or of one with one seed.
+    """The trials of a loss, the first with the settings of the experiment.
 
-    Attributes:
-      experiment: experiment with the settings of the first trial.
-      seed: seed of the runs that take the settings; None for all.
+    The seed is that of the runs that take the chosen settings; None for all.
     """
 
     loss: str
@@ -127,20 +125,11 @@ def tune(
     three spread over the search space (Halton's sequence), the rest from the
     tree-structured Parzen estimator. Proposals depend on the scores so far alone, so an
     interrupted tuning resumes exactly. Runs that have a training sample for each seed
-    are tuned seed by seed.
-
-    Args:
-      jobs: runs of the comparison, untuned.
-      trials: number of trials per loss; 0 for no tuning.
-      folder: folder of the comparison.
-      progress: displays progress.
-      overwrite: repeat existing trials.
-      may_train: whether missing trials may be run.
-      earlier: results of earlier calls.
-      is_part: other processes tune the rest of the runs; nothing is written.
+    are tuned seed by seed. Results of earlier calls are taken as they are. Of a part of
+    the runs, while other processes tune the rest, nothing is written.
 
     Returns:
-      Trials of each loss, in the order of the runs; empty without tuning.
+      Trials of each loss, in the order of the runs; empty for 0 trials.
 
     Raises:
       InputError: a folder holds a trial of other settings, or untuned runs of the
@@ -180,10 +169,8 @@ def tune(
                 f"--tune {trials} --seeds 0 first, with or without --shard"
             )
         for job in jobs if not overwrite else ():
-            if (
-                _key(job) == (study.loss, study.seed)
-                and epath.Path(job.folder).exists()
-            ):
+            takes = job.loss == study.loss and study.seed in (None, job.seed)
+            if takes and epath.Path(job.folder).exists():
                 raise InputError(
                     f"{job.folder}: was trained before the tuning is done; name "
                     "another folder with --out, or replace it with --overwrite"
@@ -205,17 +192,13 @@ def tune(
     return ordered
 
 
-def _key(job: Job) -> tuple[str, int | None]:
-    """Return the loss, and the seed if each has trials."""
-    return job.loss, job.seed if is_resampled(job.experiment) else None
-
-
 def _untuned(jobs: Sequence[Job]) -> dict[tuple[str, int | None], Tuned]:
     """Return what has trials, before the first of them, in the order of the runs."""
     studies: dict[tuple[str, int | None], Tuned] = {}
     for job in jobs:
-        loss, seed = _key(job)
-        studies.setdefault((loss, seed), Tuned(loss, job.experiment, seed=seed))
+        seed = job.seed if is_resampled(job.experiment) else None
+        study = Tuned(job.loss, job.experiment, seed=seed)
+        studies.setdefault((study.loss, seed), study)
     return studies
 
 
@@ -228,11 +211,7 @@ def unfinished(jobs: Sequence[Job], trials: int, folder: str) -> int:
 
 
 def read(folder: epath.Path) -> dict[str, Any]:
-    """Read the tuning record of a comparison.
-
-    Raises:
-      InputError: it is missing or damaged, or has changed since it was written.
-    """
+    """Read the tuning record of a comparison, an InputError if it is damaged."""
     return json.loads(files.read_checked(folder, FILE))
 
 
@@ -241,9 +220,10 @@ def apply_settings(jobs: Sequence[Job], tuned: Sequence[Tuned]) -> list[Job]:
     chosen = {(t.loss, t.seed): t.trials[t.chosen].values for t in tuned}
     result = []
     for job in jobs:
-        values = chosen.get(_key(job), {})
-        experiment = spaces.with_values(job.experiment, values)
-        result.append(dataclasses.replace(job, experiment=experiment))
+        for key in chosen.keys() & {(job.loss, job.seed), (job.loss, None)}:
+            experiment = spaces.with_values(job.experiment, chosen[key])
+            job = dataclasses.replace(job, experiment=experiment)
+        result.append(job)
     return result
 
 

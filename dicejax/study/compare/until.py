@@ -32,13 +32,10 @@ _UNITS = {"h": 3600, "m": 60, "s": 1}
 
 
 def seconds_of(duration: str) -> float:
-    """Return the seconds of a duration.
+    """Return the seconds of a duration, an InputError if it is written otherwise.
 
     >>> seconds_of("1h30m"), seconds_of("45s")
     (5400.0, 45.0)
-
-    Raises:
-      InputError: it is not written like that, or is 0.
     """
     if not re.fullmatch(r"(\d+(\.\d+)?[hms])+", duration):
         raise InputError(f"--budget is {quote(duration)}; want 2h, 90m or 1h30m")
@@ -62,21 +59,11 @@ def train_until_decided(
 ) -> tuple[list[Row], str]:
     """Train round after round of seeds for the losses that are not settled.
 
-    The first round has at least 3 seeds and runs whatever the budget. A control never
+    The first round has the least seeds and runs whatever the budget. A control never
     keeps a comparison going. All losses of a round are paired with the baseline seed by
     seed, so the baseline has as many seeds as the longest of them: with k rivals,
     sqrt(k) times as many would need unpaired tests, whose error rates do not hold
-    where spreads differ.
-
-    Args:
-      jobs_of: returns the runs of all losses with a number of seeds.
-      train: trains runs, or uses them again.
-      evaluate: compares runs, which records a look.
-      least: seeds of the first round.
-      budget: seconds; None without a limit.
-      say: displays a line.
-      unfinished: counts the runs to train.
-      clock: current time in seconds.
+    where spreads differ. The budget is in seconds.
 
     Returns:
       Rows of the last evaluation, and why it ended, in a sentence.
