@@ -57,25 +57,41 @@ _SETTINGS = {
 def look(texts: Iterable[str] = (), settings: Mapping[str, Any] = {}) -> Iterator[None]:
     """Draw and save figures in the package's style inside this context.
 
-    Args:
-      texts: texts of the figure; characters that the default font lacks are taken from
-        one that has them, or drawn as boxes.
-      settings: further settings of Matplotlib.
+    Characters of the texts that the default font lacks are taken from the font that has
+    most of them, or drawn as boxes.
     """
     import matplotlib as mpl
+    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
-    style = mpl.rc_context(_SETTINGS | dict(settings) | _fonts("".join(texts)))
+    def lacking(path: str) -> int:
+        try:
+            return len(missing.difference(get_font(path).get_charmap()))
+        except (OSError, RuntimeError):  # a font file that Matplotlib cannot open
+            return len(missing)
+
+    default = findfont(FontProperties())
+    missing = {
+        ord(character) for character in "".join(texts) if character.isprintable()
+    }
+    missing -= get_font(default).get_charmap().keys()
+    fonts: dict[str, Any] = {}
+    if missing:
+        # Last Resort has every character, as a box.
+        others = [
+            font for font in fontManager.ttflist if "Last Resort" not in font.name
+        ]
+        others.sort(key=lambda font: (font.name, font.weight != 400))
+        best = min(others, key=lambda font: lacking(font.fname))
+        family = FontProperties(fname=default).get_name()
+        fonts["font.family"] = [family, best.name]
+    style = mpl.rc_context(_SETTINGS | dict(settings) | fonts)
     with style, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
 
 
 def make_folder(folder: str) -> epath.Path:
-    """Make a folder if it does not exist.
-
-    Raises:
-      InputError: it cannot be made.
-    """
+    """Make a folder if it does not exist, an InputError if it cannot be made."""
     path = epath.Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -85,11 +101,7 @@ def make_folder(folder: str) -> epath.Path:
 
 
 def write(folder: str, content: Mapping[str, bytes]) -> None:
-    """Write files by name, replacing existing ones, to a folder made if missing.
-
-    Raises:
-      InputError: the folder or a file cannot be written.
-    """
+    """Write files by name, replacing existing ones, to a folder made if missing."""
     path = make_folder(folder)
     for name, data in content.items():
         files.write_whole(path, name, data)
@@ -110,13 +122,8 @@ def rendered(figure: Figure, kind: str, **options: Any) -> bytes:
 def element(figure: Figure, key: str, title: str, description: str) -> str:
     """Return a figure as an SVG element that takes the colours of its page.
 
-    Call it within `look`.
-
-    Args:
-      figure: figure to draw, scaled to the width of the page.
-      key: prefix of its ids, unique on the page.
-      title: accessible name.
-      description: accessible description.
+    It is as wide as the page, and the key, unique on the page, begins its ids. Call it
+    within `look`.
     """
     import matplotlib as mpl
 
@@ -175,26 +182,3 @@ def legend(figure: Figure, *panels: Axes, columns: int = 3) -> None:
 def plain(text: str) -> str:
     """Escape dollar signs, between which Matplotlib reads a formula."""
     return text.replace("$", r"\$")
-
-
-def _fonts(text: str) -> dict[str, list[str]]:
-    """Return the default font, and one with most of the characters it lacks."""
-    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
-
-    def lacking(path: str) -> int:
-        try:
-            return len(missing.difference(get_font(path).get_charmap()))
-        except (OSError, RuntimeError):  # a font file that Matplotlib cannot open
-            return len(missing)
-
-    default = findfont(FontProperties())
-    missing = {ord(character) for character in text if character.isprintable()}
-    missing -= get_font(default).get_charmap().keys()
-    if not missing:
-        return {}
-    families = [FontProperties(fname=default).get_name()]
-    # Last Resort has every character, as a box.
-    fonts = [font for font in fontManager.ttflist if "Last Resort" not in font.name]
-    fonts.sort(key=lambda font: (font.name, font.weight != 400))
-    best = min(fonts, key=lambda font: lacking(font.fname))
-    return {"font.family": [*families, best.name]}

@@ -27,16 +27,6 @@ def ranges_of(experiment: Experiment) -> dict[str, Range]:
 
     Hyper-parameters with a non-default value are kept, as they are part of the loss's
     name; so are those without effect under its other settings.
-
-    >>> from dicejax import objectives
-    >>> from dicejax.data.sources import SyntheticNER
-    >>> experiment = Experiment(
-    ...     name="mine",
-    ...     data=SyntheticNER(),
-    ...     objective=objectives.Tversky(smooth=0.5),
-    ... )
-    >>> list(ranges_of(experiment))
-    ['optimizer.learning_rate', 'objective.alpha']
     """
     rate = experiment.optimizer.learning_rate
     around = Range(
