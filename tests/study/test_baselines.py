@@ -4,18 +4,16 @@ import numpy as np
 import pytest
 from etils import epath
 
-from dicejax import config
 from dicejax.cli import run
 from dicejax.objectives import CrossEntropy, Focal, WeightedCrossEntropy
 from dicejax.study import compare as comparison
 from dicejax.study.compare import baselines
-from dicejax.study.compare.jobs import jobs_of
 from dicejax.tasks import QuestionAnswering, Tagging, Target
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import prepare
 
-from ..small_project import EXPERIMENT
+from .made_runs import EXPERIMENT
 
 
 def test_adjusted_logits_are_those_of_the_formula():
@@ -103,10 +101,8 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     assert (run_0.path / "baselines.json").read_text() == before
 
 
-def test_an_experiment_without_baselines_has_none(tmp_path):
-    file = tmp_path / "experiment.py"
-    file.write_text(EXPERIMENT.format(folder=str(tmp_path)))
-    jobs = jobs_of(config.load(str(file)), [Focal()], 1, str(tmp_path / "none"))
+def test_runs_that_are_not_finished_have_no_baselines(tmp_path):
     lines = []
-    baselines.score_baselines(jobs, lines.append)  # nothing is finished
+    jobs = comparison.jobs_of(EXPERIMENT, [Focal()], 1, str(tmp_path))
+    baselines.score_baselines(jobs, lines.append)
     assert not lines

@@ -12,7 +12,7 @@ from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Dice, Focal
 from dicejax.study import compare as comparison
 from dicejax.study import significance
-from dicejax.study.compare.jobs import Job, outcome_of, require_one_test_set
+from dicejax.study.compare.jobs import outcome_of, require_one_test_set
 from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import Run
 
@@ -52,17 +52,13 @@ def test_jobs_begin_with_cross_entropy_and_take_seed_after_seed(tmp_path):
     assert {job.experiment.training.seed for job in made} == {0, 1}
     again = comparison.jobs_of(EXPERIMENT, (Focal(), CrossEntropy()), 1, "x")
     assert [job.loss for job in again] == ["focal", "ce"]
-    training = dataclasses.replace(EXPERIMENT.training, seed=7)
-    job = Job("ce", dataclasses.replace(EXPERIMENT, training=training), "x")
-    assert job.seed == 7
 
 
 def test_shards_divide_the_jobs(tmp_path):
     made = jobs(tmp_path, seeds=3)
     parts = [comparison.shard_of(made, f"{i}/4") for i in (1, 2, 3, 4)]
-    assert sorted(j.folder for part in parts for j in part) == sorted(
-        j.folder for j in made
-    )
+    folders = sorted(job.folder for part in parts for job in part)
+    assert folders == sorted(job.folder for job in made)
     for wrong in ("0/4", "5/4", "3", "a/b", "1/0"):
         with pytest.raises(InputError, match="want I/N"):
             comparison.shard_of(made, wrong)
@@ -90,7 +86,7 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
         assert against.mean == pytest.approx(crossed.mean, abs=1e-12)
     assert rows["dice"].against.verdict.outcome == "inconclusive"
     assert rows["focal"].against.verdict.outcome == "better"
-    mean = np.mean([significance.score(run) for run in focal])
+    mean = np.mean(significance.score(focal))
     assert rows["focal"].summary.mean == pytest.approx(mean)
     written = json.loads((tmp_path / "comparison.json").read_text())
     against = written["losses"]["focal"]["against_baseline"]

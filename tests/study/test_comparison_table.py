@@ -40,14 +40,10 @@ def displayed(text):
     return [name for name, cells in CELLS.items() if all(x in text for x in cells)]
 
 
-def test_without_a_width_everything_is_displayed():
-    text = printed(None)
+def test_no_number_and_no_name_is_cut_at_any_width():
+    text, counts = printed(None), []
     assert displayed(text) == list(SCORES)
     assert LONG in text and "in the report" not in text
-
-
-def test_no_number_and_no_name_is_cut_at_any_width():
-    counts = []
     for width in range(60, 170, 5):
         text = printed(width)
         assert "…" not in text

@@ -61,9 +61,7 @@ def test_what_calling_every_text_positive_scores():
         f"accuracy {100 * accuracy:.2f} and"
     )
     assert scored(["yes"] * 99)["f1"] == pytest.approx(f1)
-
-
-def test_other_tasks_have_no_such_answer():
+    # Other tasks have no such answer.
     of_spans = {"f1": 1.0, "per_type": {"PER": {"f1": 1.0, "support": 3}}}
     assert not one_class(of_spans) and not all_positive(of_spans)
     three = scored(list("abcabc"), list("abcabc"), tuple("abc"))

@@ -152,43 +152,39 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
             return []
         return setup.search(params, split, mesh, shifts=shifts).candidates
 
+    def dev_score(candidates: Sequence[Any], threshold: Any = None) -> float:
+        scores = task.score_found(data.corpus.dev, candidates, data.labels, threshold)
+        return scores.values[task.primary_metric]
+
     dev = iter(search("dev", [s for shifts in kinds.values() for s in shifts.values()]))
     chosen: dict[str, tuple[float, float]] = {}
     for name, shifts in kinds.items():
-        scores = {value: _dev_score(setup, next(dev)) for value in shifts}
+        by_value = {value: dev_score(next(dev)) for value in shifts}
         if shifts:
-            best = max(scores, key=lambda value: (scores[value], -abs(value)))
-            chosen[name] = best, scores[best]
+            best = max(by_value, key=lambda value: (by_value[value], -abs(value)))
+            chosen[name] = best, by_value[best]
     test = search("test", [kinds[name][best] for name, (best, _) in chosen.items()])
-    controls = {
-        name: _control(setup, best, score, predictions)
-        for (name, (best, score)), predictions in zip(chosen.items(), test, strict=True)
+    # Value, score on dev, candidates on test, and threshold, by name.
+    moves: dict[str, tuple[Any, float, Any, Any]] = {
+        name: (best, score, candidates, None)
+        for (name, (best, score)), candidates in zip(chosen.items(), test, strict=True)
     }
     chooses_classes = any(target.kind == "classes" for target in targets.values())
     if task.default_threshold is not None and not chooses_classes:
         # The task's threshold, or those of its labels.
         (on_dev,), (on_test,) = search("dev", [{}]), search("test", [{}])
         threshold = task.tune(data.corpus.dev, on_dev, data.labels).threshold
-        score = _dev_score(setup, on_dev, threshold)
-        controls[THRESHOLD] = _control(setup, threshold, score, on_test, threshold)
+        score = dev_score(on_dev, threshold)
+        moves[THRESHOLD] = threshold, score, on_test, threshold
+    controls, examples = {}, data.corpus.test
+    for name, (value, score, candidates, threshold) in moves.items():
+        decided = [task.decide(each, threshold) for each in candidates]
+        controls[name] = {
+            "value": value,
+            "dev_score": score,
+            "test": task.score(examples, decided, data.labels).to_json(),
+            "example_statistics": task.example_statistics(
+                examples, decided, data.labels
+            ),
+        }
     return controls
-
-
-def _dev_score(setup: Setup, predictions: Any, threshold: Any = None) -> float:
-    task, data = setup.experiment.task, setup.data
-    scores = task.score_found(data.corpus.dev, predictions, data.labels, threshold)
-    return scores.values[task.primary_metric]
-
-
-def _control(
-    setup: Setup, value: Any, dev: float, predictions: Any, threshold: Any = None
-) -> dict[str, Any]:
-    task, data, examples = setup.experiment.task, setup.data, setup.data.corpus.test
-    scores = task.score_found(examples, predictions, data.labels, threshold)
-    decided = [task.decide(prediction, threshold) for prediction in predictions]
-    return {
-        "value": value,
-        "dev_score": dev,
-        "test": scores.to_json(),
-        "example_statistics": task.example_statistics(examples, decided, data.labels),
-    }

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -83,41 +82,33 @@ def _lines(path: str) -> Iterator[_Line]:
     for number, text in lines:
         if not text.strip():
             continue
-        cells = _cells(path, number, text)
+        cells = [cell.strip() for cell in _cells(path, number, text)]
         if len(cells) != len(names):
             what = f"has {len(cells)} fields where the header has {len(names)}"
-            raise _refused(path, number, what, "correct it")
-        yield _line(path, number, dict(zip(names, cells, strict=True)))
+            raise _refused(path, number, what)
+        row = dict(zip(names, cells, strict=True))
+        for name in ("data", "loss"):
+            if not row[name]:
+                raise _refused(path, number, f"names no {name}", "add it")
+        what = f"seed {quote(row['seed'])} is no whole number"
+        try:
+            seed = int(row["seed"])
+            what = f"score {quote(row['score'])} is no number of points from 0 to 100"
+            score = float(row["score"])
+        except ValueError:
+            raise _refused(path, number, what) from None
+        if not 0 <= score <= 100:
+            raise _refused(path, number, what)
+        example = row.get(EXAMPLE, "")
+        yield _Line(number, row["data"], row["loss"], seed, example, score)
 
 
 def _cells(path: str, number: int, text: str) -> list[str]:
     try:
         return next(csv.reader([text], strict=True))
     except csv.Error as error:
-        raise _refused(
-            path, number, f"is no row of CSV ({error})", "correct it"
-        ) from None
+        raise _refused(path, number, f"is no row of CSV ({error})") from None
 
 
-def _line(path: str, number: int, row: Mapping[str, str]) -> _Line:
-    row = {name: value.strip() for name, value in row.items()}
-    for name in ("data", "loss"):
-        if not row[name]:
-            raise _refused(path, number, f"names no {name}", "add it")
-    try:
-        seed = int(row["seed"])
-    except ValueError:
-        what = f"seed {quote(row['seed'])} is no whole number"
-        raise _refused(path, number, what, "correct it") from None
-    try:
-        score = float(row["score"])
-    except ValueError:
-        score = math.nan
-    if not 0 <= score <= 100:
-        what = f"score {quote(row['score'])} is no number of points from 0 to 100"
-        raise _refused(path, number, what, "correct it")
-    return _Line(number, row["data"], row["loss"], seed, row.get(EXAMPLE, ""), score)
-
-
-def _refused(path: str, line: int, what: str, do: str) -> InputError:
+def _refused(path: str, line: int, what: str, do: str = "correct it") -> InputError:
     return InputError(f"{path}, line {line}: {what}; {do}")
