@@ -45,9 +45,6 @@ class _Reader(HTMLParser):
         if tag not in VOID:
             self.open.append(element)
 
-    def handle_startendtag(self, tag, attrs):
-        self.open[-1].inner.append(Element(tag, dict(attrs), []))
-
     def handle_endtag(self, tag):
         assert self.open[-1].name == tag, f"<{self.open[-1].name}> ends as <{tag}>"
         self.open.pop()

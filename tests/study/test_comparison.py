@@ -16,10 +16,10 @@ from dicejax.study.compare.jobs import outcome_of, require_one_test_set
 from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import Run
 
-from .made_runs import EXPERIMENT, sentences, write_scores, write_setup
+from .made_runs import EXPERIMENT, made, write_setup
 
 
-def jobs(folder, seeds=5):
+def jobs(folder, seeds):
     return comparison.jobs_of(EXPERIMENT, (Dice(), Focal()), seeds, str(folder))
 
 
@@ -34,34 +34,27 @@ def evaluate(runs, folder):
 @pytest.fixture
 def runs(tmp_path):
     """Runs of cross-entropy and dice alike, and of focal much better."""
-    rng = np.random.default_rng(0)
-    skills = {"ce": 0.7, "dice": 0.7, "focal": 0.8}
-    made = jobs(tmp_path)
-    for job in made:
-        run = Run(epath.Path(job.folder))
-        write_setup(run, job.experiment)
-        write_scores(run, sentences(rng, skills[job.loss], 400))
-    return made
+    return made(tmp_path, (Dice(), Focal()), 5, skill=(0.7, 0.7, 0.8))
 
 
 def test_jobs_begin_with_cross_entropy_and_take_seed_after_seed(tmp_path):
-    made = jobs(tmp_path, seeds=2)
-    assert [(job.loss, job.seed) for job in made] == [
+    two = jobs(tmp_path, seeds=2)
+    assert [(job.loss, job.seed) for job in two] == [
         (loss, seed) for seed in (0, 1) for loss in ("ce", "dice", "focal")
     ]
-    assert {job.experiment.training.seed for job in made} == {0, 1}
+    assert {job.experiment.training.seed for job in two} == {0, 1}
     again = comparison.jobs_of(EXPERIMENT, (Focal(), CrossEntropy()), 1, "x")
     assert [job.loss for job in again] == ["focal", "ce"]
 
 
 def test_shards_divide_the_jobs(tmp_path):
-    made = jobs(tmp_path, seeds=3)
-    parts = [comparison.shard_of(made, f"{i}/4") for i in (1, 2, 3, 4)]
+    all_jobs = jobs(tmp_path, seeds=3)
+    parts = [comparison.shard_of(all_jobs, f"{i}/4") for i in (1, 2, 3, 4)]
     folders = sorted(job.folder for part in parts for job in part)
-    assert folders == sorted(job.folder for job in made)
+    assert folders == sorted(job.folder for job in all_jobs)
     for wrong in ("0/4", "5/4", "3", "a/b", "1/0"):
         with pytest.raises(InputError, match="want I/N"):
-            comparison.shard_of(made, wrong)
+            comparison.shard_of(all_jobs, wrong)
 
 
 def test_rows_say_what_the_statistics_say(runs, tmp_path):
@@ -195,11 +188,11 @@ def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
         return types.SimpleNamespace(best_step=1)
 
     monkeypatch.setattr("dicejax.study.compare.jobs.train", train)
-    made = jobs(tmp_path, seeds=1)
-    comparison.train_all(made, progress)
+    first = jobs(tmp_path, seeds=1)
+    comparison.train_all(first, progress)
     assert tried == ["ce", "dice", "focal"]
-    assert outcome_of(made[1]).status == "diverged"
+    assert outcome_of(first[1]).status == "diverged"
     # The next time it is not tried again, unless everything is.
-    comparison.train_all(made, progress)
+    comparison.train_all(first, progress)
     assert tried == ["ce", "dice", "focal", "ce", "focal"]
     assert any("diverged before" in line for line in lines)

@@ -150,3 +150,6 @@ def test_values_become_those_of_an_experiment():
     changed = spaces.with_values(changed, spaces.drawn_values(changed, drawn))
     assert changed.objective == GHM(bins=17, momentum=0.5)
     assert type(changed.objective.bins) is int
+    values = {"objective.weights.1": 3.0, "objective.parts.1.smooth": 0.1}
+    total = spaces.with_values(experiment(WeightedSum()), values).objective
+    assert (total.weights, total.parts[1].smooth) == ((1.0, 3.0), 0.1)

@@ -295,16 +295,11 @@ def compare_runs(
 ) -> Comparison:
     """Test the differences between existing runs, and write a report.
 
-    Args:
-      paths: run folders, or folders that hold runs at any depth. The runs must belong
-        to one experiment and differ in loss and seed alone.
-      out: output directory; the folder that holds all the runs by default.
-      baseline: loss that the others are compared with; cross-entropy by default.
-      margin: differences within this many points do not matter in practice.
+    Folders may hold runs at any depth, all of one experiment, which differ in loss and
+    seed alone. By default the report is written to the folder that holds them all.
 
     Raises:
-      InputError: runs cannot be read or compared, or the directory cannot be written
-        to.
+      InputError: runs cannot be read or compared, or the folder cannot be written to.
     """
     fraction = _fraction(margin)
     if not paths:
@@ -337,15 +332,11 @@ def compare_scores(
 ) -> list[Comparison]:
     """Test the differences between scores in a CSV file, one comparison per data set.
 
-    Args:
-      path: CSV file with the columns data, loss, seed, score and optionally example.
-      out: output directory; of several data sets each has a folder in it.
-      baseline: loss that the others are compared with; ce by default.
-      margin: differences within this many points do not matter in practice.
+    Of several data sets each has a folder in the output folder.
 
     Raises:
       InputError: the file cannot be used, a data set has no run of the baseline, or the
-        directory cannot be written to.
+        folder cannot be written to.
     """
     fraction = _fraction(margin)
     by_data = scores_file.outcomes_of(path)

@@ -27,14 +27,9 @@ FILE = "several.json"
 class OfLoss:
     """A loss over several data sets.
 
-    Attributes:
-      estimate: mean difference to the baseline over sets; None where all predictions
-        on one are the baseline's.
-      p_holm: p-value of the estimate, adjusted for the number of losses.
-      better_on, worse_on: number of sets, at least, at 5 %.
-      rank: mean rank over the sets among all losses, 1 the best.
-      improvement: share of pairs of runs in which it is ahead, ties half, mean over
-        sets.
+    There is no estimate where all predictions on a set are the baseline's. It is better
+    and worse on at least so many sets, at 5 %. The rank is the mean among all losses,
+    the improvement the share of pairs of runs in which it is ahead, ties half.
     """
 
     loss: str

@@ -86,22 +86,17 @@ def given_values(experiment: Experiment) -> dict[str, float]:
 
 
 def spread(ranges: Mapping[str, Range], count: int) -> list[dict[str, float]]:
-    """Return draws that are spread evenly over ranges.
+    """Return draws that are spread evenly over ranges, by Halton's sequence.
 
-    They are points of Halton's sequence: the first range is cut into halves, quarters
-    and so on, each further one by the next prime. Its first two points are left out: a
-    corner, and the middle of the first range, where a learning rate is as given.
-
-    >>> rates = {"optimizer.learning_rate": Range(low=1e-4, high=1e-2, scale="log")}
-    >>> [round(draw["optimizer.learning_rate"], 5) for draw in spread(rates, 3)]
-    [0.00032, 0.00316, 0.00018]
+    Its first two points are left out: a corner, and the middle of the first range,
+    where a learning rate is as given.
     """
     halton = qmc.Halton(len(ranges), scramble=False)
     halton.fast_forward(2)
     return [
         {
-            path: declared.draw_at(share)
-            for (path, declared), share in zip(ranges.items(), point, strict=True)
+            path: ranges[path].draw_at(share)
+            for path, share in zip(ranges, point, strict=True)
         }
         for point in halton.random(count).tolist()
     ]
@@ -136,18 +131,7 @@ def _with_rest(ranges: Mapping[str, Range]) -> Iterator[tuple[str, str | None]]:
 
 
 def with_values(experiment: Experiment, values: Mapping[str, float]) -> Experiment:
-    """Return an experiment with other values at some paths.
-
-    >>> from dicejax.data.sources import SyntheticNER
-    >>> experiment = Experiment(
-    ...     name="mine", data=SyntheticNER(), objective=WeightedSum()
-    ... )
-    >>> changed = with_values(
-    ...     experiment, {"objective.weights.1": 3.0, "objective.parts.1.smooth": 0.1}
-    ... )
-    >>> changed.objective.weights, changed.objective.parts[1].smooth
-    ((1.0, 3.0), 0.1)
-    """
+    """Return an experiment with other values at some paths."""
     for path, value in values.items():
         experiment = _replace(experiment, path.split("."), value)
     return experiment
@@ -161,6 +145,5 @@ def _replace(tree: Any, path: Sequence[str], value: float) -> Any:
         index = int(name)
         changed = _replace(tree[index], rest, value)
         return (*tree[:index], changed, *tree[index + 1 :])
-    return dataclasses.replace(
-        tree, **{name: _replace(getattr(tree, name), rest, value)}
-    )
+    changed = _replace(getattr(tree, name), rest, value)
+    return dataclasses.replace(tree, **{name: changed})

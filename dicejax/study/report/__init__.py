@@ -48,17 +48,10 @@ def write(
     margin: float = MARGIN,
     read_examples: Callable[[], Sequence[Any] | None] = lambda: None,
 ) -> str:
-    """Write the report of a comparison, and complete its `comparison.json`.
+    """Write the report of a comparison, and return the path of its page.
 
-    Args:
-      rows: statistics of each loss, as `rows_of` orders them.
-      folder: output directory.
-      margin: differences within it do not matter in practice.
-      read_examples: returns the test set, to show the examples whose answers change;
-        None without it.
-
-    Returns:
-      Path of the page.
+    `comparison.json` is completed. The test set is read to show the examples whose
+    answers change.
 
     Raises:
       InputError: a run cannot be read, or the folder cannot be written to.

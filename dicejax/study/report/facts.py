@@ -122,11 +122,7 @@ def facts_of(
     changed: Changed | None = None,
     folders: Sequence[str] = (),
 ) -> Facts:
-    """Read the folders of the runs, and return the facts of a report.
-
-    Raises:
-      InputError: a file is missing or damaged.
-    """
+    """Read the folders of the runs, and return the facts of a report."""
     losses, results = measure_losses(rows), results_of(rows)
     seeds = sorted({outcome.seed for row in rows for outcome in row.outcomes})
     classes: dict[str, dict[str, list[Mapping[str, float]]]] = {}
@@ -186,9 +182,6 @@ def measure_losses(rows: Sequence[Row]) -> dict[str, LossFacts]:
 
     A row that shares its runs with an earlier one, as a tuned threshold does, and a
     loss of which no run has begun, are left out.
-
-    Raises:
-      InputError: a file is missing or damaged.
     """
     losses: dict[str, LossFacts] = {}
     read: set[str] = set()

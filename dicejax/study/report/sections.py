@@ -267,11 +267,7 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
 
 
 def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
-    """Draw the gradients of the first run of each loss that recorded them.
-
-    Raises:
-      InputError: a run's record is damaged.
-    """
+    """Draw the gradients of the first run of each loss that recorded them."""
     for row in rows:
         for run in row.outcomes:
             # Controls have the runs of the baseline.
