@@ -67,8 +67,8 @@ def jobs_of(
     Seeds begin with the experiment's, losses with cross-entropy.
 
     Raises:
-      InputError: two objectives have the same name, no folder can have one's, or the
-        experiment trains on all of its data and is to be resampled.
+      InputError: two objectives have the same name, no folder can have one's, or there
+        is no other training sample to draw.
     """
     if resample:
         reason = None
@@ -86,18 +86,14 @@ def jobs_of(
             )
     objectives = with_baselines(objectives)
     names = [file_name(name, "loss") for name in names_of(objectives)]
-    first = experiment.training.seed
-    return [
-        Job(
-            name,
-            dataclasses.replace(
-                with_seed(experiment, seed, resample), objective=objective
-            ),
-            str(epath.Path(folder) / name / f"seed-{seed}"),
-        )
-        for seed in range(first, first + seeds)
-        for name, objective in zip(names, objectives, strict=True)
-    ]
+    jobs, first = [], experiment.training.seed
+    for seed in range(first, first + seeds):
+        seeded = with_seed(experiment, seed, resample)
+        for name, objective in zip(names, objectives, strict=True):
+            settings = dataclasses.replace(seeded, objective=objective)
+            path = epath.Path(folder) / name / f"seed-{seed}"
+            jobs.append(Job(name, settings, str(path)))
+    return jobs
 
 
 def require_one_label_set(experiments: Sequence[Experiment]) -> None:
@@ -137,9 +133,6 @@ def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
 
     >>> shard_of([1, 2, 3, 4, 5], "2/3")
     [2, 5]
-
-    Raises:
-      InputError: the shard has another form.
     """
     if shard is None:
         return list(jobs)

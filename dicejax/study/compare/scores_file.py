@@ -34,8 +34,7 @@ def outcomes_of(path: str) -> dict[str, list[Outcome]]:
     Other columns are ignored.
 
     Raises:
-      InputError: the file cannot be read, a column is missing, a value is no number in
-        its range, a row is there twice, or runs of a data set have other examples.
+      InputError: of the first line that cannot be used.
     """
     by_run: dict[tuple[str, str, int], dict[str, _Line]] = {}
     for line in _lines(path):

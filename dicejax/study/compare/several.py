@@ -76,12 +76,10 @@ class _OnSet(NamedTuple):
 def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[OfLoss]]:
     """Combine comparisons by their `comparison.json`, and write `out/several.json`.
 
-    Returns:
-      Name of the baseline, and the losses that are in two comparisons or more.
+    Returned are the baseline's name and the losses that are in two comparisons or more.
 
     Raises:
-      InputError: there are fewer than two, one cannot be read, baselines differ, or no
-        loss is in two of them.
+      InputError: one cannot be read, baselines differ, or no loss is in two of them.
     """
     if len(folders) < 2:
         message = "--across combines two or more comparisons; name their folders"
