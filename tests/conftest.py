@@ -4,7 +4,6 @@ import fcntl
 import gc
 import importlib.metadata
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -37,15 +36,16 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
-import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from safetensors.numpy import save_file  # noqa: E402
 
 from dicejax.losses.declaration import REGISTRY  # noqa: E402
+from dicejax.models import huggingface  # noqa: E402
 from dicejax.models.bert import BertConfig  # noqa: E402
+from dicejax.models.network import Network  # noqa: E402
 from dicejax.objectives import CLASSES  # noqa: E402
 
 from .browser import started  # noqa: E402
+from .models.small import drawn  # noqa: E402
 from .small_project import write_project  # noqa: E402
 
 
@@ -165,19 +165,6 @@ def browser():
         yield page
 
 
-@pytest.fixture
-def small_bert() -> BertConfig:
-    """Return an architecture that compiles quickly."""
-    return BertConfig(
-        vocab_size=50,
-        hidden_size=24,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=40,
-        max_position_embeddings=32,
-    )
-
-
 SMALL_MODEL = {
     "model_type": "bert",
     "vocab_size": 11,
@@ -189,37 +176,13 @@ SMALL_MODEL = {
 }
 
 
-def small_tensors() -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    shapes = {
-        f"embeddings.{name}_embeddings.weight": (entries, 8)
-        for name, entries in {"word": 11, "position": 16, "token_type": 2}.items()
-    }
-    dense = {
-        "attention.self.query": (8, 8),
-        "attention.self.key": (8, 8),
-        "attention.self.value": (8, 8),
-        "attention.output.dense": (8, 8),
-        "intermediate.dense": (12, 8),
-        "output.dense": (8, 12),
-    }
-    norms = ["embeddings.LayerNorm"]
-    for layer in (f"encoder.layer.{number}." for number in range(2)):
-        for name, shape in dense.items():
-            shapes |= {f"{layer}{name}.weight": shape, f"{layer}{name}.bias": shape[:1]}
-        norms += [f"{layer}attention.output.LayerNorm", f"{layer}output.LayerNorm"]
-    shapes |= {f"{name}.{part}": (8,) for name in norms for part in ("weight", "bias")}
-    return {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
-
-
 @pytest.fixture
 def model_folder(tmp_path):
     """Return a Hugging Face folder of a 2-layer BERT with random weights."""
-    tmp_path = tmp_path / "model"
-    tmp_path.mkdir()
-    (tmp_path / "config.json").write_text(json.dumps(SMALL_MODEL))
-    save_file(small_tensors(), tmp_path / "model.safetensors")
-    return tmp_path
+    sizes = {name: size for name, size in SMALL_MODEL.items() if name != "model_type"}
+    network = Network(encoder=BertConfig(**sizes), heads=())
+    huggingface.write(tmp_path / "model", network, drawn(network))
+    return tmp_path / "model"
 
 
 @pytest.fixture
