@@ -126,10 +126,8 @@ def outputs_and_targets(form, dtype=np.float64):
     if form != "two outputs":
         logits, labels, counts = batch(form, dtype)
         return {"tags": logits}, {"tags": labels}, counts
-    (start, starts, _), (end, ends, _) = (
-        batch("softmax", dtype),
-        batch("sigmoid", dtype, 1),
-    )
+    start, starts, _ = batch("softmax", dtype)
+    end, ends, _ = batch("sigmoid", dtype, 1)
     ends[:2] = -100  # and rows 2 and 3
     return {"start": start, "end": end}, {"start": starts, "end": ends}, {}
 
@@ -162,11 +160,21 @@ def added(objective, outputs, targets, progress, number):
     )
 
 
-def test_pointwise_losses_are_additive_and_no_others():
+def test_pointwise_losses_are_additive_and_others_say_that_they_are_not():
     for name, declared in REGISTRY.items():
         assert PLAIN[name].is_additive == (declared.kind == "pointwise")
     assert all(objective.is_additive for objective in ADDING.values())
-    assert not any(objective.is_additive for objective in OTHERS.values())
+    outputs, targets, _ = outputs_and_targets("softmax", np.float32)
+    message = "^objective [a-z_]+ is not additive: its loss of a batch is no sum"
+    others = (LinearSchedule(), StepSchedule(first=Dice()), Mined())
+    for whole in (*OTHERS.values(), *others):
+        assert not whole.is_additive
+        for attempt in (
+            lambda whole: whole.elements(targets),
+            lambda whole: whole.contribution(outputs, targets, 2 * (jnp.ones(2),)),
+        ):
+            with pytest.raises(TypeError, match=message):
+                attempt(whole)
 
 
 @over(ADDING, additive=True)
@@ -196,56 +204,20 @@ def test_no_counts_make_a_mean_of_the_others(objective, form):
     tokens = seen if form == "softmax" else seen.any(-1)
     whole, gradient = at_once(fitted, outputs, targets, 0.5)
     halves = split((outputs, targets), 2)
-    parts = [
-        at_once(fitted, *jax.tree.map(lambda x, half=half: x[half], halves), 0.5)
-        for half in range(2)
-    ]
+    values, slopes = zip(
+        *(
+            at_once(fitted, *jax.tree.map(lambda x, half=half: x[half], halves), 0.5)
+            for half in range(2)
+        ),
+        strict=True,
+    )
+    slopes = np.stack([slope["tags"] for slope in slopes])
     for each in (seen, tokens, np.ones(ROWS)):  # by labels, by tokens, alike
         shares = split(each, 2).reshape(2, -1).sum(-1) / each.sum()
-        mean = sum(s * loss for s, (loss, _) in zip(shares, parts, strict=True))
-        assert abs(mean - whole) > 1e-4
-        slopes = [
-            s * slope["tags"] for s, (_, slope) in zip(shares, parts, strict=True)
-        ]
-        off = np.abs(np.concatenate(slopes) - gradient["tags"]).max()
+        assert abs(shares @ np.array(values) - whole) > 1e-4
+        mean = (shares[:, None, None, None] * slopes).reshape(gradient["tags"].shape)
+        off = np.abs(mean - gradient["tags"]).max()
         assert off > 1e-2 * np.abs(gradient["tags"]).max()
-
-
-def test_elements_are_counts_of_labels_and_of_elements_that_have_one():
-    targets = outputs_and_targets("two outputs")[1]
-    starts, ends = (
-        [(seen := targets[name] != -100).sum(), seen.any(-1).sum()]
-        for name in ("start", "end")
-    )
-    assert starts != ends
-    schedule = LinearSchedule(**CE_AND_FOCAL)
-    summed = WeightedSum(parts=(schedule, CrossEntropy(output="end")))
-    elements = jax.tree.map(lambda each: each.tolist(), summed.elements(targets))
-    assert elements == ((starts, ends), ends)
-
-
-@pytest.mark.parametrize(
-    "of_a_set",
-    [
-        Dice(),
-        WeightedSum(),
-        LinearSchedule(),
-        StepSchedule(first=Dice()),
-        GHM(),
-        Mined(),
-    ],
-    ids=lambda objective: objective.short_name,
-)
-def test_what_is_not_additive_says_so(of_a_set):
-    outputs, targets, _ = outputs_and_targets("softmax", np.float32)
-    message = (
-        "^objective (dice|ghm|mined) is not additive: its loss of a batch is no sum"
-    )
-    assert not of_a_set.is_additive
-    with pytest.raises(TypeError, match=message):
-        of_a_set.elements(targets)
-    with pytest.raises(TypeError, match=message):
-        of_a_set.contribution(outputs, targets, (jnp.ones(2), jnp.ones(2)))
 
 
 def test_a_loss_of_ones_own_is_additive_if_it_is_pointwise():

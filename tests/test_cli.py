@@ -242,6 +242,9 @@ REFUSED = [
         "compare mine.py --losses dsc:alpha=high",
         "alpha=high cannot be read; want float",
     ),
+    ("compare mine.py --losses tversky:squared=true", "has no 'squared'", "; dice, "),
+    ("train mine.py --loss dice:over=row", "over=row cannot be read; want batch or"),
+    ("train mine.py --loss mined:of=dcs", "unknown loss 'dcs'", "dsc"),
     ("compare mine.py --shard 3/2", "--shard is '3/2'; want I/N"),
     (
         "train mine.py --loss focal --objective.gamma -1",
