@@ -1,6 +1,7 @@
 """`dicejax predict` with files in and out, for each task."""
 
 import csv
+import gzip
 import io
 import json
 import sys
@@ -71,19 +72,20 @@ def reviews(trained):
 
 
 @pytest.fixture
-def predict(tmp_path, capsys):
-    """Return a function that predicts a file and reads the other that it writes."""
+def predict(tmp_path):
+    """Return a function that predicts a file to one of its kind, and reads that."""
 
-    def predict(folder, name, content, out):
-        (tmp_path / name).write_text(content)
-        argv = ["predict", folder, "--file", str(tmp_path / name)]
-        assert run([*argv, "--out", str(tmp_path / out)]) == 0, capsys.readouterr()
+    def predict(folder, content, name="a.jsonl"):
+        file, plain = tmp_path / name, name.removesuffix(".gz")
+        data = content.encode()
+        file.write_bytes(data if name == plain else gzip.compress(data))
+        out = tmp_path / f"out-{plain}"
+        assert run(["predict", folder, "--file", str(file), "--out", str(out)]) == 0
         assert not list(tmp_path.glob(".*partial"))
-        result = (tmp_path / out).read_text()
-        if out.endswith("jsonl"):
-            return [json.loads(line) for line in result.splitlines()]
-        is_table = out.endswith("csv")
-        return list(csv.DictReader(io.StringIO(result))) if is_table else result
+        text = out.read_text()
+        if out.suffix == ".jsonl":
+            return [json.loads(line) for line in text.splitlines()]
+        return list(csv.DictReader(io.StringIO(text))) if out.suffix == ".csv" else text
 
     return predict
 
@@ -97,11 +99,15 @@ def predict(tmp_path, capsys):
             "-DOCSTART- -X-\n\nAnna NNP B-PER\nsaw\tVBD\tO\nOslo NNP B-LOC\n\n\n"
             "Bob NNP B-PER\n",
         ),
-        ("in.txt", "\nAnna\n", "\nAnna\n  PER      Anna  (words 0:1)\n"),
+        (
+            "in.txt.gz",
+            "\nAnna\nhere\n",
+            "\nAnna\n  PER      Anna  (words 0:1)\nhere\n  no entity\n",
+        ),
     ],
 )
 def test_lines_keep_their_form(folder, predict, capsys, name, content, expected):
-    assert predict(folder, name, content, f"out{name}") == expected
+    assert predict(folder, content, name) == expected
     output = capsys.readouterr()
     assert output.out == ""
     assert ("read as columns" in output.err) == name.endswith("conll")
@@ -114,13 +120,11 @@ def test_lines_from_standard_input_to_columns(folder, monkeypatch, capsys):
     assert capsys.readouterr().out == "Anna B-PER\nsaw O\nOslo B-LOC\n\n\nBob B-PER\n\n"
 
 
-def test_json_in_and_out_with_characters_and_ids(folder, predict):
-    lines = [
-        '{"id": 5, "text": "Bob  saw New  York"}',
-        "",
-        '{"id": 6, "tokens": ["Anna"]}',
-    ]
-    first, blank, second = predict(folder, "a.jsonl", "\n".join(lines), "b.jsonl")
+def test_json_and_tables_in_and_out_with_characters_and_ids(folder, predict):
+    content = (
+        '{"id": 5, "text": "Bob  saw New  York"}\n\n{"id": 6, "tokens": ["Anna"]}\n'
+    )
+    first, blank, second = predict(folder, content)
     assert (first["id"], second["id"]) == (5, 6)
     assert blank == {"words": [], "entities": []}
     assert len(first["probabilities"]) == 4 and len(second["probabilities"]) == 1
@@ -131,6 +135,9 @@ def test_json_in_and_out_with_characters_and_ids(folder, predict):
         chances = first["probabilities"][entity["start"] : entity["end"]]
         assert entity["probability"] == pytest.approx(np.prod(chances))
     assert [e["text"] for e in first["entities"]] == ["Bob", "New York"]
+    (row,) = predict(folder, "text\nAnna saw Oslo\n", "a.csv")
+    entities = json.loads(row["prediction"])["entities"]
+    assert [entity["text"] for entity in entities] == ["Anna", "Oslo"]
 
 
 def test_what_cannot_be_predicted_or_written_is_one_line(folder, tmp_path, capsys):
@@ -147,7 +154,7 @@ def test_what_cannot_be_predicted_or_written_is_one_line(folder, tmp_path, capsy
 
 def test_texts_with_classes(reviews, predict, tmp_path, capsys):
     content = '{"id": "x", "text": "a fine film", "label": "?"}\n\n'
-    record, blank = predict(reviews, "a.jsonl", content, "b.jsonl")
+    record, blank = predict(reviews, content)
     assert (record["id"], record["text"], blank) == ("x", "a fine film", {})
     chances = record["probabilities"]
     assert record["label"] == max(chances, key=chances.get)
@@ -188,7 +195,7 @@ def test_a_document_longer_than_the_rows_of_training_is_predicted_whole(folder):
 
 def test_tables_keep_their_columns(reviews, predict, tmp_path, capsys):
     content = 'id;text;label\r\n7;"a ""fine"",\r\nfilm";?\r\n8;a dull film;x\r\n'
-    table = predict(reviews, "a.csv", content, "b.csv")
+    table = predict(reviews, content, "a.csv")
     assert [row["id"] for row in table] == ["7", "8"]
     assert table[0]["text"] == 'a "fine",\nfilm' and table[0]["label"] == "?"
     predictions = dj.predict(reviews, ['a "fine", film', "a dull film"])
@@ -204,22 +211,19 @@ def test_tables_keep_their_columns(reviews, predict, tmp_path, capsys):
             "bad.csv:1: the header has no column 'text'",
             "mean texts?",
         ),
-        ("id,text\n1,a\n2,b,c\n", "bad.csv:3: 3 columns where the header has 2; mend"),
+        (
+            "id,text\n1,a\n2,b,c\n",
+            "bad.csv:3: 3 columns where the header has 2; mend the row",
+        ),
     ):
         (tmp_path / "bad.csv").write_text(content)
         fails(capsys, argv, *parts)
 
 
-def test_a_table_of_sentences(folder, predict):
-    (row,) = predict(folder, "a.csv", "text\nAnna saw Oslo\n", "b.csv")
-    entities = json.loads(row["prediction"])["entities"]
-    assert [entity["text"] for entity in entities] == ["Anna", "Oslo"]
-
-
 def test_words_in_all_formats(trained, predict):
     folder = trained("WordLabelFiles", "WordTagging", tiny.words(None, None))
     objects = '{"id": 7, "tokens": ["Ada", "met"]}\n\n{"text": "w1  met"}\n'
-    first, blank, second = predict(folder, "a.jsonl", objects, "b.jsonl")
+    first, blank, second = predict(folder, objects)
     assert (first["id"], first["words"]) == (7, ["Ada", "met"])
     assert second["offsets"] == [[0, 2], [4, 7]]
     assert blank == {"words": [], "labels": []}
@@ -227,13 +231,13 @@ def test_words_in_all_formats(trained, predict):
         assert set(record["labels"]) <= {"NOUN", "VERB", "PROPN"}
         assert len(record["probabilities"]) == len(record["words"])
         assert all(1 / 3 <= chance <= 1 for chance in record["probabilities"])
-    columns = predict(folder, "a.conll", "Ada X\nmet Y\n\nw1 Z\n", "b.conll")
+    columns = predict(folder, "Ada X\nmet Y\n\nw1 Z\n", "a.conll")
     labels = (*first["labels"], columns.split()[-1])
     assert columns == "Ada X {}\nmet Y {}\n\nw1 Z {}\n".format(*labels)
     pairs = map("/".join, zip(first["words"], first["labels"], strict=True))
-    lines = predict(folder, "a.txt", "Ada met\n\n", "b.txt")
+    lines = predict(folder, "Ada met\n\n", "a.txt")
     assert lines == f"{' '.join(pairs)}\n\n"
-    (row,) = predict(folder, "a.csv", "id,text\n3,Ada met\n", "b.csv")
+    (row,) = predict(folder, "id,text\n3,Ada met\n", "a.csv")
     assert json.loads(row["prediction"])["labels"] == first["labels"]
 
 
@@ -245,16 +249,16 @@ def test_questions_in_all_formats(trained, predict, capsys, tmp_path):
     content = tiny.squad(None, types.SimpleNamespace(unanswerable=True))
     folder = trained("SquadFiles", "QuestionAnswering", content, settings)
     tabbed = {"id": 8, "text": "Where?\tAda slept in London."}
-    objects = f"{json.dumps(QUESTION)}\n\n{json.dumps(tabbed)}\n"
-    first, blank, second = predict(folder, "a.jsonl", objects, "b.jsonl")
+    first, blank, second = predict(
+        folder, f"{json.dumps(QUESTION)}\n\n{json.dumps(tabbed)}\n"
+    )
     assert (first["id"], second["id"], blank) == ("q", 8, {})
     assert first["answer"] == second["answer"]
     assert first["answer"] in QUESTION["context"]
     assert isinstance(first["no_answer"], float)
-    lines = predict(folder, "a.txt", "Where?\tAda slept in London.\n\n", "b.txt")
+    lines = predict(folder, "Where?\tAda slept in London.\n\n", "a.txt")
     assert lines == f"Where?\n  {first['answer'] or 'no answer'}\n\n"
-    table = "question,context\nWhere?,Ada slept in London.\n"
-    (row,) = predict(folder, "a.csv", table, "b.csv")
+    (row,) = predict(folder, "question,context\nWhere?,Ada slept in London.\n", "a.csv")
     assert row["context"] == QUESTION["context"]
     assert json.loads(row["prediction"])["answer"] == first["answer"]
     document = tmp_path / "squad.json"
@@ -280,7 +284,7 @@ def test_machine_reading_in_all_formats(trained, predict):
     settings = f"queries={queries!r}, nested=True"
     folder = trained("ConllFiles", "MachineReading", content, settings)
     objects = '{"id": 7, "tokens": ["met", "Ada", "King"]}\n\n{"text": "w1  Ada"}\n'
-    first, blank, second = predict(folder, "a.jsonl", objects, "b.jsonl")
+    first, blank, second = predict(folder, objects)
     assert (first["id"], blank) == (7, {"words": [], "entities": []})
     for record in (first, second):
         for entity in record["entities"]:
@@ -288,11 +292,11 @@ def test_machine_reading_in_all_formats(trained, predict):
             assert entity["text"] == " ".join(words)
             assert 0.5 <= entity["probability"] <= 1
             assert entity["start_char"] < entity["end_char"]
-    columns = predict(folder, "a.conll", "met X\nAda Y\n\nw1 Z\n", "b.conll")
+    columns = predict(folder, "met X\nAda Y\n\nw1 Z\n", "a.conll")
     words = [line.split(" ")[0] for line in columns.splitlines()]
     assert words == ["met", "Ada", "", "w1"]
-    assert predict(folder, "a.txt", "met Ada\n\n", "b.txt").startswith("met Ada\n  ")
-    (row,) = predict(folder, "a.csv", "id,text\n3,met Ada\n", "b.csv")
+    assert predict(folder, "met Ada\n\n", "a.txt").startswith("met Ada\n  ")
+    (row,) = predict(folder, "id,text\n3,met Ada\n", "a.csv")
     assert json.loads(row["prediction"])["words"] == ["met", "Ada"]
 
 
