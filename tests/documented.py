@@ -5,6 +5,7 @@ encoder and a finished run. Files shown with a title are written, Python is exec
 commands are parsed or, at smaller sizes, run.
 """
 
+import configparser
 import dataclasses
 import doctest
 import importlib.util
@@ -17,7 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import jax
 import numpy as np
 
 from dicejax import config
@@ -25,10 +25,10 @@ from dicejax.cli import parse, run
 from dicejax.data import tokenize
 from dicejax.data.sources import SyntheticNER
 from dicejax.models import huggingface
-from dicejax.models.bert import BertConfig
 from dicejax.models.network import Network
 
 from . import newcomer, tiny
+from .models.small import drawn, encoder_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -100,14 +100,12 @@ def script(path: Path) -> ModuleType:
 def blocks(page: str) -> list[Block]:
     """Return the fenced blocks of a page in order."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    fences = len(re.findall(r"^ *```", text, re.MULTILINE))
     fenced = [
         Block(f"{page}:{text.count(chr(10), 0, match.start()) + 1}", *match.groups())
         for match in FENCED.finditer(text)
     ]
-    assert fences == 2 * len(fenced), (
-        f"{page}: a fence is not closed, or cannot be read"
-    )
+    fences = len(re.findall(r"^ *```", text, re.MULTILINE))
+    assert fences == 2 * len(fenced), f"{page}: a fence is open or cannot be read"
     return fenced
 
 
@@ -192,9 +190,9 @@ def check_installs(words: list[str], command: str) -> None:
     assert words[0] == "-e", command
     match = re.fullmatch(r"\.(?:\[([\w,-]+)\])?", words[1])
     assert match and len(words) == 2, command
-    setup = (ROOT / "setup.cfg").read_text()
-    options = setup.partition("[options.extras_require]")[2].partition("\n[")[0]
-    extras = set(re.findall(r"^([\w-]+) =", options, re.MULTILINE))
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    extras = setup["options.extras_require"].keys()
     assert set((match[1] or "test").split(",")) <= extras, command
 
 
@@ -250,16 +248,11 @@ def write_encoder(folder: Path) -> None:
     """Write a BERT of one layer that knows letters, with random weights."""
     letters = [chr(code) for code in range(33, 127)]
     tokenizer = tokenize.learn_wordpiece(letters, vocab_size=300)
-    encoder = BertConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
+    encoder = encoder_of(
+        "bert", 8, 16, heads=2, depth=1, vocab=len(tokenizer.get_vocab())
     )
     network = Network(encoder=encoder, heads=())
-    params = network.init(jax.random.key(0))
-    huggingface.write(folder, network, params, tokenizer=tokenizer)
+    huggingface.write(folder, network, drawn(network), tokenizer=tokenizer)
 
 
 if __name__ == "__main__":  # python -m tests.documented PAGE [--exhaustive]

@@ -16,16 +16,7 @@ from dicejax.cli import COMMANDS, run
 from dicejax.objectives import by_short_name
 
 from . import newcomer
-from .documented import (
-    PAGES,
-    PARSED,
-    ROOT,
-    blocks,
-    commands_of,
-    perform,
-    play,
-    prepare,
-)
+from .documented import PAGES, PARSED, ROOT, blocks, commands_of, perform, play, prepare
 
 START = "docs/start.md"
 # Pages that run in a separate process, and why.
@@ -58,9 +49,19 @@ def with_run(furnished):
     return furnished
 
 
-def played(page, source, tmp_path, monkeypatch, train):
-    """Run a page in a copy of a folder, in another process if needed."""
+@pytest.mark.parametrize("page", WITH_CODE)
+@pytest.mark.parametrize(
+    "train",
+    [
+        pytest.param(False, id="its commands parsed"),
+        pytest.param(
+            True, marks=[pytest.mark.slow, pytest.mark.exhaustive], id="and run"
+        ),
+    ],
+)
+def test_a_page_does_what_it_says(page, train, request, tmp_path, monkeypatch):
     folder = tmp_path / "reader"
+    source = request.getfixturevalue("with_run" if train else "furnished")
     shutil.copytree(source, folder)
     monkeypatch.chdir(folder)
     if page not in APART:
@@ -74,20 +75,6 @@ def played(page, source, tmp_path, monkeypatch, train):
         text=True,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-
-
-@pytest.mark.parametrize("page", WITH_CODE)
-def test_python_of_a_page_runs_and_its_commands_parse(
-    page, furnished, tmp_path, monkeypatch
-):
-    played(page, furnished, tmp_path, monkeypatch, train=False)
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("page", WITH_CODE)
-def test_a_page_does_what_it_says(page, with_run, tmp_path, monkeypatch):
-    played(page, with_run, tmp_path, monkeypatch, train=True)
 
 
 def test_pages_apart_and_parsed_commands_are_there():
@@ -137,15 +124,9 @@ def test_the_first_page_trains_a_useful_tagger(tmp_path):
     # As for a user: tests turn off LLVM's optimisations (conftest.py).
     usual = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
     program = Path(sys.executable).with_name("dicejax")
+    pipes = {"stdout": subprocess.PIPE, "text": True, "check": True}
     printed = "".join(
-        subprocess.run(
-            [program, *words[1:]],
-            cwd=tmp_path,
-            env=usual,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        ).stdout
+        subprocess.run([program, *words[1:]], cwd=tmp_path, env=usual, **pipes).stdout
         for words in commands_of(START)
         if words[0] == "dicejax"
     )

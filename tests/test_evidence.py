@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import itertools
 import re
 import shlex
 import sys
@@ -174,20 +175,18 @@ HEADER = (
 APART = ("Tversky", "Imbalance", "Cross-entropy plus dice")
 
 
+def cells(line):
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
 def tables():
     """Yield heading and rows of each table of a comparison."""
-    heading, rows = None, None
-    for line in [*(ROOT / PAGE).read_text().splitlines(), ""]:
+    heading, lines = None, iter((ROOT / PAGE).read_text().splitlines())
+    for line in lines:
         if line.startswith("#"):
             heading = line.lstrip("# ")
-        if line == HEADER:
-            rows = []
-        elif rows is not None and line.startswith("|"):
-            if not line.startswith("| ---"):
-                rows.append([cell.strip() for cell in line.strip("|").split("|")])
-        elif rows is not None:
-            yield heading, rows
-            rows = None
+        elif line == HEADER:
+            yield heading, [*map(cells, itertools.takewhile(bool, lines))][1:]
 
 
 TABLES = list(tables())
@@ -215,17 +214,15 @@ def test_commands_can_be_given(monkeypatch):
 def test_the_overview_repeats_the_tables():
     lines = (ROOT / PAGE).read_text().splitlines()
     (first,) = [place for place, line in enumerate(lines) if line.startswith("| | ")]
-    overview = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in lines[first : lines.index("", first)]
-    ]
+    overview = [*map(cells, lines[first : lines.index("", first)])]
     sets = [title.rpartition(",")[0] for title in overview[0][1:]]
     assert len(sets) == sum(not heading.startswith(APART) for heading, _ in TABLES)
     for column, name in enumerate(sets, start=1):
         (rows,) = [rows for heading, rows in TABLES if heading.startswith(name)]
         by_loss = {row[0]: row for row in rows}
-        for loss, *cells in overview[2:]:
-            cell, row = cells[column - 1], by_loss.get(loss)
+        for line in overview[2:]:
+            loss, cell = line[0], line[column]
+            row = by_loss.get(loss)
             if row is None:
                 assert cell == "–", (name, loss)
             elif row[-1] == "baseline":

@@ -11,14 +11,6 @@ from nbclient.exceptions import CellExecutionError
 from .documented import ROOT, script
 
 FOLDER = ROOT / "notebooks"
-NAMES = (
-    "1_losses_and_gradients",
-    "2_imbalance",
-    "3_gradient_density",
-    "4_micro_batches",
-    "5_own_data_and_loss",
-    "6_to_pytorch",
-)
 # The others use code tested elsewhere; they run with --exhaustive.
 EXECUTED = {"1_losses_and_gradients"}
 MOST_BYTES = 400_000
@@ -29,6 +21,7 @@ OF_A_MACHINE = re.compile(
 A_TIME = re.compile(r"(?<!words )\b\d+:\d\d\b|tokens/s|\b20\d\d-\d\d-\d\d\b")
 
 execute = script(FOLDER / "execute.py")
+NAMES = [path.stem for path in execute.NOTEBOOKS]
 
 every = pytest.mark.parametrize("name", NAMES)
 
@@ -41,14 +34,12 @@ def code_cells(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def texts_of(output):
+def text_of(output):
     """Return the visible text of an output; pictures are in base64 or SVG."""
-    if output.output_type == "stream":
-        return [output.text]
     data = output.get("data", {})
-    return [data[kind] for kind in data if kind.startswith("text/")] + [
-        re.sub(r' d="[^"]*"', "", data.get("image/svg+xml", ""))
-    ]
+    texts = [data[kind] for kind in data if kind.startswith("text/")]
+    picture = re.sub(r' d="[^"]*"', "", data.get("image/svg+xml", ""))
+    return "\n".join([output.get("text", ""), *texts, picture])
 
 
 @pytest.mark.slow
@@ -68,10 +59,9 @@ def test_a_notebook_holds_what_it_says(name, tmp_path):
     assert all(cell.execution_count for cell in code_cells(notebook))
 
 
-def test_all_are_named_here_and_in_their_table():
-    assert tuple(path.stem for path in execute.NOTEBOOKS) == NAMES
+def test_all_are_in_their_table():
     table = (FOLDER / "README.md").read_text()
-    assert all(f"]({name}.ipynb) |" in table for name in NAMES)
+    assert len(NAMES) > 5 and all(f"]({name}.ipynb) |" in table for name in NAMES)
 
 
 @every
@@ -93,9 +83,8 @@ def test_a_committed_file_has_its_outputs_and_no_more(name):
         assert output.output_type != "error"
         # Warnings of libraries depend on the machine and its versions.
         assert output.get("name") != "stderr", output.text
-        for text in texts_of(output):
-            assert not OF_A_MACHINE.search(text), text
-            assert not A_TIME.search(text), text
+        text = text_of(output)
+        assert not OF_A_MACHINE.search(text) and not A_TIME.search(text), text
 
 
 @every
