@@ -39,7 +39,6 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method and return its result."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -64,18 +63,15 @@ class Browser:
             self._next()
 
     def resize(self, width: int) -> None:
-        """Give the window a width."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1}
         self.call("Emulation.setDeviceMetricsOverride", **size, mobile=False)
 
     def evaluate(self, script: str) -> Any:
-        """Return the value of an expression on the page."""
         reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in reply, reply["exceptionDetails"]
         return reply["result"].get("value")
 
     def press(self, key: str, code: int) -> None:
-        """Press a key and let it go."""
         text = {"text": "\r"} if key == "Enter" else {}
         keys = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", **keys, **text)

@@ -50,7 +50,6 @@ from .small_project import write_project  # noqa: E402
 
 
 def pytest_addoption(parser):
-    """Add the option --exhaustive."""
     parser.addoption(
         "--exhaustive",
         action="store_true",
@@ -160,7 +159,6 @@ def site_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser():
-    """Return a browser for the tests of a module."""
     with started() as page:
         yield page
 

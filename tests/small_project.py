@@ -41,13 +41,13 @@ def get_config():
 """
 
 
-def write_project(folder: Path, experiment: str = EXPERIMENT) -> Path:
+def write_project(folder: Path) -> Path:
     """Write the corpus to `data/` of a folder and the experiment to its `mine.py`."""
     data = folder / "data"
     data.mkdir(parents=True)
     for name in ("train.txt", "dev.txt", "test.txt"):
         (data / name).write_text(CORPUS * (16 if name == "train.txt" else 2))
-    (folder / "mine.py").write_text(experiment.format(folder=str(data)))
+    (folder / "mine.py").write_text(EXPERIMENT.format(folder=str(data)))
     return folder
 
 

@@ -37,12 +37,10 @@ DIALECT = re.compile("one|found|wanted|known|said|kept|given|own|here|told|shown
 
 
 def parsed(file: Path) -> ast.Module:
-    """Return the syntax tree of a file."""
     return ast.parse(file.read_text())
 
 
-def imports(tree: ast.AST) -> set[str]:
-    """Return the package's modules that a tree imports, as names below dicejax."""
+def modules(tree: ast.AST) -> set[str]:
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "dicejax":
@@ -51,7 +49,12 @@ def imports(tree: ast.AST) -> set[str]:
             names.add(node.module)
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-    inner = {name for name in names if name.startswith("dicejax.")}
+    return names
+
+
+def imports(tree: ast.AST) -> set[str]:
+    """Return the package's modules that a tree imports, as names below dicejax."""
+    inner = {name for name in modules(tree) if name.startswith("dicejax.")}
     return {name.removeprefix("dicejax.") for name in inner}
 
 
@@ -79,9 +82,8 @@ def test_files_do_not_import_each_other_in_a_circle():
     for file in PACKAGE.rglob("*.py"):
         name = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
         files[name.removesuffix(".__init__")] = file
-    graph = {}
+    graph = {name: set() for name in files}
     for name, file in files.items():
-        graph[name] = set()
         for node in parsed(file).body:
             if not isinstance(node, (ast.Import, ast.ImportFrom)):
                 continue
@@ -170,11 +172,6 @@ def test_names_are_words_of_the_field():
 
 def test_only_models_know_flax_and_torch_is_never_needed():
     for file in PACKAGE.rglob("*.py"):
-        names = {
-            (getattr(node, "module", None) or alias.name).split(".")[0]
-            for node in ast.walk(parsed(file))
-            if isinstance(node, (ast.Import, ast.ImportFrom))
-            for alias in node.names
-        }
+        names = {name.split(".")[0] for name in modules(parsed(file))}
         assert not names & {"torch", "tensorflow", "pickle"}, file
         assert "flax" not in names or PACKAGE / "models" in file.parents, file

@@ -9,15 +9,11 @@ from pathlib import Path
 import pytest
 
 from . import newcomer
-from .documented import write_encoder
+from .documented import SMALLER, SMALLER_SCRATCH, SMALLER_SYNTHETIC, write_encoder
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
-SIZES = """
---data.train 64 --data.dev 4 --data.test 4 --encoder.hidden_size 8
---encoder.num_hidden_layers 1 --encoder.num_attention_heads 2
---encoder.intermediate_size 16 --training.max_length 64 --training.batch_size 4
-"""
+SIZES = SMALLER + SMALLER_SCRATCH + SMALLER_SYNTHETIC
 SMALL = [str(ROOT / "experiments" / "quickstart.py"), *SIZES.split()]
 # Each kind of section; the rest are of other models.
 SECTIONS = ("right", "fast-bert-base", "attention", "planned", "training")

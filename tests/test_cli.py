@@ -108,12 +108,12 @@ def test_an_exported_run_tags_in_pytorch_as_it_does_here(project, capsys):
 
 @pytest.mark.slow
 def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
-    argv = ["compare", "mine.py", "--losses", "ce", "dice", "--training.epochs", "1"]
-    argv += ["--no-baselines", "--seeds", "2"]
+    argv = ["compare", "mine.py", "--losses", "ce", "dice", "--no-baselines"]
+    argv += ["--training.epochs", "1", "--seeds", "2"]
     assert run(argv) == 0
     output = capsys.readouterr()
-    for part in ("precision", "recall", "F1", "ce", "dice", "over 2 seeds", "±"):
-        assert part in output.out
+    parts = ("precision", "recall", "F1", "ce", "dice", "over 2 seeds", "±")
+    assert all(part in output.out for part in parts)
     assert "dice seed 1  epoch 1" in output.err
     content = json.loads((project / "runs/small/comparison.json").read_text())
     assert [row["summary"]["n"] for row in content["losses"].values()] == [2, 2]
@@ -124,9 +124,6 @@ def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
     assert again.err.count("used again") == 4 and "epoch 1" not in again.err
     assert again.out == output.out
     assert "report in runs/small/report.html" in output.out
-    page = (project / "runs/small/report.html").read_bytes()
-    assert run(["report", "runs/small"]) == 0
-    assert (project / "runs/small/report.html").read_bytes() == page
     record = (project / "runs/small/report.md").read_text()
     assert f"| version of jax | {jax.__version__} |" in record
     fails(capsys, [*argv, "--optimizer.learning_rate", "1e-3"], "run of other settings")

@@ -66,13 +66,12 @@ def test_usage_errors_heed_no_color():
         "import sys\nsys.stdout.isatty = lambda: True\n"
         "from dicejax.cli import run\nrun(['export', '--no_such_flag'])"
     )
-    env = os.environ | {"TERM": "xterm"}
-    env.pop("NO_COLOR", None)
-    for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
-        argv = [sys.executable, "-c", code]
-        done = subprocess.run(argv, capture_output=True, text=True, env=env | more)
+    argv = [sys.executable, "-c", code]
+    for no_color in ("", "1"):  # empty is as if it were unset
+        env = os.environ | {"TERM": "xterm", "NO_COLOR": no_color}
+        done = subprocess.run(argv, capture_output=True, text=True, env=env)
         assert done.returncode == 2 and "Missing" in done.stderr
-        assert ("\x1b[" in done.stderr) == coloured
+        assert ("\x1b[" in done.stderr) == (not no_color)
 
 
 @pytest.mark.exhaustive  # it takes a slow compile

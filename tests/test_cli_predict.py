@@ -64,7 +64,6 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reviews(trained):
-    """Return the folder of a run on texts."""
     content = "text\tlabel\n" + "a fine film\tgood\na dull film\tbad\n" * 8
     reads = 'test=None, first="text", label="label"'
     settings = 'positive="bad"'

@@ -73,14 +73,12 @@ def test_unknown_fields_types_and_bad_json_are_named(old, new, message):
         ("def get_config(:", r"e.py:1: "),
         ("import nothing_like_it", r"e.py:1: ModuleNotFoundError"),
         (
-            "from dicejax.config import Training\n\n\ndef get_config():\n"
-            "    return Training(epochs=0)",
-            r"e.py:5: ValueError: epochs is 0; want at least 1",
+            "import dicejax.config as c\n\ndef get_config():\n    c.Training(epochs=0)",
+            r"e.py:4: ValueError: epochs is 0; want at least 1",
         ),
         (
-            "from dicejax.config import Training\n\n\ndef get_config():\n"
-            "    return Training(most_skipped=0)",
-            r"e.py:5: TypeError.*; most_skipped is now max_consecutive_skips",
+            "import dicejax.config as c\nc.Training(most_skipped=0)",
+            r"e.py:2: TypeError.*; most_skipped is now max_consecutive_skips",
         ),
     ],
 )
@@ -134,15 +132,14 @@ def test_a_class_of_a_module_next_to_the_file_is_recorded(tmp_path):
 
 
 def test_a_file_of_classes_that_fails_or_is_not_there_is_named(tmp_path):
-    file = tmp_path / "own.py"
-    file.write_text("zero = 0\nratio = 1 / zero\n")
-    none = tmp_path / "none.py"
-    message = r"none.py: no such experiment file"
-    for path, error in ((file, r"own.py:2: ZeroDivisionError"), (none, message)):
-        with pytest.raises(InputError, match=error), config.classes_of(path):
+    (tmp_path / "own.py").write_text("zero = 0\nratio = 1 / zero\n")
+    errors = {"own.py": ":2: ZeroDivisionError", "none.py": ": no such experiment file"}
+    for name, error in errors.items():
+        file, refused = tmp_path / name, pytest.raises(InputError, match=name + error)
+        with refused, config.classes_of(file):
             pytest.fail("nothing runs with half of the classes")
-    with pytest.raises(InputError, match=message):
-        config.load(none)
+        with refused:
+            config.load(file)
 
 
 def test_experiments_are_hashable_and_frozen():

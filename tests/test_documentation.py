@@ -140,7 +140,6 @@ FLAG = re.compile(r"(?<![\w-])--([a-z_][\w.-]*)")
 
 
 def flags(text):
-    """Return the flags in a text, with `_` for `-`."""
     return {name.replace("-", "_") for name in FLAG.findall(text)}
 
 

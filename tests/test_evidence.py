@@ -72,7 +72,8 @@ def archive(evidence, whole, tmp_path, monkeypatch):
     module = evidence("archive")
     monkeypatch.setattr(module, "SCORES", tmp_path)
     module.read.cache_clear()
-    (tmp_path / "curve").mkdir()
+    for name in ("curve", "tuned"):
+        (tmp_path / name).mkdir()
     yield module
     module.read.cache_clear()
 
@@ -100,22 +101,21 @@ def test_runs_of_several_machines_are_archived_one_after_another(archive, whole)
 
 
 def test_two_runs_of_a_loss_and_seed_are_not_archived(archive, whole):
-    counts = whole.runs[0].example_statistics.copy()
-    counts[0] += 1
-    other = dataclasses.replace(
-        whole.runs[0], folder="elsewhere", example_statistics=counts
-    )
-    other = dataclasses.replace(whole, runs=(other,))
+    counts = whole.runs[0].example_statistics + 1
+    changes = {"folder": "elsewhere", "example_statistics": counts}
+    run = dataclasses.replace(whole.runs[0], **changes)
+    other = dataclasses.replace(whole, runs=(run,))
     with pytest.raises(SystemExit, match="elsewhere: is not the run of ce with seed 0"):
         archive.merged(whole, other)
 
 
 def test_trials_are_archived_with_the_runs_that_they_are_of(archive, whole):
-    values = [{"objective.gamma": 2.0}, {"objective.gamma": 3.33}]
-    trials = [{"dev": None, "values": values[0]}, {"dev": 0.8, "values": values[1]}]
+    tries = {2.0: None, 3.33: 0.8}
+    trials = [
+        {"dev": dev, "values": {"objective.gamma": g}} for g, dev in tries.items()
+    ]
     record = {"losses": {"focal": {"trials": trials, "chosen": 1}}, "seconds": 7200.0}
     tuned = dataclasses.replace(whole, tuning=record)
-    (archive.SCORES / "tuned").mkdir()
     archive.write(tuned, archive.file_of("tuned/mrpc"))
     assert archive.merged(archive.read("tuned/mrpc"), tuned).tuning == record
     with pytest.raises(SystemExit, match="other trials than those of the archive"):

@@ -1,6 +1,5 @@
 """`import dicejax as dj`: the page's code as printed, functions vs. commands."""
 
-import dataclasses
 import json
 
 import jax
@@ -9,18 +8,15 @@ import pytest
 from tokenizers import Tokenizer
 
 import dicejax as dj
-from dicejax import config
-from dicejax.cli import run
+from dicejax.cli import parse, run
 
-from .documented import blocks
+from .documented import blocks, perform
 from .losses import oracle
 
-TEXTS = (
-    "John Smith flew from London to New York on Friday .",
-    "Volkswagen AG said nothing about antidisestablishmentarianism .",
-    "Mary Shelley wrote Frankenstein near Geneva , not in Ingolstadt .",
-)
-SENTENCES = [text.split() for text in TEXTS]
+TEXTS = """John Smith flew from London to New York on Friday .
+Volkswagen AG said nothing about antidisestablishmentarianism .
+Mary Shelley wrote Frankenstein near Geneva , not in Ingolstadt ."""
+SENTENCES = [text.split() for text in TEXTS.splitlines()]
 TAG_IDS = [
     [1, 2, 0, 0, 5, 0, 5, 6, 0, 7, 0],
     [3, 4, 0, 0, 0, 0, 0],
@@ -56,13 +52,14 @@ def test_words_and_labels_are_packed_in_their_places(minilm):
     assert {array.shape for array in batch.values()} == {(2, 32)}
     labels = []
     for row in range(2):
-        for segment in range(1, batch["segment_ids"][row].max() + 1):
-            places = batch["segment_ids"][row] == segment
-            tags = batch["tags"][row][places]
+        segments = batch["segment_ids"][row]
+        for segment in range(1, segments.max() + 1):
+            ids, tags = (
+                batch[n][row][segments == segment] for n in ("input_ids", "tags")
+            )
             labels.append(tags[tags >= 0].tolist())
             words = SENTENCES[TAG_IDS.index(labels[-1])]
-            encoded = tokenizer.encode(words, is_pretokenized=True)
-            assert encoded.ids == batch["input_ids"][row][places].tolist()
+            assert tokenizer.encode(words, is_pretokenized=True).ids == ids.tolist()
     assert sorted(labels) == sorted(TAG_IDS)
     with pytest.raises(ValueError, match="sentence 1 has 7 words and 6 labels"):
         dj.encode(tokenizer, SENTENCES, [TAG_IDS[0], TAG_IDS[1][1:], TAG_IDS[2]])
@@ -77,10 +74,8 @@ def test_names_of_the_package_are_those_that_it_lists():
 
 @pytest.mark.slow
 def test_functions_return_what_the_commands_write(project, capsys):
-    experiment = config.load("mine.py")
     short = ["--training.epochs", "1"]
-    smaller = config.Training(epochs=1, batch_size=16, max_length=32, log_every=5)
-    experiment = dataclasses.replace(experiment, training=smaller)
+    experiment = parse(["train", "mine.py", *short]).settings
 
     result = dj.train(experiment, "ours")
     assert run(["train", "mine.py", "--out", "theirs", *short]) == 0
@@ -116,12 +111,10 @@ def test_an_experiment_names_an_encoder_of_its_own(tmp_path, monkeypatch, capsys
     (page,) = [b for b in blocks("docs/own-encoder.md") if b.title == "window.py"]
     (tmp_path / "window.py").write_text(page.text)
     monkeypatch.chdir(tmp_path)
-    flags = ["--data.train", "8", "--data.dev", "4", "--data.test", "4"]
-    flags += ["--training.batch_size", "4", "--training.epochs", "1"]
-    flags += ["--encoder.hidden_size", "8", "--encoder.vocab_size", "90"]
-    assert run(["train", "window.py", "--out", "run", *flags]) == 0
+    words = "dicejax train window.py --out run --encoder.hidden_size 8"
+    perform([*words.split(), "--encoder.vocab_size", "90"], page.where)
     result = json.loads((tmp_path / "run/result.json").read_text())
-    assert result["steps"] == 2
+    assert result["steps"] == 9
     record = json.loads((tmp_path / "run/experiment.json").read_text())["encoder"]
     assert record["type"] == "WindowConfig" and record["hidden_size"] == 8
     capsys.readouterr()

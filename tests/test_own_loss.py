@@ -52,17 +52,15 @@ def test_its_settings_are_recorded_and_read_again(folder):
     text = config.to_json(parse(argv).settings)
     recorded = json.loads(text)["objective"]
     assert recorded == {"type": "Floored", "output": None, "floor": 0.1, "steep": False}
-    assert config.from_json(text).objective == by_short_name()["mine"](
-        floor=0.1, steep=False
-    )
+    mine = by_short_name()["mine"](floor=0.1, steep=False)
+    assert config.from_json(text).objective == mine
 
 
 @pytest.mark.slow
 def test_it_trains_is_tuned_reported_and_read_again(folder, capsys):
     argv = ["compare", "own.py", "--losses", "mine", "--no-baselines", "--out", "runs"]
     assert run([*argv, "--seeds", "1", "--tune", "1"]) == 0
-    tuning = (folder / "runs/tuning.json").read_text()
-    assert "objective.floor" in tuning
+    assert "objective.floor" in (folder / "runs/tuning.json").read_text()
     assert "mine" in (folder / "runs/report.html").read_text()
     assert "mine" in capsys.readouterr().out
     (result,) = folder.glob("runs/mine/**/result.json")

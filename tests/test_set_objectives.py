@@ -44,7 +44,6 @@ def batch(form):
 
 
 def sets_of(over):
-    """Return the index of each set."""
     if over == "batch":
         return [np.s_[:]]
     if over == "element":

@@ -43,9 +43,8 @@ def test_what_was_trained_is_evaluated_with_both_thresholds(folder, capsys):
     scores = json.loads(capsys.readouterr().out)
     assert scores["micro_f1"] == pytest.approx(result["test"]["micro_f1"], abs=1e-6)
     tuned = result["test_with_tuned_threshold"]
-    assert scores["with_tuned_threshold"]["macro_f1"] == pytest.approx(
-        tuned["macro_f1"]
-    )
+    macro_f1 = pytest.approx(tuned["macro_f1"])
+    assert scores["with_tuned_threshold"]["macro_f1"] == macro_f1
     assert scores["threshold"] == limits
     assert run(["evaluate", str(folder / "run")]) == 0
     out = capsys.readouterr().out
@@ -54,16 +53,16 @@ def test_what_was_trained_is_evaluated_with_both_thresholds(folder, capsys):
 
 
 def test_predictions_have_labels_and_probabilities(folder, capsys):
-    run_folder = str(folder / "run")
-    limits = json.loads((folder / "run/result.json").read_text())
-    limits = limits["threshold"]["threshold"]
+    argv = ["predict", str(folder / "run")]
+    result = json.loads((folder / "run/result.json").read_text())
+    limits = result["threshold"]["threshold"]
     (folder / "new.jsonl").write_text(
         '{"id": 7, "text": "w1 cue1a w2 cue2b", "labels": ["old"]}\n'
         '{"text": "w1 w3 not cue1a"}\n'
     )
     out = folder / "found.jsonl"
-    argv = ["predict", run_folder, "--file", str(folder / "new.jsonl")]
-    assert run([*argv, "--out", str(out)]) == 0
+    files = ["--file", str(folder / "new.jsonl"), "--out", str(out)]
+    assert run([*argv, *files]) == 0
     first, second = map(json.loads, out.read_text().splitlines())
     assert first["id"] == 7 and "old" not in first["labels"]
     for record in (first, second):
@@ -71,15 +70,14 @@ def test_predictions_have_labels_and_probabilities(folder, capsys):
         likely = [name for name, chance in chances.items() if chance >= limits[name]]
         assert record["labels"] == likely
     # The same from words, and from a plain file.
-    assert run(["predict", run_folder, "w1 cue1a w2 cue2b"]) == 0
-    lines = capsys.readouterr().out.splitlines()[-2:]
+    (folder / "new.txt").write_text("w1 cue1a w2 cue2b\n")
     assert first["labels"]
     chances = first["probabilities"].items()
     likely = [f"{name}  ({p:.3f})" for name, p in chances if name in first["labels"]]
-    assert lines == ["w1 cue1a w2 cue2b", f"  {', '.join(likely)}"]
-    (folder / "new.txt").write_text("w1 cue1a w2 cue2b\n")
-    assert run(["predict", run_folder, "--file", str(folder / "new.txt")]) == 0
-    assert capsys.readouterr().out.splitlines() == lines
+    for words in (["w1 cue1a w2 cue2b"], ["--file", str(folder / "new.txt")]):
+        assert run([*argv, *words]) == 0
+        lines = capsys.readouterr().out.splitlines()[-2:]
+        assert lines == ["w1 cue1a w2 cue2b", f"  {', '.join(likely)}"]
 
 
 def test_controls_of_a_comparison_move_the_decision_of_each_label(folder):
@@ -91,9 +89,8 @@ def test_controls_of_a_comparison_move_the_decision_of_each_label(folder):
     limits = json.loads((folder / "run/result.json").read_text())["threshold"]
     tuned = controls["tuned threshold"]
     assert tuned["value"] == limits["threshold"]
-    assert (
-        f"tuned threshold {thresholds.describe(limits['threshold'])}, dev" in lines[1]
-    )
+    described = thresholds.describe(limits["threshold"])
+    assert f"tuned threshold {described}, dev" in lines[1]
     # The statistics are those of the scores.
     above, below = np.sum(tuned["example_statistics"], axis=(0, 1))
     assert above / below == pytest.approx(tuned["test"]["micro_f1"])

@@ -1,6 +1,5 @@
 """The site builds, its links resolve, and its pages agree with the package."""
 
-import dataclasses
 import re
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
@@ -21,36 +20,27 @@ from .documented import ROOT, script
 DOCS = ROOT / "docs"
 
 
-@dataclasses.dataclass
 class Page(HTMLParser):
-    """Anchors and links of an HTML page."""
+    """Anchors, links and what is fetched of an HTML page."""
 
-    anchors: set[str] = dataclasses.field(default_factory=set)
-    links: list[str] = dataclasses.field(default_factory=list)
-    fetched: list[str] = dataclasses.field(default_factory=list)
-
-    def __post_init__(self):
+    def __init__(self, text):
         super().__init__()
+        self.anchors, self.links, self.fetched = set(), [], []
+        self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         values = dict(attrs)
         self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
-        if tag == "a" and values.get("href"):
-            self.links.append(values["href"])
-        for name in ("src", "href"):
-            if tag != "a" and values.get(name):
-                self.links.append(values[name])
-                self.fetched.append(values[name])
+        urls = [values[name] for name in ("src", "href") if values.get(name)]
+        self.links += urls
+        self.fetched += urls if tag != "a" else []
 
 
 @pytest.fixture(scope="module")
 def site(site_folder):
     """The pages of the built site, by their paths."""
-    pages = {}
-    for file in site_folder.rglob("*.html"):
-        pages[file] = Page()
-        pages[file].feed(file.read_text(encoding="utf-8"))
-    return pages
+    files = site_folder.rglob("*.html")
+    return {file: Page(file.read_text(encoding="utf-8")) for file in files}
 
 
 @pytest.mark.slow
@@ -75,12 +65,11 @@ def test_links_and_anchors_lead_somewhere(site):
 
 
 @pytest.mark.slow
-def test_nothing_is_fetched_from_elsewhere(site):
+def test_nothing_is_fetched_from_elsewhere(site, site_folder):
     for file, page in site.items():
         elsewhere = [url for url in page.fetched if re.match(r"(https?:)?//", url)]
         assert not elsewhere, f"{file.name}: {elsewhere}"
-    (styles,) = {file.parent for file in site if file.name == "404.html"}
-    for file in styles.rglob("*.css"):
+    for file in site_folder.rglob("*.css"):
         assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", file.read_text())
 
 
@@ -94,20 +83,19 @@ def test_every_public_name_has_its_entry(site):
 
 
 @pytest.mark.slow
-def test_every_page_is_in_the_navigation_and_no_formula_is_left(site):
-    (folder,) = {file.parent for file in site if file.name == "404.html"}
-    home = site[folder / "index.html"]
-    linked = {(folder / link.partition("#")[0]).resolve() for link in home.links}
+def test_every_page_is_in_the_navigation_and_no_formula_is_left(site, site_folder):
+    links = site[site_folder / "index.html"].links
+    linked = {(site_folder / link.partition("#")[0]).resolve() for link in links}
     assert {file for file in site if file.name != "404.html"} <= linked
     titles = set()
     for file in site:
         text = file.read_text(encoding="utf-8")
         titles.add(re.search("<title>(.*?)</title>", text)[1])
-        assert 'class="arithmatex"' not in text, file
-        assert ".. math::" not in text, file
-        assert "<blockquote>" not in text, file  # what a bare doctest becomes
+        # A bare doctest becomes a quotation.
+        for left in ('class="arithmatex"', ".. math::", "<blockquote>"):
+            assert left not in text, file
     assert len(titles) >= len(site) - 1  # each its own; that of 404.html is the home's
-    assert (folder / "losses.html").read_text(encoding="utf-8").count("<math") > 60
+    assert (site_folder / "losses.html").read_text(encoding="utf-8").count("<math") > 60
 
 
 def test_docstrings_become_markdown():

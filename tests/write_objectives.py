@@ -42,7 +42,6 @@ CLASS_COUNTS = "counts per class (multi-label: 0s, 1s); training data's if empty
 
 
 def sources():
-    """Return the texts of the modules, by file."""
     return {FOLDER / f"of_{kind}.py": source(kind) for kind in BASES}
 
 
@@ -99,7 +98,6 @@ def of_presets(documentation):
 
 
 def annotation(hint):
-    """Return the source of a type."""
     if typing.get_origin(hint) is typing.Union:
         return " | ".join(map(annotation, typing.get_args(hint)))
     if hint is type(None):
