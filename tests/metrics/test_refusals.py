@@ -1,5 +1,6 @@
 """Metrics refuse what does not fit, in one line."""
 
+import functools
 import math
 
 import numpy as np
@@ -25,6 +26,7 @@ BLANK = dict.fromkeys(UNANSWERABLE, "")
         ("is no probability", reliability, ([math.nan], [1])),
         (r"shape \(1,\) and correct \(2,\)", reliability, ([0.5], [1, 0])),
         ("correct holds", reliability, ([0.5], [2])),
+        ("bins is 0; it must be", functools.partial(reliability, bins=0), ([0], [1])),
         (r"gold has shape \(2,\), predicted \(1,\)", confusion, ([0, 1], [0], 2)),
         ("gold holds -100; classes go from 0 to", confusion, ([0, -100], [0, 1], 2)),
         ("predicted holds 2; classes go from 0 to 1", confusion, ([0, 1], [0, 2], 2)),
@@ -83,8 +85,3 @@ BLANK = dict.fromkeys(UNANSWERABLE, "")
 def test_what_does_not_fit_is_refused(message, function, arguments):
     with pytest.raises(ValueError, match=message):
         function(*arguments)
-
-
-def test_a_diagram_has_a_bin():
-    with pytest.raises(ValueError, match="bins is 0; it must be at least 1"):
-        reliability([0.5], [1], bins=0)

@@ -93,11 +93,8 @@ def test_characters_beyond_a_cut_are_wrong():
     result = score(gold, [gold[0][:2]], "BMES")
     assert (result.words.recall, result.joint.recall) == (1 / 3, 1 / 3)
     assert result.token_accuracy == 2 / 4
-
-
-def test_nothing_scores_zero():
-    result = score([], [], "BMES")
-    assert (result.joint.f1, result.words.f1, result.token_accuracy) == (0, 0, 0)
+    nothing = score([], [], "BMES")
+    assert (nothing.joint.f1, nothing.words.f1, nothing.token_accuracy) == (0, 0, 0)
 
 
 def read_words(path):

@@ -118,7 +118,7 @@ def test_what_is_not_answerable_has_no_spans(tokenizer, match):
         }
 
 
-def scored(task, words, start, end, match, query=1):
+def scored(task, words, start, end, match=(), query=1):
     """Return the scored spans of a sentence with one piece per word."""
     seen = Window(np.arange(words))
     item = Item({"input_ids": np.zeros(words)}, 0, QueryWindow(query, seen))
@@ -126,9 +126,10 @@ def scored(task, words, start, end, match, query=1):
     for name, values in (("start", start), ("end", end)):
         for place, value in values.items():
             output[name][place] = value
-    output["match"] = np.full((words, words), -9.0)
-    for pair, value in match.items():
-        output["match"][pair] = value
+    if task.match:
+        output["match"] = np.full((words, words), -9.0)
+        for pair, value in match.items():
+            output["match"][pair] = value
     return task.decode(Sentence(("x",) * words, (), 1), [item], [output], ())
 
 
@@ -158,13 +159,10 @@ def test_confident_scores_keep_their_order():
 
 def test_without_match_a_start_takes_the_nearest_end():
     task = dataclasses.replace(TASK, match=False)
-    item = Item({"input_ids": np.zeros(6)}, 0, QueryWindow(1, Window(np.arange(6))))
-    start, end = np.array([2.0, 3, -1, 4, -1, 1]), np.array([-1.0, -1, 1, -1, 5, -1])
-    output = {"start": start, "end": end}
-    candidates = task.decode(Sentence(("x",) * 6, (), 1), [item], [output], ())
+    candidates = scored(task, 6, {0: 2, 1: 3, 3: 4, 5: 1}, {2: 1, 4: 5})
     assert [tuple(span[1:]) for span, _ in candidates] == [(0, 3), (1, 3), (3, 5)]
-    p, q = 1 / (1 + np.exp(-start)), 1 / (1 + np.exp(-end))
-    expected = np.sqrt([p[0] * q[2], p[1] * q[2], p[3] * q[4]])
+    logits = np.array([[2.0, 3, 4], [1, 1, 5]])  # of starts, and of their ends
+    expected = np.sqrt((1 / (1 + np.exp(-logits))).prod(axis=0))
     np.testing.assert_allclose([score for _, score in candidates], expected, rtol=1e-12)
     assert task.decide(candidates).values == [Span("ORG", 1, 3), Span("ORG", 3, 5)]
 

@@ -323,10 +323,8 @@ def test_the_no_answer_score_by_hand():
     odds = np.log1p(-np.exp(-1)) + 1
     assert task.decode(example, items, outputs).no_answer == pytest.approx(odds)
     task = QuestionAnswering(unanswerable=True, stride=0, head="xlnet")
-    with_odds = [
-        output | {"impossible": x}
-        for output, x in zip(outputs, (0.75, 0.5), strict=True)
-    ]
+    pairs = zip(outputs, (0.75, 0.5), strict=True)
+    with_odds = [output | {"impossible": x} for output, x in pairs]
     ranked = task.decode(example, items, with_odds)
     assert ranked.spans[0].score == pytest.approx(-1 - np.log1p(np.exp(0.5)))
     assert ranked.no_answer == 0.5 and task.decide(ranked).texts == ()

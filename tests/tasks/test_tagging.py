@@ -139,11 +139,10 @@ def test_scores_equal_scikit_learn():
 
 
 def test_words_without_a_label_count_as_missed():
-    scores = WordTagging().score(
-        [TAGGED], [Prediction(["N", "V", NONE, NONE])], ["N", "V"]
-    )
-    assert scores.values["precision"] == 1.0 and scores.values["recall"] == 0.5
-    assert scores.values["f1"] == pytest.approx(2 / 3)
+    prediction = Prediction(["N", "V", NONE, NONE])
+    scores = WordTagging().score([TAGGED], [prediction], ["N", "V"]).values
+    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
+    assert scores["f1"] == pytest.approx(2 / 3)
 
 
 def test_a_label_that_training_lacks_is_counted_and_wrong(tokenizer):
@@ -156,13 +155,10 @@ def test_a_label_that_training_lacks_is_counted_and_wrong(tokenizer):
     assert scores.values["f1"] == 0.75
 
 
-def test_data_of_another_kind_is_refused():
-    with pytest.raises(InputError, match="WordTagging takes TaggedWords, but"):
-        WordTagging().adapt([Sentence(("a",), (), 1)])
-
-
 def test_prediction_reads_and_shows_words():
     task = WordTagging()
+    with pytest.raises(InputError, match="WordTagging takes TaggedWords, but"):
+        task.adapt([Sentence(("a",), (), 1)])
     example = task.parse("Anna  sings\n", 3)
     assert example.words == ("Anna", "sings") and example.line == 3
     record, lines = task.show(example, Prediction(["N", NONE]))
