@@ -78,19 +78,12 @@ def _traced(threads: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """A failing system call.
-
-    Attributes:
-      path: the file or folder that it names first, relative to the recorded folder;
-        None for any.
-      nth: which of the main thread's calls with that path, from 1; None for all of all
-        threads.
-    """
+    """A failing system call."""
 
     call: str
     error: str
-    path: str | None = None
-    nth: int | None = None
+    path: str | None = None  # named first, relative to the recorded folder; None: any
+    nth: int | None = None  # of the main thread's with it; None: all of all threads
 
     @contextlib.contextmanager
     def injected(self, folder: Path, log: Path) -> Iterator[None]:
