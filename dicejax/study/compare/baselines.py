@@ -98,10 +98,8 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
             # Data that is the same for all seeds is read once.
             if setup is None or setup.experiment.data != job.experiment.data:
                 setup = prepare(job.experiment, lambda text: None, weights=False)
-            mesh = job.experiment.mesh.make()
-            _, params = restore_params(
-                run.path / CHECKPOINTS, setup.network, "best", mesh
-            )
+            mesh, checkpoints = job.experiment.mesh.make(), run.path / CHECKPOINTS
+            _, params = restore_params(checkpoints, setup.network, "best", mesh)
             controls = _controls(setup, mesh, params)
             run.write_baselines(controls)
         for name, control in controls.items():
