@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -73,7 +73,15 @@ class LossObjective(Objective):
         elif "multi_label" in takes:
             settings["multi_label"] = several
         elif several and "class_axis" in takes:
-            return _of_each_class(declared.function, logits, labels, settings), state
+            class_counts = settings.pop("class_counts", None)
+
+            def binary(logits: Array, labels: Array, counts: Array | None) -> Array:
+                counted = {} if counts is None else {"class_counts": counts}
+                counted |= settings | {"class_axis": None}
+                return declared.function(logits, labels, **counted)
+
+            each = jax.vmap(binary, (-1, -1, 0), -1)(logits, labels, class_counts)
+            return each, state
         if declared.initial_state is None:
             return declared.function(logits, labels, **settings), state
         state = state or self.initial_state()
@@ -145,19 +153,6 @@ class LossObjective(Objective):
             others = jnp.maximum(jnp.sum(counts) - counts, 0.5)  # if there is one class
             counts = jnp.stack([others, counts], axis=-1)
         return counts
-
-
-def _of_each_class(
-    function: Callable, logits: Array, labels: Array, settings: dict[str, Any]
-) -> Array:
-    """Apply the binary form to each class of the last axis."""
-    counts = settings.pop("class_counts", None)
-
-    def binary(logits: Array, labels: Array, counts: Array | None) -> Array:
-        counted = {} if counts is None else {"class_counts": counts}
-        return function(logits, labels, class_axis=None, **settings, **counted)
-
-    return jax.vmap(binary, (-1, -1, 0), -1)(logits, labels, counts)
 
 
 def to_multi_label(logits: Array, labels: Array) -> Array:

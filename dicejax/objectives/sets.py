@@ -73,7 +73,13 @@ class SetObjective(LossObjective):
         self, logits: Array, labels: Array, state: State, counts: LabelCounts = None
     ) -> tuple[Array, State]:
         """Return the loss of one output, and the next state."""
-        chosen = self._as_published(logits, labels)
+        classes = 1 if labels.ndim == logits.ndim else logits.shape[-1]
+        changes: dict[str, Any] = {}
+        if self.over == "published":
+            changes["over"] = "element" if classes > 2 else "batch"
+        if self.classes == ("published",):
+            changes["classes"] = ("positive",) if classes == 2 else ("all",)
+        chosen = dataclasses.replace(self, **changes) if changes else self
         return super(SetObjective, chosen).loss_and_state(logits, labels, state, counts)
 
     def values(
@@ -121,16 +127,6 @@ class SetObjective(LossObjective):
             selected.update(numbers)
         numbered = tuple(map(str, sorted(selected)))
         return dataclasses.replace(self, classes=numbered)
-
-    def _as_published(self, logits: Array, labels: Array) -> SetObjective:
-        """Return the objective with what "published" means for these outputs."""
-        classes = 1 if labels.ndim == logits.ndim else logits.shape[-1]
-        changes: dict[str, Any] = {}
-        if self.over == "published":
-            changes["over"] = "element" if classes > 2 else "batch"
-        if self.classes == ("published",):
-            changes["classes"] = ("positive",) if classes == 2 else ("all",)
-        return dataclasses.replace(self, **changes) if changes else self
 
     def _numbers(self, logits: Array, labels: Array) -> np.ndarray | None:
         """Return the numbers of the classes that count; None for all."""
