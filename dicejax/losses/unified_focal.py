@@ -8,9 +8,11 @@ from jax.nn import log_sigmoid
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import BELOW_ONE, NON_NEGATIVE, UNIT_INTERVAL, Absent
-from dicejax.losses.elements import gold_logit, prepare
+from dicejax.losses.elements import Elements, gold_logit, prepare
 from dicejax.losses.overlap import count
 from dicejax.losses.tversky import power, tversky_of
+
+Variant = Literal["asymmetric", "symmetric"]
 
 
 @loss(
@@ -31,7 +33,7 @@ def unified_focal(
     delta: float | Array = 0.6,
     gamma: float | Array = 0.5,
     smooth: float | Array = 1e-6,
-    variant: Literal["asymmetric", "symmetric"] = "asymmetric",
+    variant: Variant = "asymmetric",
     background: int = 0,
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
@@ -100,19 +102,30 @@ def unified_focal(
     if not 0 <= background < classes:
         raise ValueError(f"background is {background} but there are {classes} classes")
 
-    gold = gold_logit(elements)
-    log_p, log_q = log_sigmoid(gold), log_sigmoid(-gold)
+    focal = _focal(elements, delta, gamma, variant, background)
+    total, number = elements.total(focal, elements.where.astype(focal.dtype))
     tversky = tversky_of(count(elements), 1 - delta, delta, smooth, absent)
     if variant == "symmetric":
-        weights = delta * jnp.exp((1 - gamma) * log_q)
         tversky = power(tversky, gamma)
     else:
-        fading = (1 - delta) * jnp.exp(gamma * log_q)
-        weights = jnp.where(elements.labels == background, fading, delta)
         is_background = jnp.arange(classes) == background
         tversky = jnp.where(is_background, tversky, power(tversky, 1 - gamma))
-    focal = elements.mask(-weights * log_p)
-    total, number = elements.total(focal, elements.where.astype(focal.dtype))
     losses = weight * total / jnp.maximum(number, 1)
     losses += (1 - weight) * jnp.mean(tversky, axis=-1)
     return jnp.where(number > 0, losses, 0)
+
+
+def _focal(
+    elements: Elements,
+    delta: float | Array,
+    gamma: float | Array,
+    variant: Variant,
+    background: int,
+) -> Array:
+    gold = gold_logit(elements)
+    log_p, log_q = log_sigmoid(gold), log_sigmoid(-gold)
+    if variant == "symmetric":
+        return elements.mask(-delta * jnp.exp((1 - gamma) * log_q) * log_p)
+    fading = (1 - delta) * jnp.exp(gamma * log_q)
+    weights = jnp.where(elements.labels == background, fading, delta)
+    return elements.mask(-weights * log_p)
