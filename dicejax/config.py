@@ -253,17 +253,13 @@ def differences(old: Experiment, new: Experiment) -> list[str]:
 def leaves(experiment: Experiment) -> dict[str, Any]:
     """Return the values of an experiment by their dotted names."""
     values: dict[str, Any] = {}
-
-    def collect(tree: Any, path: str) -> None:
-        if isinstance(tree, list):
-            tree = {str(number): part for number, part in enumerate(tree)}
-        if not isinstance(tree, dict) or not tree:
-            values[path] = tree
-            return
-        for name, part in tree.items():
-            collect(part, f"{path}.{name}" if path else name)
-
-    collect(json.loads(to_json(experiment)), "")
+    trees = list(json.loads(to_json(experiment)).items())
+    for path, tree in trees:  # it grows
+        parts = dict(enumerate(tree)) if isinstance(tree, list) else tree
+        if isinstance(parts, dict) and parts:
+            trees += [(f"{path}.{name}", part) for name, part in parts.items()]
+        else:
+            values[path] = parts
     return values
 
 

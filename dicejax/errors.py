@@ -103,16 +103,12 @@ def visible(text: str, keep: str = "") -> str:
     >>> print(visible("B-\x1b[31mPER\n\u202efdp.exe"))
     B-\x1b[31mPER\n\u202efdp.exe
     """
-
-    def escape(match: re.Match) -> str:
-        character = match[0]
-        if character in keep:
-            return character
-        if character < "\x7f":
-            return character.encode("unicode_escape").decode()
-        return f"\\u{ord(character):04x}"
-
-    return _UNSEEN.sub(escape, text)
+    for character in set(_UNSEEN.findall(text)).difference(keep):
+        escaped = character.encode("unicode_escape").decode()
+        if character >= "\x7f":
+            escaped = f"\\u{ord(character):04x}"  # as JSON has it
+        text = text.replace(character, escaped)
+    return text
 
 
 def quote(value: object) -> str:

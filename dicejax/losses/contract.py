@@ -154,8 +154,14 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 def check_bounds(name: str, value: Any, bounds: Bounds) -> None:
     """Raise a ValueError if a known value, or one in an array, is out of bounds."""
     concrete = concrete_or_none(value)
-    if concrete is not None and (bad := bounds.violations(concrete)).any():
-        raise ValueError(f"{name} is {concrete[bad][0]} but must be in {bounds}")
+    if concrete is None:
+        return
+    above = np.greater_equal if bounds.low_inside else np.greater
+    below = np.less_equal if bounds.high_inside else np.less
+    inside = above(concrete, bounds.low) & below(concrete, bounds.high)
+    bad = concrete[~(inside & np.isfinite(concrete))]
+    if bad.size:
+        raise ValueError(f"{name} is {bad[0]} but must be in {bounds}")
 
 
 def check_hyperparameters(

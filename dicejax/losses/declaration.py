@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import jax
-import numpy as np
 
 Kind = Literal["pointwise", "batch", "set", "stateful"]
 Absent = Literal["smooth", "skip"]
@@ -111,12 +110,6 @@ class Bounds(NamedTuple):
     def tuned(self, low: float, high: float, **how: Any) -> "Bounds":
         """Return the bounds with a `Range` from low to high; `how`: its rest."""
         return self._replace(tuning=Range(low=low, high=high, **how))
-
-    def violations(self, value: np.ndarray) -> np.ndarray:
-        """Return where `value` is out of bounds, as NaN is."""
-        above = self.low <= value if self.low_inside else self.low < value
-        below = value <= self.high if self.high_inside else value < self.high
-        return ~(np.isfinite(value) & above & below)
 
     def __str__(self) -> str:
         left = "[" if self.low_inside else "("

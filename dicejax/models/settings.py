@@ -22,10 +22,6 @@ class Between:
     high: float
     below: bool = False
 
-    def __contains__(self, value: float) -> bool:
-        # NaN is in no range.
-        return self.low <= value < self.high or (value == self.high and not self.below)
-
     def __str__(self) -> str:
         return f"from {self.low:g} to {'below ' * self.below}{self.high:.10g}"
 
@@ -93,7 +89,11 @@ def _fits(value: Any, kind: Any) -> bool:
         return type(value) is type(base) and value == base
     if type(value) is not base and (type(value), base) != (int, float):
         return False
-    return all(value in limit for limit in ranges if isinstance(limit, Between))
+    limits = [limit for limit in ranges if isinstance(limit, Between)]
+    return all(  # NaN is in no range
+        limit.low <= value < limit.high or (value == limit.high and not limit.below)
+        for limit in limits
+    )
 
 
 def _describe(kinds: tuple[Any, ...]) -> str:

@@ -269,10 +269,9 @@ class Objective:
         return jax.tree.unflatten(structure, changed)
 
     def _flat(self) -> tuple[list[Any], Any]:
-        def is_member(member: Any) -> bool:
-            return isinstance(member, Objective) and member is not self
-
-        return jax.tree.flatten(self, is_leaf=is_member)
+        return jax.tree.flatten(
+            self, is_leaf=lambda node: isinstance(node, Objective) and node is not self
+        )
 
     def terms(self) -> tuple[Objective, ...]:
         """Return the objectives that read an output: this one, or its members."""

@@ -200,7 +200,11 @@ class Run:
     def records(self, name: str) -> list[dict[str, Any]]:
         """Return the records of training in metrics.jsonl or analysis.jsonl."""
         file = self.path / name
-        content = self._read(name) if self.is_finished else files.read_bytes(file)
+        content = (
+            files.read_checked(self.path, name)
+            if self.is_finished
+            else files.read_bytes(file)
+        )
         *lines, _ = content.split(b"\n")  # what follows the last one is torn
         records = []
         for number, line in enumerate(lines, 1):
@@ -250,7 +254,7 @@ class Run:
     def _arrays(
         self, name: str, names: list[str] | None = None
     ) -> dict[str, np.ndarray]:
-        content = self._read(name)
+        content = files.read_checked(self.path, name)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 return {key: archive[key] for key in names or archive.files}
@@ -269,7 +273,7 @@ class Run:
 
     def experiment(self) -> config.Experiment:
         """Return the experiment as it was run."""
-        content = self._read(EXPERIMENT).decode("utf-8", "replace")
+        content = files.read_checked(self.path, EXPERIMENT).decode("utf-8", "replace")
         return config.from_json(content, str(self.path / EXPERIMENT))
 
     def offline_experiment(self, *, data: str | None = None) -> config.Experiment:
@@ -318,7 +322,7 @@ class Run:
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer."""
-        content = self._read(tokenize.FILE)
+        content = files.read_checked(self.path, tokenize.FILE)
         try:
             return Tokenizer.from_buffer(content)
         except Exception as error:  # tokenizers raises just that
@@ -342,11 +346,8 @@ class Run:
             )
         files.write_checked(self.path, name, content)
 
-    def _read(self, name: str) -> bytes:
-        return files.read_checked(self.path, name)
-
     def _read_json(self, name: str, kind: type[T]) -> T:
-        return _parse(self._read(name), self.path / name, kind)
+        return _parse(files.read_checked(self.path, name), self.path / name, kind)
 
 
 def _parse(

@@ -147,31 +147,31 @@ def _fit_offsets(
     space = np.isin(codes, _SPACES)
     earlier = np.maximum.accumulate(np.concatenate([[0], ends]))[:-1]
     empty = prefixes & (starts >= earlier) & (codes[starts] != ord(_PREFIX))
-    starts, ends = _next(~space)[starts], _previous(~space)[ends]
+    after, before = _neighbours(~space)
+    starts, ends = after[starts], before[ends]
     empty |= starts >= ends
     beyond_latin = np.unique(codes[codes >= 0x300]).tolist()
     combining = (c for c in beyond_latin if unicodedata.category(chr(c))[0] == "M")
     mark = np.isin(codes, [*combining, *_JOINED])
     if mark.any():
-        base = _previous(~mark)[np.minimum(starts + 1, len(codes))] - 1
+        after, before = _neighbours(~mark)
+        base = before[np.minimum(starts + 1, len(codes))] - 1
         base += space[base]
-        starts, ends = np.where(empty, starts, base), _next(~mark)[ends]
+        starts, ends = np.where(empty, starts, base), after[ends]
     ends = np.where(empty, starts, ends)
     fitted = np.stack([starts, ends], axis=1) - begin[:, None]
     return np.minimum(fitted, size[unit][:, None])
 
 
-def _next(mask: np.ndarray) -> np.ndarray:
-    """For each place and the end, return the first marked place from there on."""
-    places = np.where(mask, np.arange(len(mask)), len(mask))
-    places = np.append(places, len(mask))
-    return np.minimum.accumulate(places[::-1])[::-1]
+def _neighbours(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first marked place from each place on, and the end of the last before.
 
-
-def _previous(mask: np.ndarray) -> np.ndarray:
-    """For each place and the end, return the end of the last marked place, or 0."""
-    places = np.where(mask, np.arange(1, len(mask) + 1), 0)
-    return np.maximum.accumulate(np.concatenate([[0], places]))
+    Both have an entry for the end too; where nothing is marked they are the end and 0.
+    """
+    size = len(mask)
+    after = np.append(np.where(mask, np.arange(size), size), size)
+    before = np.append(0, np.where(mask, np.arange(1, size + 1), 0))
+    return np.minimum.accumulate(after[::-1])[::-1], np.maximum.accumulate(before)
 
 
 def _refuse_surrogates(units, start: int, cause: Exception) -> None:
