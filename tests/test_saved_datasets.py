@@ -17,6 +17,11 @@ SMALL = (
 )
 
 
+def sizes_of(source):
+    corpus = source.load()
+    return [len(split) for split in (corpus.train, corpus.dev, corpus.test)]
+
+
 def begun(folder, kind, data, *words):
     argv = ["init", kind, str(folder), "--data", str(data), "--encoder", "scratch"]
     assert run([*argv, *words]) == 0
@@ -30,7 +35,7 @@ def test_a_saved_folder_of_splits_from_init_to_predict(tmp_path, capsys):
     saved.save_splits(data, splits, saved.NER)
     experiment = begun(tmp_path / "mine", "ner", data)
     assert isinstance(experiment.data, JsonSentences)
-    assert experiment.data.load().sizes == {"train": 32, "dev": 3, "test": 5}
+    assert sizes_of(experiment.data) == [32, 3, 5]
     text = capsys.readouterr().out
     assert "saved by datasets (state.json), columns: id, tokens, ner_tags (O, " in text
     assert "  Ada Berg met Bo\n    PER: Ada Berg; PER: Bo\n" in text
@@ -80,10 +85,10 @@ def test_plain_names_and_one_file_and_questions(tmp_path, capsys):
     source = begun(tmp_path / "qa", "qa", tmp_path / "plain").data
     assert isinstance(source, SquadFiles)
     assert (source.dev, source.test) == ("validation.parquet", "test.parquet")
-    assert source.load().sizes == {"train": 9, "dev": 9, "test": 9}
+    assert sizes_of(source) == [9, 9, 9]
     saved.save_to_disk(tmp_path / "one", saved.reviews(40), saved.TEXTS, shards=2)
     source = begun(tmp_path / "texts", "classification", tmp_path / "one").data
-    assert source.load().sizes == {"train": 28, "dev": 6, "test": 6}
+    assert sizes_of(source) == [28, 6, 6]
     argv = ["init", "pos", str(tmp_path / "pos"), "--data", str(tmp_path / "one")]
     capsys.readouterr()
     fails(capsys, argv, "saved by datasets (state.json)", "`init pos` reads a word")
