@@ -30,12 +30,6 @@ class DropoutKeys:
     """PRNG keys for dropout: one per row of a batch, and one that all rows share.
 
     Micro-batches and shards of a batch drop what the whole batch drops.
-
-    >>> keys = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(4))
-    >>> second_half = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(2, 4))
-    >>> whole = dropout(jnp.ones((4, 6)), 0.5, keys)
-    >>> bool((whole[2:] == dropout(jnp.ones((2, 6)), 0.5, second_half)).all())
-    True
     """
 
     rows: Array  # keys [..., B]
@@ -126,11 +120,6 @@ def threefry2x32(
     https://doi.org/10.1145/2063384.2063405. JAX's own generator takes 20 rounds, which
     are the most. The uint32 words of key and counter are broadcast against each other;
     those that are returned are uniform and independent of each other.
-
-    >>> import jax.numpy as jnp
-    >>> zero = jnp.uint32(0)
-    >>> [hex(word) for word in threefry2x32((zero, zero), (zero, zero))]
-    ['0x9d1c5ec6', '0x8bd50731']
     """
     keys = (*key, key[0] ^ key[1] ^ _PARITY)
     first, second = counter[0] + key[0], counter[1] + key[1]

@@ -262,13 +262,7 @@ def plan_step(step: Step, topology: Topology) -> StepPlan:
 
 
 def bytes_needed(message: str) -> int | None:
-    """Return the bytes that a program needs by libtpu's message; None without them.
-
-    >>> bytes_needed("Used 2.00G of 15.75G hbm"), bytes_needed("some other error")
-    (2147483648, None)
-    >>> bytes_needed("HLO temporaries (800.00K) exceeds available HBM (15.75G).")
-    819200
-    """
+    """Return the bytes that a program needs by libtpu's message; None without them."""
     match = _NEEDS.search(message)
     return int(float(match[1]) * _UNITS[match[2]]) if match else None
 

@@ -55,15 +55,7 @@ def log_odds(log_probability: float) -> float:
 def disjoint_answers(
     candidates: Sequence[Candidate], weights: Sequence[float]
 ) -> tuple[Candidate, ...]:
-    """Choose candidates without overlaps, in order, with the largest sum of weights.
-
-    >>> spans = [Candidate("a b", 0, 3, 0.0), Candidate("a", 0, 1, 0.0),
-    ...          Candidate("b", 2, 3, 0.0), Candidate("c", 4, 5, 0.0)]
-    >>> [span.text for span in disjoint_answers(spans, [1.5, 1.0, 1.0, -1.0])]
-    ['a', 'b']
-    >>> [span.text for span in disjoint_answers(spans, [2.5, 1.0, 1.0, 1.0])]
-    ['a b', 'c']
-    """
+    """Choose candidates without overlaps, in order, with the largest sum of weights."""
     pairs = zip(candidates, weights, strict=True)
     ordered = sorted(pairs, key=lambda pair: (pair[0].end, pair[0].start))
     ends = [candidate.end for candidate, _ in ordered]

@@ -196,11 +196,6 @@ def without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Keep the best candidates that share no word, in the order of their words.
 
     Of equals the first is kept. A threshold may be applied before or after.
-
-    >>> a, b, c = Span("A", 0, 3), Span("B", 2, 4), Span("A", 3, 5)
-    >>> best = without_overlaps([(a, 0.6), (b, 0.9), (c, 0.7)])
-    >>> [tuple(span) for span, _ in best]
-    [('B', 2, 4)]
     """
     ranked = sorted(candidates, key=lambda pair: (-pair[1], pair[0].start, pair[0].end))
     taken = bytearray(max((span.end for span, _ in candidates), default=0))

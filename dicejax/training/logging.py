@@ -32,17 +32,6 @@ class MetricsLog(contextlib.AbstractContextManager["MetricsLog"]):
     A local file is appended to: a killed process loses no record. Object stores (gs://,
     s3://) cannot append: there the file is written whole at each flush and at the end.
 
-    >>> import tempfile
-    >>> folder = epath.Path(tempfile.mkdtemp())
-    >>> with MetricsLog(folder) as log:
-    ...     log.write(10, loss=0.5)
-    ...     log.write(20, loss=float("nan"))
-    >>> with MetricsLog(folder, after_step=10) as log:  # the rest was not saved
-    ...     log.write(20, loss=0.25)
-    >>> print((folder / "metrics.jsonl").read_text(), end="")
-    {"step": 10, "loss": 0.5}
-    {"step": 20, "loss": 0.25}
-
     The folder is made where it is missing; None writes nothing, for processes other
     than the first. Records behind `after_step`, the checkpoint that the run continues
     from, and an incomplete last line are dropped. Boards are closed with the log.

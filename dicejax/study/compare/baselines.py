@@ -47,11 +47,6 @@ def logit_adjustments(
 
     Source: Menon et al., "Long-tail learning via logit adjustment", ICLR 2021,
     equation 9, there with tau tuned as well.
-
-    >>> from dicejax.tasks import Target
-    >>> targets = {"tags": Target("classes", ("O", "B"))}
-    >>> logit_adjustments(targets, {"tags": np.array([75, 25])})[1.0]["tags"].round(2)
-    array([0.29, 1.39], dtype=float32)
     """
     priors = {}
     for name, target in targets.items():

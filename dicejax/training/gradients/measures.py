@@ -219,12 +219,6 @@ def alarms_of(record: dict[str, Any], groups: Groups) -> dict[tuple[str, str], s
     "dead": hard elements have next to no gradient to learn from. "saturated": they are
     so wrong that losses which are flat there never find them. "not finite": gradients
     are infinite or not numbers.
-
-    >>> groups = Groups(("O", "PER"), has_negative=True, multi_label=False)
-    >>> record = {"count": [90, 10], "hard": [4, 8], "dead": [4, 6],
-    ...     "saturated": [0, 2], "not_finite": 0}
-    >>> print(alarms_of(record, groups)["dead", "PER"])
-    dead: 6 of 8 hard elements of PER get less than 1% of cross-entropy's gradient
     """
     alarms = {}
     if record["not_finite"]:

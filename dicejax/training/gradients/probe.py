@@ -69,12 +69,6 @@ def kinds_of(tokenizer: Tokenizer) -> np.ndarray:
     WordPiece marks continuations ("##ing"), SentencePiece and byte-level BPE the starts
     of words ("▁the", "Ġthe"), except that of a text that begins without a space. In
     vocabularies without marks every piece starts a word.
-
-    >>> from dicejax.data.tokenize import learn_wordpiece
-    >>> tokenizer = learn_wordpiece(["ab"], 40)
-    >>> kinds = kinds_of(tokenizer)
-    >>> [KINDS[kinds[number]] for number in tokenizer.encode("ab bb").ids]
-    ['special', 'word start', 'word start', 'continuation', 'special']
     """
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     model = json.loads(tokenizer.to_str())["model"]
