@@ -115,7 +115,7 @@ class Run:
                 "name another folder with --out, or replace it with --overwrite"
             )
         for name in (LABELS, ENCODER, tokenize.FILE):  # later commands read them
-            run._read(name)
+            files.read_checked(run.path, name)
         return dataclasses.replace(run, continues=True)
 
     @classmethod
