@@ -45,7 +45,7 @@ def finish(folder, cache):
 
 def without_times(text):
     """Leave out training times, which no two trainings share."""
-    text = re.sub(r" \(about [\d,]+ more minutes of training\)", "", text)
+    text = re.sub(r" \(about [\d,]+ more minutes? of training\)", "", text)
     text = re.sub(r"^## Training time\n.*?(?=^## )", "", text, flags=re.M | re.S)
     return re.sub(
         r'<section aria-labelledby="time">.*?</section>', "", text, flags=re.S

@@ -170,8 +170,8 @@ def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
     if not seconds:
         return ""
     runs = seeds * (1 + sum(bool(rival.outcomes) for rival in rivals))
-    minutes = statistics.fmean(seconds) * runs / 60
-    return f" (about {math.ceil(minutes):,} more minutes of training)"
+    minutes = math.ceil(statistics.fmean(seconds) * runs / 60)
+    return f" (about {minutes:,} more minute{'s' * (minutes > 1)} of training)"
 
 
 def warnings_of(rows: Sequence[Row]) -> list[str]:
