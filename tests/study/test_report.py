@@ -6,6 +6,8 @@ import json
 import re
 import statistics
 import types
+from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -24,11 +26,56 @@ from dicejax.training.run_folder import Run
 
 from ..visible import contrast
 from .made_runs import EXPERIMENT, made
-from .reading import read, tables
 
 LOSSES = (CrossEntropy(), Dice(), Focal())
 SCRIPT = "<script>alert(1)</script>"
 HEADLINE = "Test F1 (%): difference to cross-entropy"
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Builds the tree of a page, in which every element is closed by its name."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.builder, self.open = ElementTree.TreeBuilder(), []
+        self.feed(html)
+        self.close()
+        assert not self.open
+        self.root = self.builder.close()
+
+    def handle_starttag(self, tag, attrs):
+        assert len(dict(attrs)) == len(attrs), f"<{tag}> has an attribute twice"
+        self.builder.start(tag, dict(attrs))
+        self.open.append(tag)
+        if tag in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open[-1] == tag, f"<{self.open[-1]}> ends as <{tag}>"
+        self.builder.end(self.open.pop())
+
+    def handle_data(self, data):
+        self.builder.data(data)
+
+
+def content(element):
+    return "".join(element.itertext())
+
+
+def elements(page, *names):
+    return [element for element in page.iter() if element.tag in names]
+
+
+def tables(page):
+    """Return the cells of all tables by caption, headings first."""
+    return {
+        content(table.find("caption")): [
+            [content(cell) for cell in elements(row, "th", "td")]
+            for row in table.iter("tr")
+        ]
+        for table in page.iter("table")
+    }
 
 
 def written(jobs, folder, tuning=None):
@@ -66,10 +113,10 @@ def three(tmp_path_factory):
     folder = tmp_path_factory.mktemp("three")
     jobs = made(folder, LOSSES, 5, skill=(0.7, 0.7, 0.85))
     rows, html, text = written(jobs, folder)
-    page, content = read(html), json.loads((folder / "comparison.json").read_text())
-    drawn = [x for x in page.all("svg") if x.attributes.get("role") == "img"]
+    page, record = Page(html).root, json.loads((folder / "comparison.json").read_text())
+    drawn = page.findall(".//svg[@role='img']")
     return types.SimpleNamespace(
-        rows=rows, html=html, markdown=text, page=page, content=content, drawn=drawn
+        rows=rows, html=html, markdown=text, page=page, record=record, drawn=drawn
     )
 
 
@@ -93,22 +140,20 @@ def test_the_table_repeats_the_rows(three):
 
 
 def test_every_loss_has_its_verdict(three):
-    (claims,) = [
-        x for x in three.page.all("ul") if x.attributes.get("class") == "claims"
-    ]
+    (claims,) = three.page.findall(".//ul[@class='claims']")
     for loss, item, outcome in zip(
-        ("focal", "dice"), claims.all("li"), ("better", "inconclusive"), strict=True
+        ("focal", "dice"), claims.iter("li"), ("better", "inconclusive"), strict=True
     ):
         sentence = three.rows[loss].against.verdict.sentence
-        assert item.attributes["class"] == outcome
-        assert " ".join(item.text.split()).endswith(f"{loss}: {sentence}")
+        assert item.get("class") == outcome
+        assert " ".join(content(item).split()).endswith(f"{loss}: {sentence}")
         assert f"**{loss}**: {sentence}" in three.markdown
-    assert three.content["warnings"] == []
+    assert three.record["warnings"] == []
 
 
 def test_the_same_numbers_are_written_for_programs(three):
-    focal = three.content["losses"]["focal"]
-    assert list(three.content["losses"]) == ["ce", "focal", "dice"]
+    focal = three.record["losses"]["focal"]
+    assert list(three.record["losses"]) == ["ce", "focal", "dice"]
     test, outcomes = three.rows["focal"].against.test, three.rows["focal"].outcomes
     assert focal["against_baseline"]["p_value"] == test.p_value
     assert focal["runs"][1]["folder"] == "focal/seed-1"
@@ -119,7 +164,7 @@ def test_the_same_numbers_are_written_for_programs(three):
     total = np.sum(by_seed, axis=(0, 1))[:, ::-1].cumsum(axis=1)
     precision = total[1] / np.maximum(total.sum(axis=0), 1)
     gained = np.diff(total[1], prepend=0) / total[1, -1]
-    curves = three.content["curves"]["focal"]
+    curves = three.record["curves"]["focal"]
     assert curves["scores"]["tags"]["average_precision"] == pytest.approx(
         float(gained @ precision)
     )
@@ -170,13 +215,13 @@ def test_what_comes_from_data_is_text(tmp_path):
         experiment=dataclasses.replace(EXPERIMENT, name=name),
     )
     _, html, text = written(jobs, tmp_path / "elsewhere")
-    page = read(html)
-    assert not page.all("script") and "<script" not in html
-    assert f"{folder}/ce/seed-0" in page.text  # the folder's name, too
+    page = Page(html).root
+    assert not elements(page, "script") and "<script" not in html
+    assert f"{folder}/ce/seed-0" in content(page)  # the folder's name, too
     classes = table(tables(page), "F1 (%) of each class")
     assert set(classes) == {SCRIPT, "|*`_"}
-    assert page.all("h1")[0].text == f"{name}: loss comparison"
-    assert any(name in title.text for title in page.all("title"))
+    assert content(page.find(".//h1")) == f"{name}: loss comparison"
+    assert any(name in content(title) for title in page.iter("title"))
     # Code blocks show everything verbatim.
     assert SCRIPT not in text and "<script" not in text
     outside = re.sub(r"<pre><code>[^<]*</code></pre>", "", text)
@@ -186,46 +231,45 @@ def test_what_comes_from_data_is_text(tmp_path):
 
 
 def test_it_needs_nothing_from_elsewhere(three):
-    assert not three.page.all("script", "link", "img", "iframe", "object", "base")
-    for element in three.page.all():
-        assert "src" not in element.attributes
-        assert element.attributes.get("href", "#").startswith("#")
-        assert not any(name.startswith("on") for name in element.attributes)
-    (style,) = three.page.all("style")
+    loads = "script", "link", "img", "iframe", "object", "base"
+    assert not elements(three.page, *loads)
+    for element in three.page.iter():
+        assert "src" not in element.attrib
+        assert element.get("href", "#").startswith("#")
+        assert not any(name.startswith("on") for name in element.attrib)
+    (style,) = three.page.iter("style")
     assert "url(" not in style.text and "@import" not in style.text
     assert "prefers-color-scheme: dark" in style.text
     assert "http" not in three.html.replace("http://www.w3.org", "")
     # Every colour is set by the page, in light and in dark.
-    styles = " ".join(
-        str(inner.attributes.get("style")) for svg in three.drawn for inner in svg.all()
-    )
+    styles = " ".join(str(x.get("style")) for svg in three.drawn for x in svg.iter())
     assert "var(--loss, #0b5cad)" in styles
     assert not re.search(r"(?<!, )#[0-9a-f]{6}", styles)
 
 
 def test_it_can_be_read_aloud(three):
     page = three.page
-    assert page.all("html")[0].attributes["lang"] == "en"
-    levels = [int(heading.name[1]) for heading in page.all("h1", "h2", "h3", "h4")]
+    assert page.tag == "html" and page.get("lang") == "en"
+    levels = [int(x.tag[1]) for x in elements(page, "h1", "h2", "h3", "h4")]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
-    for element in page.all("table"):
-        assert element.all("caption")[0].text
-        assert {th.attributes["scope"] for th in element.all("th")} == {"col", "row"}
-    ids = [x.attributes["id"] for x in page.all() if "id" in x.attributes]
+    for table in page.iter("table"):
+        assert content(table.find("caption"))
+        assert {th.get("scope") for th in table.iter("th")} == {"col", "row"}
+    ids = [x.get("id") for x in page.findall(".//*[@id]")]
     assert len(set(ids)) == len(ids)
-    for element in page.all():
+    for element in page.iter():
         for name in ("aria-labelledby", "href"):
-            for target in (element.attributes.get(name) or "").split():
+            for target in (element.get(name) or "").split():
                 assert target.lstrip("#") in ids
     # Forest, strip; 2 learning, 2 threshold, 1 calibration, 1 class figure of 3 losses.
     assert len(three.drawn) == 2 + 6 * 3
-    assert all(svg.all("title")[0].text for svg in three.drawn)
-    described = [svg.all("desc")[0].text for svg in three.drawn]
+    assert all(content(svg.find(".//title")) for svg in three.drawn)
+    described = [content(svg.find(".//desc")) for svg in three.drawn]
     expected = r"AP \d\d\.\d\d vs\. \d\d\.\d\d; Precision by Recall"
     assert all(described)
     assert any(re.fullmatch(expected, text) for text in described)
-    assert page.text.count("Show data") == 1 + 6
+    assert content(page).count("Show data") == 1 + 6
 
 
 def test_missing_and_diverged_runs_are_reported_first(tmp_path):
@@ -242,9 +286,9 @@ def test_missing_and_diverged_runs_are_reported_first(tmp_path):
     assert missing.endswith("focal seed 2.")
     assert diverged.startswith("4 of 12 runs diverged")
     assert "dice seed 1, " in diverged
-    page = read(html)
-    (box,) = [d for d in page.all("div") if d.attributes.get("class") == "warnings"]
-    assert [item.text for item in box.all("li")] == warnings
+    page = Page(html).root
+    (box,) = page.findall(".//div[@class='warnings']")
+    assert [content(item) for item in box.iter("li")] == warnings
     cells = table(tables(page), HEADLINE)
     assert (cells["dice"]["diverged"], cells["focal"]["missing"]) == ("1", "1")
     # A loss that always diverges stays in sight.
@@ -260,7 +304,7 @@ def test_rows_without_runs_of_their_own_are_in_tables_alone(tmp_path):
         if run.loss == "ce"
     ]
     report.write(rows_of([*outcomes, *control], "ce"), str(tmp_path))
-    by_caption = tables(read((tmp_path / "report.html").read_text()))
+    by_caption = tables(Page((tmp_path / "report.html").read_text()).root)
     assert "ce + tuned threshold" in table(by_caption, HEADLINE)
     assert "ce + tuned threshold" in table(by_caption, "Test F1 (%) of each run")
     assert set(table(by_caption, "Average precision (%)")) == {"ce", "dice"}
@@ -280,7 +324,7 @@ def test_the_choices_of_tuning_are_reported(tmp_path):
     }
     tuning = {"trials": 3, "primary_metric": "f1", "losses": losses}
     _, html, text = written(made(tmp_path, LOSSES, 2), tmp_path, tuning)
-    for by_caption in (tables(read(html)), markdown_tables(text)):
+    for by_caption in (tables(Page(html).root), markdown_tables(text)):
         cells = table(by_caption, "Chosen settings and their dev F1 (%)")
         assert {loss: list(line.values()) for loss, line in cells.items()} == {
             "ce": ["learning_rate 0.001 (as given)", "50.00", "50.00", "1"],
@@ -312,7 +356,7 @@ def test_eleven_losses_of_ten_seeds_stay_small(tmp_path):
 
 
 def test_colours_stand_out_in_light_and_dark(three):
-    (style,) = three.page.all("style")
+    (style,) = three.page.iter("style")
     blocks = re.findall(r":root \{(.*?)\}", style.text, re.DOTALL)
     assert len(blocks) == 3  # light, dark, print
     for block in blocks:
