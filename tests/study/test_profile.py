@@ -47,6 +47,7 @@ from dicejax.tasks.two_pointers import TwoPointerNER
 from dicejax.training.setup import load_data, prepare
 
 from .. import tiny
+from .made_runs import write_splits
 
 TRAIN = """Anna B-PER
 lives O
@@ -88,13 +89,6 @@ def tagging(folder, batch_size=4, **settings):
     """Return the experiment of three CoNLL files."""
     training = Training(max_length=32, batch_size=batch_size, epochs=1, seed=3)
     return {"data": ConllFiles(dir=str(folder)), "training": training} | settings
-
-
-def written(folder, text):
-    """Write the same text as all three splits."""
-    for name in ("train", "dev", "test"):
-        (folder / f"{name}.txt").write_text(text)
-    return str(folder)
 
 
 def by_label(output):
@@ -199,7 +193,7 @@ NO_O = "a B-X\nb I-X\nc I-X\n"
     ],
 )
 def test_the_summary_of_single_labels(tmp_path, source, task, text, rule, pair, ratio):
-    result = profile_of(source(dir=written(tmp_path, text)), task=task)
+    result = profile_of(source(dir=write_splits(tmp_path, text)), task=task)
     (output,) = result.splits["train"].outputs
     assert (output.rule, output.ratio) == (rule, ratio)
     assert (output.negative, output.positive) == pair
@@ -367,36 +361,19 @@ def test_labels_that_occur_together_are_printed(result):
     assert "labels per text on average" in text and "a + b" in text
 
 
-# Real data
+MRPC = {"first": "#1 String", "second": "#2 String", "label": "Quality"}
 
 
-def test_conll_2003_has_the_published_counts(data_folder):
-    result = profile_of(
-        ConllFiles(dir=str(data_folder / "conll2003")),
-        task=Tagging(),
-        encoder=ScratchEncoder(vocab_size=2000),
-        training=Training(max_length=512),
-    )
-    sizes = {"train": (14_041, 203_621), "dev": (3250, 51_362), "test": (3453, 46_435)}
-    ratios = {"train": 4.98, "dev": 4.97, "test": 4.72}
-    for split, (sentences, words) in sizes.items():
-        (tags,) = result.splits[split].outputs
-        assert result.splits[split].examples == sentences
-        assert tags.negatives + tags.positives == words
-        assert round(tags.ratio, 2) == ratios[split]
-    spans = by_label(result.splits["train"].outputs[0])
-    entities = {name: spans[f"B-{name}"] for name in ("LOC", "MISC", "ORG", "PER")}
-    assert entities == {"LOC": 7140, "MISC": 3438, "ORG": 6321, "PER": 6600}
-
-
-def test_mrpc_has_the_published_counts(data_folder):
-    data = TabSeparatedFiles(
-        dir=str(data_folder / "mrpc"),
-        first="#1 String",
-        second="#2 String",
-        label="Quality",
-    )
-    splits = profile_of(data, task=Classification()).splits
-    ratios = {name: round(split.outputs[0].ratio, 2) for name, split in splits.items()}
-    assert ratios == {"train": 0.48, "dev": 0.46, "test": 0.50}
-    assert by_label(splits["train"].outputs[0]) == {"0": 3668 - 2474, "1": 2474}
+@pytest.mark.parametrize(
+    ("source", "folder", "columns", "task", "expected"),
+    [
+        (ConllFiles, "conll2003", {}, Tagging(), [4.98, 4.97, 4.72]),
+        (TabSeparatedFiles, "mrpc", MRPC, Classification(), [0.48, 0.46, 0.50]),
+    ],
+)
+def test_ratios_of_published_data(data_folder, source, folder, columns, task, expected):
+    """Tests of the readers have the counts that make them up."""
+    data = source(dir=str(data_folder / folder), **columns)
+    result = profile_of(data, task=task, encoder=ScratchEncoder(vocab_size=2000))
+    ratios = [round(split.outputs[0].ratio, 2) for split in result.splits.values()]
+    assert ratios == expected

@@ -10,6 +10,7 @@ from dicejax.data.sources import ConllFiles
 from dicejax.study.profile import from_json, profile, report
 
 from ..small_project import fails
+from .made_runs import write_splits
 
 
 @pytest.fixture
@@ -57,10 +58,8 @@ def test_the_command_prints_json_or_writes_files(files, capsys):
 
 def test_any_label_can_be_drawn(tmp_path):
     names = ["体育", "$x$", "[b]", "Ω_{2}", "a" * 60, *(f"t{n}" for n in range(80))]
-    for name in ("train", "dev", "test"):
-        lines = "".join(f"word B-{label}\nother O\n\n" for label in names)
-        (tmp_path / f"{name}.txt").write_text(lines)
-    data = ConllFiles(dir=str(tmp_path))
+    text = "".join(f"word B-{label}\nother O\n\n" for label in names)
+    data = ConllFiles(dir=write_splits(tmp_path, text))
     result = profile(Experiment(name="体育 $1_$", data=data), lambda text: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

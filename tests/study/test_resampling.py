@@ -18,7 +18,7 @@ from dicejax.study.compare.finding import jobs_from
 from dicejax.study.compare.jobs import require_one_label_set
 from dicejax.tasks import Classification
 
-from .made_runs import EXPERIMENT
+from .made_runs import EXPERIMENT, write_splits
 from .made_runs import write as write_run
 from .test_tuning import Training
 
@@ -26,14 +26,8 @@ PRETRAINED = config.PretrainedEncoder(path="none")
 CLASSES = "\n".join(f"{label} text {n} {label}" for n in range(60) for label in "ab")
 
 
-def write_splits(tmp_path, text):
-    for name in ("train.txt", "dev.txt", "test.txt"):
-        (tmp_path / name).write_text(text + "\n")
-
-
 def resampled(tmp_path, text=CLASSES, seeds=3, **settings):
-    write_splits(tmp_path, text)
-    data = LabelFirstFiles(dir=str(tmp_path), **settings)
+    data = LabelFirstFiles(dir=write_splits(tmp_path, text), **settings)
     experiment = config.Experiment(
         name="x", data=data, encoder=PRETRAINED, task=Classification()
     )
@@ -77,8 +71,8 @@ SENTENCE = "Ann{n} B-PER\nin O\nRome B-LOC\n"
 
 
 def compare(folder, tmp_path, **options):
-    write_splits(tmp_path, "\n".join(SENTENCE.format(n=n) for n in range(60)))
-    data = ConllFiles(dir=str(tmp_path), max_train=40)
+    text = "\n".join(SENTENCE.format(n=n) for n in range(60))
+    data = ConllFiles(dir=write_splits(tmp_path, text), max_train=40)
     experiment = config.Experiment(name="x", data=data, encoder=PRETRAINED)
     options = {"seeds": 3, "tune": 4, "baselines": False, "resample": True} | options
     out = str(tmp_path / folder)

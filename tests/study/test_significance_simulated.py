@@ -13,7 +13,6 @@ import pytest
 from scipy import stats
 
 from dicejax.study.significance import (
-    CrossedDifference,
     approximate_randomisation,
     holm,
     nominal_level,
@@ -25,6 +24,7 @@ from dicejax.study.significance import (
 )
 
 from ..test_benchmarks import load
+from .test_looks import observed
 
 RECALL, SPURIOUS = 0.6, 0.4  # of the baseline; wrong spans per gold span
 
@@ -134,24 +134,16 @@ def test_intervals_over_seeds_and_sentences_cover_the_truth(seeds, sentence_sd):
     assert np.mean(variances) == pytest.approx(np.var(means), rel=four_errors)
 
 
-DIFFERENCES = {
-    "normal": lambda rng, shape: rng.normal(size=shape),
-    "of skewed scores": lambda rng, shape: (
-        rng.gamma(1.5, size=shape) - rng.gamma(1.5, size=shape)
-    ),
-    "heavy tails": lambda rng, shape: rng.standard_t(3, size=shape),
-    "of scores that go up to a limit": lambda rng, shape: (
-        rng.beta(8, 1, size=shape) - rng.beta(8, 1, size=shape)
-    ),
-}
-
-
 @pytest.mark.parametrize("seeds", [3, *exhaustive(5, 10, 20)])
-@pytest.mark.parametrize("draw", DIFFERENCES.values(), ids=DIFFERENCES)
-def test_intervals_over_seeds_cover_the_truth(seeds, draw):
-    rng = np.random.default_rng(seeds)
-    differences = 0.3 + draw(rng, (2000, seeds))
-    intervals = [over_seeds(scores, np.zeros(seeds)) for scores in differences]
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    # Also skewed, with heavy tails, and near a limit.
+    [("normal", ()), ("gamma", (1.5,)), ("standard_t", (3,)), ("beta", (8, 1))],
+)
+def test_intervals_over_seeds_cover_the_truth(seeds, name, parameters):
+    draw = getattr(np.random.default_rng(seeds), name)
+    ours, baseline = draw(*parameters, size=(2, 2000, seeds))
+    intervals = map(over_seeds, ours + 0.3, baseline)
     covered = sum(x.low <= 0.3 <= x.high for x in intervals)
     print(f"covered: {covered / 20:.2f} %")
     assert 0.93 <= covered / 2000 <= 0.99
@@ -188,15 +180,7 @@ def test_with_the_seeds_needed_the_power_is_80_percent(
     examples = 60
     item = math.sqrt(2) * example  # of ours and of the baseline
     rest = math.sqrt(2 * 0.01 / examples)
-    planned = CrossedDifference(
-        effect,
-        5,
-        examples,
-        math.sqrt((2 + rest**2) / 5),
-        item,
-        math.sqrt(item**2 + rest**2 / 5),
-        freedom=4,
-    )
+    planned = observed(effect, math.sqrt(2 + rest**2), 5, item, rest, examples)
     seeds = seeds_needed(planned, looks, comparisons=losses)
     settings = verdicts.Settings(looks=(seeds,), examples=examples)
     noise = verdicts.Noise(example=example)
@@ -219,9 +203,7 @@ def test_where_seeds_matter_most_verdicts_have_the_power_of_the_paired_test(seed
         better += crossed.p_value <= 0.05 and crossed.mean > 0
     mean = np.mean([x.mean for x in differences])
     sd = math.sqrt(np.mean([x.sd**2 for x in differences]))
-    paired = CrossedDifference(
-        mean, seeds, 10**6, sd / math.sqrt(seeds), 0, 0, freedom=seeds - 1
-    )
+    paired = observed(mean, sd, seeds)
     expected = power(paired, mean, seeds, 0.05)
     print(f"better: {better / 10:.1f} %, expected {100 * expected:.1f} %")
     assert 0.5 < expected < 0.9

@@ -1,5 +1,7 @@
 """Seeds are added for undecided losses alone, within the budget."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -45,10 +47,7 @@ class Runs:
         return rows
 
     def seeds(self):
-        return {
-            loss: sum(trained == loss for trained, _ in self.trained)
-            for loss in self.skill
-        }
+        return Counter(loss for loss, _ in self.trained)
 
 
 def decided(runs, budget=None):

@@ -93,12 +93,6 @@ def test_the_verdict_on_a_comparison_is_one_sentence(skills, options, sentence):
     assert fnmatch.fnmatchcase(headline(rows), sentence.format(**numbers))
 
 
-def test_runs_that_learnt_nothing_are_warned_of():
-    (warning,) = warnings_of(compared(NOTHING, seeds=3))
-    assert warning.startswith("6 of 6 runs learnt nothing: ce seed 0, ce seed 1")
-    assert "train longer" in warning
-
-
 def test_what_is_cut_off_is_a_warning_once():
     cut = "2 of 9 test pairs (22%) are cut off at 8 tokens; raise --training.max_length"
     right = np.arange(40) % 4 > 0
@@ -174,10 +168,7 @@ def test_examples_that_change_most_come_first_with_text_and_gold():
     assert "on 1 test examples, and in fewer on 2" in answers.summary
     without = changed_answers(rows, lambda: None)
     assert tuple(without.lines[0].values()) == ("2", "3 of 3", "0 of 3")
-    assert (
-        changed_answers(rows, lambda: texts[:3]) == without
-    )  # other examples than scored
-    assert (
-        changed_answers(rows, lambda: None, answers.texts) == answers
-    )  # of an earlier report
+    # With other examples than were scored, and with the texts of an earlier report.
+    assert changed_answers(rows, lambda: texts[:3]) == without
+    assert changed_answers(rows, lambda: None, answers.texts) == answers
     assert changed_answers(rows, lambda: None, {"2": ("text 1", "yes")}) == without
