@@ -15,16 +15,15 @@ from dicejax.study.compare.statistics import rows_of
 
 from .made_runs import compared, outcome
 
+RUNS = "data,loss,seed,score"
+EXAMPLES = f"{RUNS},example"
 SKILLS = {"ce": 0.7, "dice": 0.7, "focal": 0.8}
 
 
-def written(path, rows, header="data,loss,seed,score"):
+def written(path, rows, header=RUNS):
     lines = [header, *(",".join(map(str, row)) for row in rows)]
     path.write_text("\n".join(lines) + "\n")
     return str(path)
-
-
-HEADER = "data,loss,seed,score,example"
 
 
 def by_example(rows):
@@ -35,7 +34,7 @@ def by_example(rows):
 
 def test_scores_of_examples_have_the_verdicts_of_their_runs(tmp_path, capsys):
     rows = compared(SKILLS, n=60)
-    path = written(tmp_path / "scores.csv", by_example(rows), HEADER)
+    path = written(tmp_path / "scores.csv", by_example(rows), EXAMPLES)
     (result,) = comparison.compare_scores(path, out=str(tmp_path / "out"))
     for ours, theirs in zip(result.rows, rows, strict=True):
         assert (ours.loss, ours.summary) == (theirs.loss, theirs.summary)
@@ -88,24 +87,24 @@ GOOD = [("a", "ce", 0, 50), ("a", "ce", 1, 51), ("a", "dice", 0, 52)]
     ("rows", "header", "message"),
     [
         (GOOD, "data,loss,seed", "line 1: has 0 columns named score"),
-        ([*GOOD, ("a", "dice", 0, 3)], None, "line 5: repeats line 4; keep one"),
-        ([*GOOD, ("a", "dice", "x", 3)], None, "line 5: seed 'x' is no whole number"),
-        ([*GOOD, ("a", "dice", 1, "nan")], None, "line 5: score 'nan' is no number of"),
-        ([*GOOD, ("a", "dice", 1, 101)], None, "line 5: score '101' is no number of"),
-        ([*GOOD, ("a", "dice", 1)], None, "line 5: has 3 fields where the header has"),
-        ([*GOOD, ("a", "", 1, 3)], None, "line 5: names no loss; add it"),
-        ([*GOOD, ("b", "dice", 1, 3)], None, "'b' has no score of ce to compare with"),
-        ([*GOOD, ('"a', "dice", 1, 3)], None, "line 5: is no row of CSV"),
-        ([("../x", "ce", 0, 5), ("y", "ce", 0, 5)], None, "'../x'"),
+        ([*GOOD, ("a", "dice", 0, 3)], RUNS, "line 5: repeats line 4; keep one"),
+        ([*GOOD, ("a", "dice", "x", 3)], RUNS, "line 5: seed 'x' is no whole number"),
+        ([*GOOD, ("a", "dice", 1, "nan")], RUNS, "line 5: score 'nan' is no number of"),
+        ([*GOOD, ("a", "dice", 1, 101)], RUNS, "line 5: score '101' is no number of"),
+        ([*GOOD, ("a", "dice", 1)], RUNS, "line 5: has 3 fields where the header has"),
+        ([*GOOD, ("a", "", 1, 3)], RUNS, "line 5: names no loss; add it"),
+        ([*GOOD, ("b", "dice", 1, 3)], RUNS, "'b' has no score of ce to compare with"),
+        ([*GOOD, ('"a', "dice", 1, 3)], RUNS, "line 5: is no row of CSV"),
+        ([("../x", "ce", 0, 5), ("y", "ce", 0, 5)], RUNS, "'../x'"),
         (
             [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")],
-            HEADER,
+            EXAMPLES,
             "line 3: ce seed 1 has no example 'x', unlike ce seed 0",
         ),
     ],
 )
 def test_a_flaw_in_the_file_is_one_line(tmp_path, capsys, rows, header, message):
-    path = written(tmp_path / "scores.csv", rows, header or "data,loss,seed,score")
+    path = written(tmp_path / "scores.csv", rows, header)
     out = tmp_path / "out"
     assert cli.run(["report", "--scores", path, "--out", str(out)]) == 2
     assert message in " ".join(capsys.readouterr().err.split()) and not out.exists()
@@ -136,7 +135,7 @@ def test_the_texts_to_paste_have_the_numbers_of_the_rows():
 
 def test_a_run_is_the_mean_of_its_examples(tmp_path):
     rows = [("a", "ce", 0, score, n) for n, score in enumerate((0, 50, 100, 100))]
-    path = written(tmp_path / "x.csv", rows, HEADER)
+    path = written(tmp_path / "x.csv", rows, EXAMPLES)
     (ce,) = outcomes_of(path)["a"]
     assert ce.score == 0.625 and len(ce.example_statistics) == 4
     assert rows_of([ce, outcome("dice", 1, np.ones(4))], "ce")[0].summary.n == 1
