@@ -1,9 +1,12 @@
-"""The synthetic corpus has the requested imbalance and needs its context."""
+"""Synthetic corpora: the requested imbalance, labels that follow from the text."""
 
+import re
 from collections import Counter, defaultdict
 
+import numpy as np
 import pytest
 
+from dicejax.data.sources import SyntheticLabels
 from dicejax.data.sources.synthetic import TYPES, SyntheticNER
 
 
@@ -25,10 +28,11 @@ def sentences():
     return SyntheticNER(train=8000, dev=1, test=1).load().train
 
 
-def test_the_same_seed_gives_the_same_corpus():
+@pytest.mark.parametrize("source", [SyntheticNER, SyntheticLabels])
+def test_the_same_seed_gives_the_same_corpus(source):
     small = {"train": 50, "dev": 5, "test": 5}
-    assert SyntheticNER(**small).load() == SyntheticNER(**small).load()
-    assert SyntheticNER(**small).load() != SyntheticNER(seed=1, **small).load()
+    assert source(**small).load() == source(**small).load()
+    assert source(**small).load() != source(seed=1, **small).load()
 
 
 def test_words_do_not_tell_the_label(sentences):
@@ -55,7 +59,38 @@ def test_spans_lie_within_their_sentence_and_apart(sentences):
             ends.append(span.end)
 
 
-@pytest.mark.parametrize(("name", "value"), [("o_per_entity", 1.0), ("train", 0)])
-def test_impossible_settings_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"{name} is {value}; want at least"):
-        SyntheticNER(**{name: value})
+@pytest.mark.parametrize(
+    ("source", "name", "value", "bounds"),
+    [
+        (SyntheticNER, "o_per_entity", 1.0, "at least 4"),
+        (SyntheticNER, "train", 0, "at least 1"),
+        (SyntheticLabels, "most", 1.0, "between 0 and 1"),
+        (SyntheticLabels, "labels", 0, "at least 1"),
+    ],
+)
+def test_impossible_settings_are_refused(source, name, value, bounds):
+    with pytest.raises(ValueError, match=f"{name} is {value}; want {bounds}"):
+        source(**{name: value})
+
+
+LABELLED = {"train": 3000, "dev": 5, "test": 5}
+
+
+def test_labels_follow_from_the_text_alone():
+    for example in SyntheticLabels(**LABELLED).load().train:
+        cues = re.findall(r"(not )?cue(\d+)[abc]\b", example.first)
+        present = {int(number) for denied, number in cues if not denied}
+        assert example.labels == tuple(f"label-{n:02}" for n in sorted(present))
+
+
+def test_frequencies_fall_and_pairs_come_together():
+    corpus = SyntheticLabels(**LABELLED, labels=4).load()
+    names = [f"label-{n:02}" for n in range(1, 5)]
+    held = np.array([[n in e.labels for n in names] for e in corpus.train])
+    first, second, third, fourth = held.mean(0)
+    assert first == pytest.approx(0.4, abs=0.03)
+    assert third == pytest.approx(0.4 / 3, abs=0.02)
+    # Half as often by itself, and with 0.3 of the first.
+    assert second == pytest.approx(1 - (1 - 0.2) * (1 - 0.3 * 0.4), abs=0.03)
+    assert (held[:, 2] & held[:, 3]).mean() > 2 * third * fourth
+    assert any(e.labels == () for e in corpus.train)
