@@ -15,8 +15,6 @@ from .small import KINDS, drawn, encoder_of, network_of, quickly
 
 LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
 WIDTH = 16
-
-
 RATES = dict.fromkeys(("mlp_dropout", "attention_dropout", "embedding_dropout"), 0.1)
 SETTINGS = {
     "bert": {"max_position_embeddings": 32},
@@ -26,7 +24,7 @@ SETTINGS = {
     "modernbert": {"local_attention": 6, **RATES},
 }
 ENCODERS = {kind: encoder_of(kind, 24, 40, **SETTINGS[kind]) for kind in KINDS}
-XLNET = ENCODERS["xlnet"]
+ENCODERS["looks back"] = dataclasses.replace(ENCODERS["xlnet"], attn_type="uni")
 
 
 @pytest.fixture(params=KINDS)
@@ -64,22 +62,10 @@ def hidden_states(network, params, batch):
     return network.hidden_states(params, batch)
 
 
-@pytest.fixture
-def packed_rows():
-    """Return examples of length 1 to the row's, and the rows they are packed into."""
-    examples = sentences(XLNET, range(1, WIDTH + 1))
-    return examples, pack([len(e["input_ids"]) for e in examples], WIDTH)
-
-
-def test_packed_and_unpacked_logits_agree(config, packed_rows):
-    hold_packed_to_unpacked(config, *packed_rows)
-
-
-def test_packed_rows_may_look_back_alone(packed_rows):
-    hold_packed_to_unpacked(dataclasses.replace(XLNET, attn_type="uni"), *packed_rows)
-
-
-def hold_packed_to_unpacked(config, examples, rows):
+@pytest.mark.parametrize("config", [*KINDS, "looks back"], indirect=True)
+def test_packed_and_unpacked_logits_agree(config):
+    lengths = range(1, WIDTH + 1)
+    examples, rows = sentences(config, lengths), pack(lengths, WIDTH)
     assert len(rows) < len(examples)
     network = network_of(config)
     params = drawn(network)
@@ -160,17 +146,21 @@ def test_dropout_needs_a_key_and_follows_it(config):
     np.testing.assert_array_equal(undropped, none)
 
 
+def draw_attention(rows, seed):
+    """Draw query, key and value, scores to add, and a mask that hides no whole row."""
+    rng = np.random.default_rng(seed)
+    shapes = (rows, 4, 2, 3), (rows, 6, 2, 3), (rows, 6, 2, 3), (rows, 2, 4, 6)
+    mask = rng.random((rows, 1, 4, 6)) < 0.6
+    mask[..., 0] = True
+    return *(rng.normal(size=shape) for shape in shapes), mask
+
+
 def test_dropped_attention_weights_keep_the_mean():
-    rng = np.random.default_rng(0)
-    query, key, value, bias = (
-        jnp.asarray(rng.normal(size=shape), jnp.float32)
-        for shape in ((1, 4, 2, 3), (1, 6, 2, 3), (1, 6, 2, 3), (1, 2, 4, 6))
-    )
-    mask = jnp.asarray(rng.random((1, 1, 4, 6)) < 0.7).at[..., 0].set(True)
-    expected = attend(query, key, value, mask, bias=bias)
+    *arrays, bias, mask = map(jnp.float32, draw_attention(1, seed=0))
+    expected = attend(*arrays, mask > 0, bias=bias)
 
     def dropped(rng):
-        return attend(query, key, value, mask, bias=bias, dropout_rate=0.4, rng=rng)
+        return attend(*arrays, mask > 0, bias=bias, dropout_rate=0.4, rng=rng)
 
     draws = np.asarray(jax.vmap(dropped)(jax.random.split(jax.random.key(0), 4000)))
     error = draws.std(0) / np.sqrt(len(draws))
@@ -180,13 +170,7 @@ def test_dropped_attention_weights_keep_the_mean():
 
 
 def test_attention_against_its_formula():
-    rng = np.random.default_rng(1)
-    query, key, value, bias = (
-        rng.normal(size=shape)
-        for shape in ((2, 4, 2, 3), (2, 6, 2, 3), (2, 6, 2, 3), (2, 2, 4, 6))
-    )
-    mask = rng.random((2, 1, 4, 6)) < 0.6
-    mask[..., 0] = True
+    query, key, value, bias, mask = draw_attention(2, seed=1)
     scores = np.einsum("btnh,bsnh->bnts", query, key) / np.sqrt(3) + bias
     weights = np.exp(scores) * mask
     weights /= weights.sum(-1, keepdims=True)

@@ -18,21 +18,15 @@ from .small import drawn, encoder_of, network_of, quickly
 SMALL = encoder_of("modernbert", 16, 20, heads=2, depth=4, local_attention=6)
 
 
-def rows(length, seed=0):
-    """Draw query, key and value, and segments with padding on both sides."""
-    rng = np.random.default_rng(seed)
-    arrays = rng.normal(size=(4, 2, length, 2, 3)).astype(np.float32)
-    sizes = rng.multinomial(length, np.ones(5) / 5, size=2)
-    segments = np.stack([np.repeat([0, 1, 2, 3, 0], size) for size in sizes])
-    return arrays, segments
-
-
 @pytest.mark.parametrize(
     ("length", "window", "block"),
     [(37, 3, 3), (37, 3, 5), (24, 4, 4), (5, 9, 9), (9, 1, 4), (7, 0, 1)],
 )
 def test_windows_by_blocks_are_those_of_the_mask(length, window, block):
-    (*arrays, cotangent), segments = rows(length)
+    rng = np.random.default_rng(0)
+    *arrays, cotangent = rng.normal(size=(4, 2, length, 2, 3)).astype(np.float32)
+    parts = rng.multinomial(length, np.ones(5) / 5, size=2)  # padding on both sides
+    segments = np.stack([np.repeat([0, 1, 2, 3, 0], part) for part in parts])
     near = np.abs(np.arange(length)[:, None] - np.arange(length)) <= window
     mask = segment_mask(segments) & near
     sizes = {"segment_ids": segments, "window": window, "block": block}
@@ -70,9 +64,9 @@ def long_rows():
     width = BLOCKS_FROM * max(BLOCK, SMALL.window) + 23
     assert sum(lengths) <= width
     rng = np.random.default_rng(0)
-    examples = [{"input_ids": rng.integers(1, 50, n)} for n in lengths]
+    ids = [rng.integers(1, 50, n) for n in lengths]
+    examples = [{"input_ids": x, "token_type_ids": 0 * x} for x in ids]
     layout = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
-    examples = [e | {"token_type_ids": 0 * e["input_ids"]} for e in examples]
     alone = fill([[example] for example in examples], max(lengths), layout)
     return lengths, alone, fill([examples], width, layout)
 
