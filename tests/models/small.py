@@ -1,9 +1,11 @@
-"""Small networks with drawn weights."""
+"""Small networks and heads with drawn weights."""
 
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
@@ -16,7 +18,6 @@ from dicejax.models.xlnet import XLNetConfig
 quickly = functools.partial(
     jax.jit, compiler_options={"xla_backend_optimization_level": 0}
 )
-
 
 KINDS = ("bert", "xlnet", "deberta", "modernbert")
 
@@ -87,3 +88,34 @@ def drawn(network, seed=0):
         return rng.normal(around, 0.2, leaf.shape).astype(np.float32)
 
     return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
+def encoder(model_type="bert", width=8, dropout=0.0):
+    """Return an encoder's settings for the heads."""
+    settings = {"model_type": model_type, "hidden_dropout_prob": dropout}
+    return encoder_of("bert", width, 8, heads=2, depth=1, vocab=9, **settings)
+
+
+def make(head, config, dtype=jnp.float32, seed=0):
+    """Return the head's module with all weights drawn, biases and scales too."""
+    module = head.module(
+        head, config, dtype=jnp.dtype(dtype), rngs=nnx.Rngs(params=seed)
+    )
+    rng = np.random.default_rng(seed)
+
+    def drawn(x):
+        return jnp.asarray(rng.normal(scale=0.5, size=x.shape), x.dtype)
+
+    nnx.update(module, jax.tree.map(drawn, nnx.state(module)))
+    return module
+
+
+def weights(module):
+    """Return the module's weights, a nested dict of float64 NumPy arrays."""
+    state = nnx.to_pure_dict(nnx.state(module))
+    return jax.tree.map(lambda x: np.asarray(x, np.float64), state)
+
+
+def hidden_states(shape, seed=1, dtype=None):
+    """Draw hidden states from a normal distribution."""
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), dtype)

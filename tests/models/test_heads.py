@@ -24,8 +24,7 @@ from dicejax.models.heads import (
 from dicejax.models.heads.sequences import summary_state
 from dicejax.models.network import Network
 
-from .making import encoder, hidden_states, make, weights
-from .small import encoder_of
+from .small import encoder, encoder_of, hidden_states, make, weights
 
 # A head, and for each of its outputs what it is of: "token" [B, T, ...], "sequence"
 # [B, ...], "positions" of a sequence [B, T], or "pairs" [B, T, T].

@@ -7,7 +7,7 @@ import pytest
 
 from dicejax.models.heads import IMPOSSIBLE, AnswerHead, TwoPointerHead
 
-from .making import encoder, hidden_states, make, weights
+from .small import encoder, hidden_states, make, weights
 
 pytestmark = pytest.mark.usefixtures("float64")
 
