@@ -74,14 +74,9 @@ def pieces(kind: str, folder: Path) -> Path:
     return folder
 
 
-def protobuf():
-    """Return the module of SentencePiece's messages; a process can have one."""
-    return import_protobuf()
-
-
 def sentencepiece_model():
     """Build a SentencePiece model with protobuf's own writer."""
-    model = protobuf().ModelProto()
+    model = import_protobuf().ModelProto()  # a process can have one of its modules
     special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]
     for text in [*special, "<eod>", "<eop>"]:
         kind = 2 if text == "<unk>" else 4 if text == "<eop>" else 3

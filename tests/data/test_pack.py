@@ -64,24 +64,17 @@ def test_fill_puts_one_token_after_the_other(rows):
         sequences={"class": -3},
         places={"at": -9},
     )
-    made = [
-        [
-            {
-                "input_ids": np.arange(n) * 10,
-                "tags": -np.arange(n),
-                "class": n,
-                "at": min(at, n - 1),
-            }
-            for n, at in row
-        ]
-        for row in rows
-    ]
+
+    def example(n, at):
+        ids, tags = np.arange(n) * 10, -np.arange(n)
+        return {"input_ids": ids, "tags": tags, "class": n, "at": min(at, n - 1)}
+
+    made = [[example(*sizes) for sizes in row] for row in rows]
     batch = fill(made, 40, layout, sequences=6)
     fillers = {"input_ids": 7, "tags": -100, "segment_ids": 0, "position_ids": 0}
     expected = {name: [[f] * 40 for _ in rows] for name, f in fillers.items()}
-    expected |= {
-        name: [[f] * 6 for _ in rows] for name, f in (("class", -3), ("at", -9))
-    }
+    expected["class"] = [[-3] * 6 for _ in rows]
+    expected["at"] = [[-9] * 6 for _ in rows]
     for number, row in enumerate(made):
         place = 0
         for segment, example in enumerate(row):

@@ -180,15 +180,11 @@ def test_parts_that_are_none_are_refused():
 
 
 @both_plans
-def test_no_examples_make_no_batches(make):
+def test_no_examples_make_no_batches_and_a_draw_keeps_its_order(make):
     _, made = batches(make, count=0)
     assert list(made.iterate()) == [] and made.share_filled == 0
     assert len(made.plan) == made.plan.tokens == made.plan.places() == 0
     assert made.plan.epoch_ends() == []
-
-
-@both_plans
-def test_the_draw_is_not_shuffled_in_place(make):
     epoch = Epoch(np.arange(301))
     batches(make, drawn=lambda number: epoch)
     np.testing.assert_array_equal(epoch.indices, np.arange(301))

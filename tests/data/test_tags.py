@@ -36,8 +36,8 @@ def tag_sequences(scheme, kinds=("PER", "LOC", "A-B")):
 
 def test_every_scheme_writes_the_same_spans_its_own_way():
     spans = [Span("PER", 0, 1), Span("PER", 1, 3), Span("LOC", 3, 6), Span("PER", 7, 9)]
-    written = {scheme: encode_prefixes(spans, 9, scheme) for scheme in SCHEMES}
-    assert written == {
+    written = {scheme: tags.encode(spans, 9, scheme) for scheme in SCHEMES}
+    assert {s: "".join(tag[0] for tag in t) for s, t in written.items()} == {
         "IOB1": "IBIIIIOII",
         "BIO": "BBIBIIOBI",
         "IOBES": "SBEBIEOBE",
@@ -45,16 +45,14 @@ def test_every_scheme_writes_the_same_spans_its_own_way():
     }
 
 
-def encode_prefixes(spans, length, scheme):
-    return "".join(tag[0] for tag in tags.encode(spans, length, scheme))
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 @unhurried
 @given(data=span_lists())
-def test_decoding_undoes_encoding(scheme, data):
+def test_decoding_undoes_encoding_in_tags_of_the_label_set(scheme, data):
     spans, length = data
-    assert tags.spans(tags.encode(spans[::-1], length, scheme), scheme) == spans
+    encoded = tags.encode(spans[::-1], length, scheme)
+    assert tags.spans(encoded, scheme) == spans
+    assert set(encoded) <= set(tags.label_set(scheme, {s.type for s in spans}))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -125,10 +123,6 @@ def test_a_tag_of_no_scheme_is_refused(tag, scheme):
         tags.spans(["O", tag], scheme)
     with pytest.raises(ValueError, match="any scheme"):
         tags.detect_scheme([["O"], [tag]])
-    with pytest.raises(
-        ValueError, match=r"'E-A' does not belong to BIO \(O, B-TYPE, I"
-    ):
-        tags.spans(["B-A", "E-A"], "BIO")
 
 
 @pytest.mark.parametrize(
@@ -204,12 +198,3 @@ def test_label_sets_do_not_depend_on_the_order_of_types():
     assert tags.label_set("IOBES", []) == ["O"]
     with pytest.raises(ValueError, match="empty"):
         tags.label_set("BIO", [""])
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@unhurried
-@given(data=span_lists())
-def test_a_label_set_holds_every_tag_that_encoding_writes(scheme, data):
-    spans, length = data
-    labels = tags.label_set(scheme, {span.type for span in spans})
-    assert set(tags.encode(spans, length, scheme)) <= set(labels)
