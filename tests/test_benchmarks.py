@@ -10,6 +10,7 @@ import pytest
 
 from . import newcomer
 from .documented import SMALLER, SMALLER_SCRATCH, SMALLER_SYNTHETIC, write_encoder
+from .kinds import exhaustive_but
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
@@ -55,13 +56,7 @@ def test_every_program_is_run():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.exhaustive] * (name in LONG))
-        for name in PROGRAMS
-    ],
-)
+@pytest.mark.parametrize("name", exhaustive_but(PROGRAMS.keys() - LONG, PROGRAMS))
 def test_a_program_runs_at_its_smallest(name, tmp_path, monkeypatch, capsys, request):
     if name == "planned_steps":
         pytest.importorskip("libtpu", reason="plan-tpu: pip install -e '.[plan-tpu]'")

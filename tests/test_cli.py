@@ -23,6 +23,7 @@ from dicejax.optimizers import AdamW
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 
+from .kinds import exhaustive_but
 from .small_project import CORPUS, fails
 
 TRAIN = ["train", "mine.py", "--out", "run"]
@@ -137,10 +138,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [WAYS[0], *(pytest.param(way, marks=pytest.mark.exhaustive) for way in WAYS[1:])],
-)
+@pytest.mark.parametrize("flags", exhaustive_but(WAYS[:1], WAYS))
 def test_each_way_to_train_learns_the_corpus(project, flags):
     assert run([*TRAIN, *flags.split()]) == 0
     rows = records(project / "run")

@@ -15,7 +15,7 @@ from dicejax.objectives import by_short_name
 from dicejax.training.setup import prepare
 from dicejax.training.step import train_step
 
-from .kinds import CHOSEN
+from .kinds import CHOSEN, exhaustive_but
 from .shrinking import FILES, NAMES, ROOT, shrunk
 
 # Every data set of the paper; steps of the latter are like those of the former, which
@@ -64,11 +64,7 @@ def prepare_small(experiment, folder):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=[pytest.mark.exhaustive] * (n in LIKE_OTHERS.split()))
-        for n in NAMES
-    ],
+    "name", exhaustive_but({*NAMES} - {*LIKE_OTHERS.split()}, NAMES)
 )
 def test_its_step_can_be_traced(name, tmp_path):
     setup = prepare_small(config.load(ROOT / f"{name}.py"), tmp_path)

@@ -9,6 +9,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbclient.exceptions import CellExecutionError
 
 from .documented import ROOT, script
+from .kinds import exhaustive_but
 
 FOLDER = ROOT / "notebooks"
 # The others use code tested elsewhere; they run with --exhaustive.
@@ -43,13 +44,7 @@ def text_of(output):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=[pytest.mark.exhaustive] * (n not in EXECUTED))
-        for n in NAMES
-    ],
-)
+@pytest.mark.parametrize("name", exhaustive_but(EXECUTED, NAMES))
 def test_a_notebook_holds_what_it_says(name, tmp_path):
     if name == "6_to_pytorch":
         pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")

@@ -35,7 +35,7 @@ from dicejax.objectives import (
 )
 
 from . import write_objectives
-from .kinds import CHOSEN, NAMES
+from .kinds import CHOSEN, NAMES, exhaustive_but
 from .losses import oracle_density
 from .shrinking import ROOT
 
@@ -100,13 +100,7 @@ def mean_of_function(declared, logits, labels, counts):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.exhaustive] * (name not in REDUCED))
-        for name in REGISTRY
-    ],
-)
+@pytest.mark.parametrize("name", exhaustive_but(REDUCED, REGISTRY))
 def test_an_objective_is_the_mean_of_its_function(name, form):
     logits, labels, counts = draw_batch(form)
     fitted = by_short_name()[name]().with_class_counts({"tags": counts})

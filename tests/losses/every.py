@@ -16,6 +16,7 @@ import pytest
 
 from dicejax import losses
 
+from ..kinds import exhaustive_but
 from .cases import BINARY, CASES, COUNTS, FORMS, LAYOUTS, PER_CLASS, SOFTMAX, Case
 
 GAMMAS = (0.0, 1e-3, 0.01, 0.5, 1.0, 2.0, 8.0)
@@ -159,18 +160,8 @@ def some(cases):
 def over(cases, fast=some):
     """Parametrize a test over cases; all but the `fast` ones are exhaustive."""
     cases = list(cases)
-    fast = {case.name for case in fast(cases)}
-    return pytest.mark.parametrize(
-        "case",
-        [
-            pytest.param(
-                case,
-                id=case.name,
-                marks=() if case.name in fast else pytest.mark.exhaustive,
-            )
-            for case in cases
-        ],
-    )
+    params = exhaustive_but(fast(cases), cases)
+    return pytest.mark.parametrize("case", params, ids=lambda case: case.name)
 
 
 def parameters(case: Case) -> dict[str, np.ndarray]:

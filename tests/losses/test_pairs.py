@@ -9,6 +9,8 @@ import pytest
 
 from dicejax.losses import average_precision, pairs, pairwise_auc
 
+from ..kinds import exhaustive_but
+
 LOSSES = [pairwise_auc, average_precision]
 SURROGATES = [
     {"surrogate": "squared_hinge", "margin": 1.0},
@@ -17,11 +19,7 @@ SURROGATES = [
     {"surrogate": "logistic", "scale": 2.5},
 ]
 each_surrogate = pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param(settings, marks=[pytest.mark.exhaustive] * (number % 2 == 0))
-        for number, settings in enumerate(SURROGATES)
-    ],
+    "settings", exhaustive_but(SURROGATES[1::2], SURROGATES)
 )
 CLOSE = {"rtol": 1e-12, "atol": 1e-14}
 

@@ -21,6 +21,7 @@ from jax.sharding import PartitionSpec as P
 from dicejax.losses import dice, ghm, ghm_regression, ghm_state
 from dicejax.losses import hard_negative_mask as mine
 
+from ..kinds import exhaustive_but
 from .cases import SOFTMAX, draw
 from .every import EVERY, OTHERS, one_of_each, parameters, with_static_settings
 
@@ -268,13 +269,7 @@ def differences(exhaustive, tmp_path_factory):
     return json.loads(path.read_text())
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=() if kind in FAST else pytest.mark.exhaustive)
-        for kind in KINDS
-    ],
-)
+@pytest.mark.parametrize("kind", exhaustive_but(FAST, KINDS))
 def test_eight_devices_give_the_values_and_gradients_of_one(
     kind, differences, exhaustive
 ):
