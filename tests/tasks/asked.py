@@ -1,6 +1,5 @@
 """A sentence, nested spans, and queries for the tests of machine reading."""
 
-from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.models.bert import BertConfig
 from dicejax.tasks.machine_reading import MachineReading
@@ -30,12 +29,6 @@ NESTED = Sentence(
     (Span("ORG", 0, 4), Span("ORG", 0, 6), Span("ORG", 1, 3), Span("LOC-city", 2, 3)),
     1,
 )
-
-
-def small_tokenizer():
-    """Return a tokenizer of the sentence's and queries' words."""
-    text = [*WORDS, "New", "where", "it", "is", "who", "plays"]
-    return tokenize.learn_wordpiece(text * 2 + ["New", "York"], 40)
 
 
 def encoded(task, sentences, tokenizer, max_length=64):

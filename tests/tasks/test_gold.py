@@ -22,7 +22,7 @@ from dicejax.tasks import (
 from dicejax.tasks.task import IGNORED
 
 from ..data import made
-from .asked import SENTENCE, TASK, WORDS, small_tokenizer
+from .asked import SENTENCE, TASK, WORDS
 from .perfect import round_trip, words_of
 
 MSRA = {"NR": "PER", "NS": "LOC", "NT": "ORG"}
@@ -247,12 +247,9 @@ MIXED = Sentence(
 )
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    return small_tokenizer()
-
-
-@pytest.mark.parametrize("task", SPAN_TASKS)
+@pytest.mark.parametrize(
+    "task", [*SPAN_TASKS, *(Tagging(scheme=s) for s in ("IOB1", "IOBES", "BMES"))]
+)
 def test_adjacent_last_and_repeated_spans_survive(tokenizer, task):
     trip = round_trip(task, [SENTENCE, ADJACENT, MIXED], tokenizer, 64)
     assert trip.scores["f1"] == 1.0 and trip.remarks == []

@@ -15,13 +15,8 @@ from dicejax.tasks.machine_reading import MachineReading, QueryWindow
 from dicejax.tasks.task import Item, Prediction
 from dicejax.tasks.windows import Window
 
-from .asked import NESTED, SENTENCE, TASK, WORDS, encoded, small_tokenizer
+from .asked import NESTED, SENTENCE, TASK, WORDS, encoded
 from .perfect import perfect_output, round_trip
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return small_tokenizer()
 
 
 def test_nested_spans_survive_if_wanted(tokenizer):

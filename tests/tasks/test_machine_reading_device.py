@@ -13,12 +13,7 @@ from dicejax.models.heads import output_names
 from dicejax.tasks import span_decoding
 from dicejax.tasks.task import IGNORED
 
-from .asked import BERT, NESTED, SENTENCE, TASK, encoded, small_tokenizer
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return small_tokenizer()
+from .asked import BERT, NESTED, SENTENCE, TASK, encoded
 
 
 def network(task, batch, seed=0):

@@ -89,14 +89,6 @@ def test_of_spans_that_overlap_most_are_learnt_and_the_others_missed(tokenizer):
     assert remark.startswith("train: 1 of 3 spans overlap another")
 
 
-def test_spans_of_types_with_hyphens_and_at_the_end_survive(tokenizer):
-    spans = (Span("work-of-art", 0, 1), Span("work-of-art", 1, 2), Span("B-C", 5, 6))
-    sentences = [SENTENCE, Sentence(SENTENCE.words, spans, 1)]
-    for scheme in ("IOB1", "BIO", "IOBES", "BMES"):
-        trip = round_trip(Tagging(scheme=scheme), sentences, tokenizer, 128)
-        assert trip.scores["f1"] == 1.0
-
-
 def test_probabilities_of_tags_and_of_spans(tokenizer):
     task, labels = Tagging(), Tagging().label_names([SENTENCE])
     (item,) = task.encode([SENTENCE], tokenizer, labels, 128)
