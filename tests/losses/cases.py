@@ -28,16 +28,9 @@ PER_CLASS = ("class_weights", "class_counts")
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A loss with settings.
+    """A public loss with settings, and its oracle, which takes the same ones.
 
-    Attributes:
-      name: form, loss and settings; unique.
-      function: the public loss.
-      reference: its oracle, with the same settings.
-      settings: keywords.
-      form: one of `FORMS`.
-      is_set: whether it is a set loss.
-      takes_soft: whether labels may be probabilities; else they must be integers.
+    The name is unique; where not `takes_soft`, labels must be integers.
     """
 
     name: str
@@ -59,15 +52,9 @@ class Case:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of input that the loss is defined for."""
-        without = set()
-        if not self.takes_soft:
-            without.add("soft")
-        wants_more = {
-            "exclude_class",
-            "background",
-            "majority_class",
-        } & self.settings.keys()
-        if self.form == BINARY or wants_more:
+        without = set() if self.takes_soft else {"soft"}
+        of_several = {"exclude_class", "background", "majority_class"}
+        if self.form == BINARY or of_several & self.settings.keys():
             without.add("single_class")
         return tuple(kind for kind in KINDS if kind not in without)
 
