@@ -1,7 +1,5 @@
 """Calibration vs. loops over predictions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Quoref scores vs. the official definition with an exact alignment."""
 
-from __future__ import annotations
-
 import math
 import random
 import string

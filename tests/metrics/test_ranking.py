@@ -1,7 +1,5 @@
 """Average precision vs. scikit-learn."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Joint segmentation and tagging vs. word lists and character offsets."""
 
-from __future__ import annotations
-
 import random
 from itertools import accumulate, pairwise
 

@@ -1,7 +1,5 @@
 """Span scores: by hand, by properties, and vs. seqeval and conlleval."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from itertools import product

@@ -1,7 +1,5 @@
 """SQuAD scores vs. a new implementation of the two official scripts."""
 
-from __future__ import annotations
-
 import random
 import re
 import string

@@ -1,7 +1,5 @@
 """Tuned thresholds vs. trying every threshold."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -73,6 +71,7 @@ def test_tuning_spans_equals_brute_force(case, never_candidates):
         ([0.4, 0.3, 0.2, 0.1], [1, 0, 0, 1], 0.35, 2 / 3),  # a tie: the higher
         ([0.4, 0.1], [0, 0], 0.5, 0),  # no positives
         ([0.4], [1], 0.4, 1),
+        ([0.3, np.nextafter(0.3, 0)], [1, 0], 0.3, 1),  # no room between
     ],
 )
 def test_ties_by_hand(scores, gold, threshold, f1):
@@ -87,12 +86,6 @@ def test_float32_scores_are_not_rounded_across_the_threshold():
     tuned = tune(scores, [1, 0])
     assert float(lower) < tuned.threshold < float(upper)
     assert tuned.decide(scores).tolist() == [True, False]
-
-
-def test_neighbouring_scores_leave_no_room_between():
-    upper = 0.3
-    tuned = tune([upper, np.nextafter(upper, 0)], [1, 0])
-    assert (tuned.threshold, tuned.f1) == (upper, 1)
 
 
 def test_masked_entries_change_nothing():

@@ -1,7 +1,5 @@
 """Outputs of a perfect network, and the gold that comes back from them."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
