@@ -56,17 +56,13 @@ def test_a_tuned_threshold_is_no_hindrance(settings):
     assert over.over_positions(False) == task
 
 
-def setups(experiment):
-    return [
-        prepare(with_loss(experiment, loss), warn=lambda text: None)
-        for loss in (CrossEntropy(), OVER)
-    ]
-
-
 def test_network_batches_and_test_set_are_the_same_and_the_loss_is_a_softmax(
     experiment,
 ):
-    plain, over = setups(experiment)
+    plain, over = (
+        prepare(with_loss(experiment, loss), warn=lambda text: None)
+        for loss in (CrossEntropy(), OVER)
+    )
     mesh = MeshShape().make(jax.devices()[:1])
     params = over.initial_state(mesh, 1).params
     assert jax.tree.map(
