@@ -9,34 +9,22 @@ import transformers
 
 from dicejax.data import tokenize
 from dicejax.models import huggingface
-from dicejax.models.bert import BertConfig
-from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.huggingface.writing import write_tokenizer
 from dicejax.models.network import Network
-from dicejax.models.xlnet import XLNetConfig
 
+from ..models.small import encoder_of
 from . import made
 
-SMALL = {
-    "hidden_size": 8,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 8,
-}
+ROBERTA = {"model_type": "roberta", "type_vocab_size": 1, "pad_token_id": 1}
+ROBERTA |= {"max_position_embeddings": 514}
 
 
-def encoder_of(kind, entries):
-    if kind.startswith("xlnet"):
-        return XLNetConfig(
-            vocab_size=entries, d_model=8, n_layer=1, n_head=2, d_inner=8
-        )
-    if kind == "deberta":
-        return DebertaConfig(vocab_size=entries, **SMALL)
-    roberta = {"model_type": "roberta", "type_vocab_size": 1, "pad_token_id": 1}
-    roberta |= {"max_position_embeddings": 514}
-    more = roberta if kind == "byte_level" else {}
-    return BertConfig(vocab_size=entries, **SMALL, **more)
+def encoder_for(kind, entries):
+    family = kind.split("-")[0]
+    family = family if family in ("xlnet", "deberta") else "bert"
+    settings = ROBERTA if kind == "byte_level" else {}
+    return encoder_of(family, 8, 8, heads=2, depth=1, vocab=entries, **settings)
 
 
 @pytest.fixture(scope="module", params=[*made.KINDS, *made.REAL])
@@ -49,7 +37,7 @@ def pair(request, tmp_path_factory):
         data = request.getfixturevalue("data_folder")
         tokenizer = tokenize.read(data / "vocab" / kind)
     network = Network(
-        encoder=encoder_of(kind, tokenizer.get_vocab_size()),
+        encoder=encoder_for(kind, tokenizer.get_vocab_size()),
         heads=(("tags", TokenHead(classes=3)),),
     )
     out = folder / "out"
@@ -137,7 +125,7 @@ def test_masks_and_marks_of_the_text_are_kept_apart(pair):
 def test_what_stands_in_the_settings(tmp_path):
     """For version 4 too, which would undo an unnamed prefix space."""
     tokenizer = made.read("byte_level", tmp_path, words=True)
-    write_tokenizer(tmp_path, tokenizer, encoder_of("byte_level", 320))
+    write_tokenizer(tmp_path, tokenizer, encoder_for("byte_level", 320))
     settings = json.loads((tmp_path / "tokenizer_config.json").read_text("utf-8"))
     assert settings == {
         "tokenizer_class": "PreTrainedTokenizerFast",
