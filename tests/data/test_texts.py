@@ -84,12 +84,15 @@ def test_the_first_of_overlapping_spans_is_kept_in_columns():
     assert written == "a B-B\nb I-B\nc B-C\n"
 
 
-def test_a_row_without_a_word_is_refused(tmp_path):
-    with pytest.raises(InputError, match=":2: begins with a space"):
-        read(tmp_path, "Anna O\n O\n", "conll")
-
-
-@pytest.mark.parametrize("form", ["text", "conll", "jsonl"])
-def test_a_file_of_blank_lines_is_refused(tmp_path, form):
-    with pytest.raises(InputError, match="holds no text"):
-        read(tmp_path, "\n \n", form)
+@pytest.mark.parametrize(
+    ("form", "content", "message"),
+    [
+        ("conll", "Anna O\n O\n", ":2: begins with a space"),
+        *((form, "\n \n", "holds no text") for form in ("text", "conll", "jsonl")),
+    ],
+)
+def test_rows_without_a_word_and_blank_files_are_refused(
+    tmp_path, form, content, message
+):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, content, form)

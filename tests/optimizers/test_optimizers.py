@@ -97,12 +97,9 @@ def test_impossible_settings_are_refused(rule, refused):
                 rule(**{name: value})
 
 
-def test_a_rule_must_be_there():
+def test_a_rule_must_be_there_and_have_a_name_on_the_command_line():
     with pytest.raises(TypeError, match="abstract method"):
         Optimizer()
-
-
-def test_rules_with_a_name_are_on_the_command_line():
     names = by_short_name()
     assert names["adamw"] is AdamW and Signs not in names.values()
 

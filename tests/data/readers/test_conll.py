@@ -42,17 +42,10 @@ def test_docstart_rows_belong_to_no_sentence_and_set_no_column_count(write):
     assert len(read(write("-DOCSTART- -X-\n\na\tO"), separator="\t")) == 1
 
 
-def test_a_hash_is_a_word_not_a_comment(write):
-    (sentence,) = read(write("# O\n1 O"))
-    assert sentence.words == ("#", "1")
-
-
-@pytest.mark.parametrize(
-    "space", ["\u00a0", "\u3000", "\u2028", "\u0085", "\x1c", "\f"]
-)
-def test_white_space_beyond_ascii_space_and_tab_is_a_word(write, space):
-    sentences = read(write(f"东 B-LOC\n{space} I-LOC\n京 I-LOC\n"))
-    assert sentences == [Sentence(("东", space, "京"), (Span("LOC", 0, 3),), 1)]
+@pytest.mark.parametrize("word", [*"\u00a0\u3000\u2028\u0085\x1c\f#"])
+def test_a_hash_and_white_space_beyond_ascii_space_and_tab_are_words(write, word):
+    sentences = read(write(f"{word} B-LOC\n{word} I-LOC\n京 I-LOC\n"))
+    assert sentences == [Sentence((word, word, "京"), (Span("LOC", 0, 3),), 1)]
 
 
 def test_other_columns(write):

@@ -103,9 +103,6 @@ def test_conll2003(prepared, raw):
     expected = {(s.words, s.spans) for s in conll.read(raw / "valid.txt")}
     assert {(s.words, s.spans) for s in sentences} == expected
     assert (("Peter", "Pan"), (Span("PER", 0, 2),)) in expected
-
-
-def test_other_labels_of_conll2003(prepared):
     examples = tfds.read("conll2003", "test", data_dir=prepared, label="pos")
     assert {e.labels for e in examples} == {("NNP", "VBZ"), ("NNP", "NNP")}
     chunks = tfds.read("conll2003", "test", data_dir=prepared, label="chunks")
@@ -132,9 +129,8 @@ def test_pairs(prepared):
     assert train == LabelledText('He said "no', "He refused .", "1", "0", 1)
     (dev,) = tfds.read("glue/mrpc", "validation", data_dir=prepared)
     assert (dev.first, dev.second, dev.label) == ("One", "Two", "0")
-    assert {e.label for e in tfds.read("glue/mrpc", "test", data_dir=prepared)} == {
-        None
-    }
+    test = tfds.read("glue/mrpc", "test", data_dir=prepared)
+    assert {e.label for e in test} == {None}
     (pair,) = tfds.read("glue/qqp", "train", data_dir=prepared)
     assert (pair.first, pair.second, pair.label) == ("Who?", "What?", "1")
 
