@@ -166,9 +166,8 @@ def test_a_table_is_read_whatever_its_columns_are_called(
     result = sorted((*corpus.train, *corpus.dev, *corpus.test), key=lambda e: e.line)
     assert [(e.first, e.label) for e in result] == [row[1:] for row in rows]
     message = "1, label: 2" if words else "body, label: topic"
-    assert (
-        f"spreadsheets and pandas write it. first: {message}" in capsys.readouterr().out
-    )
+    output = capsys.readouterr().out
+    assert f"spreadsheets and pandas write it. first: {message}" in output
 
 
 def test_columns_that_cannot_be_told_are_named_by_flags(tmp_path, capsys):
@@ -238,9 +237,8 @@ def test_a_sample_is_written_and_read(tmp_path, capsys):
 def test_a_folder_of_splits_is_found_by_their_names(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
-    row = (
-        "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n2\truns\t_\tVERB\tVB\t_\t1\tx\t_\t_\n\n"
-    )
+    row = "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n"
+    row += "2\truns\t_\tVERB\tVB\t_\t1\tx\t_\t_\n\n"
     names = [f"xx-ud-{split}.conllu" for split in ("train", "dev", "test")]
     for name in names:
         (data / name).write_text(row * 20)

@@ -27,10 +27,8 @@ def test_settings_that_a_file_leaves_out_are_those_of_transformers():
     assert (bare.span, bare.terms, bare.norm_rel_ebd) == (16, (), "none")
     assert not bare.share_att_key and bare.max_length == 16
     for terms in ("c2p|p2c", ["p2c", "c2p"]):
-        assert huggingface.config_from(content | {"pos_att_type": terms}).terms == (
-            "c2p",
-            "p2c",
-        )
+        config = huggingface.config_from(content | {"pos_att_type": terms})
+        assert config.terms == ("c2p", "p2c")
     for terms in (["c2p", 3], 7, {}):
         with pytest.raises(InputError, match="pos_att_type is "):
             huggingface.config_from(content | {"pos_att_type": terms})

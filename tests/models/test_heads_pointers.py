@@ -131,10 +131,8 @@ def test_the_answer_equals_pytorch_in_training_and_in_prediction(torch, gold):
     """Without a gold start, its state is zero."""
     module = make(AnswerHead(), encoder(), "float64")
     hidden, batch = hidden_states((2, 6, 8)), ROWS | {"start": jnp.array(gold)}
-    states = (
-        np.asarray(hidden)[range(2), np.maximum(gold, 0)]
-        * (np.array(gold) >= 0)[:, None]
-    )
+    states = np.asarray(hidden)[range(2), np.maximum(gold, 0)]
+    states = states * (np.array(gold) >= 0)[:, None]
     for key, seen in ((KEY, states), (None, None)):
         expected = by_pytorch(torch, weights(module), hidden, seen)
         for name, logits in module(hidden, batch, key).items():

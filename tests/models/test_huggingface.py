@@ -10,17 +10,14 @@ from safetensors.numpy import load_file, save_file
 
 from dicejax.errors import InputError
 from dicejax.models import huggingface
-from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 
+from .small import network_of
 
-def network_of(model_folder, *heads):
+
+def read(model_folder):
     config = huggingface.read_config(model_folder)
-    return Network(encoder=config, heads=heads)
-
-
-def read(model_folder, *heads):
-    weights = huggingface.read_weights(model_folder, network_of(model_folder, *heads))
+    weights = huggingface.read_weights(model_folder, Network(encoder=config, heads=()))
     return weights.params["encoder"]
 
 
@@ -37,7 +34,7 @@ def test_layers_are_stacked_and_kernels_transposed(model_folder):
             np.testing.assert_array_equal(ours[layer], weight.T)
     words = source["embeddings.word_embeddings.weight"]
     np.testing.assert_array_equal(params["embeddings"]["word"]["table"], words)
-    network = network_of(model_folder, ("tags", TokenHead(classes=3)))
+    network = network_of(huggingface.read_config(model_folder))
     initial = jax.eval_shape(network.init, jax.random.key(0))["encoder"]
     assert jax.tree.map(np.shape, params) == jax.tree.map(lambda x: x.shape, initial)
 

@@ -29,16 +29,14 @@ def test_bfloat16_matmul_accumulates_in_float32():
 def test_dense_keeps_leading_axes():
     dense = Dense(4, 3, dtype=jnp.float32, scale=1.0, rngs=nnx.Rngs(0))
     x = jax.random.normal(jax.random.key(1), (2, 5, 4))
-    expected = np.einsum("bti,io->bto", x, dense.kernel[...]) + np.asarray(
-        dense.bias[...]
-    )
+    kernel, bias = map(np.asarray, (dense.kernel[...], dense.bias[...]))
+    expected = np.einsum("bti,io->bto", x, kernel) + bias
     np.testing.assert_allclose(dense(x), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_layer_norm_against_its_formula():
     x = np.random.default_rng(0).normal(3.0, 5.0, size=(4, 16))
     norm = LayerNorm(16, epsilon=1e-6, dtype=jnp.float32)
-    expected = (x - x.mean(-1, keepdims=True)) / np.sqrt(
-        x.var(-1, keepdims=True) + 1e-6
-    )
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    expected = (x - mean) / np.sqrt(variance + 1e-6)
     np.testing.assert_allclose(norm(jnp.asarray(x, jnp.float32)), expected, atol=1e-5)

@@ -68,9 +68,8 @@ def test_words_with_tags_by_name_and_by_number(write):
     assert sentence.words == tuple(words)
     assert spans(sentence) == [("PER", "Anna Berg"), ("PER", "Bo")]
     path = write({"tokens": words, "tags": [1, 2, 0, 1]})
-    assert (
-        read_sentences(path, names=["O", "B-PER", "I-PER"])[0].spans == sentence.spans
-    )
+    (numbered,) = read_sentences(path, names=["O", "B-PER", "I-PER"])
+    assert numbered.spans == sentence.spans
     # The scheme is that of the whole file.
     bmes = write(
         {"tokens": words, "tags": ["B-PER", "E-PER", "O", "S-PER"]},
@@ -86,11 +85,8 @@ def test_texts_with_entities_by_characters(write):
     text = "Zoë’s firm (𝒳 Ltd.) left New York, N.Y."
 
     def entity(part, label):
-        return {
-            "start": text.index(part),
-            "end": text.index(part) + len(part),
-            "label": label,
-        }
+        start = text.index(part)
+        return {"start": start, "end": start + len(part), "label": label}
 
     path = write(
         {"text": text, "entities": [entity("New York", "LOC"), entity("Zoë", "PER")]},

@@ -29,13 +29,8 @@ def document(*questions, context=CONTEXT):
 
 def test_several_answers(write):
     (example,) = read(write(document(question(answer("Ada", 19), answer("Bob", 8)))))
-    assert example == ReadingExample(
-        "q1",
-        "Who?",
-        CONTEXT,
-        ((AnswerSpan(19, "Ada"),), (AnswerSpan(8, "Bob"),)),
-        False,
-    )
+    answers = ((AnswerSpan(19, "Ada"),), (AnswerSpan(8, "Bob"),))
+    assert example == ReadingExample("q1", "Who?", CONTEXT, answers, False)
     for (span,) in example.answers:
         assert CONTEXT[span.start : span.end] == span.text
 
