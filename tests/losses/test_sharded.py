@@ -249,12 +249,8 @@ def chosen(exhaustive):
 
 
 @pytest.fixture(scope="module")
-def exhaustive(request):
-    return request.config.getoption("exhaustive")
-
-
-@pytest.fixture(scope="module")
-def differences(exhaustive, tmp_path_factory):
+def differences(pytestconfig, tmp_path_factory):
+    exhaustive = pytestconfig.getoption("exhaustive")
     path = tmp_path_factory.mktemp("sharded") / "differences.json"
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name, str(path), *["all"] * exhaustive],
@@ -271,9 +267,10 @@ def differences(exhaustive, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", exhaustive_but(FAST, KINDS))
 def test_eight_devices_give_the_values_and_gradients_of_one(
-    kind, differences, exhaustive
+    kind, differences, pytestconfig
 ):
-    assert differences["table"][kind] == {case.name: "" for case in chosen(exhaustive)}
+    cases = chosen(pytestconfig.getoption("exhaustive"))
+    assert differences["table"][kind] == {case.name: "" for case in cases}
 
 
 def test_eight_devices_give_the_states_and_masks_of_one(differences):
