@@ -11,7 +11,7 @@ import pytest
 from dicejax.metrics.quoref import normalize, score, score_answer
 from dicejax.metrics.squad import AnswerScores
 
-from .golds import read_golds
+from .test_squad import read_golds
 
 
 def number(text):
