@@ -128,10 +128,10 @@ def fill(
     """
     examples = [example for row in rows for example in row]
     lengths = [len(example["input_ids"]) for example in examples]
-    counts = np.array([len(row) for row in rows], int)
     # All tokens in one line, row after row: where examples and rows begin in it.
     first_token = np.cumsum([0, *lengths])
-    first_example = np.cumsum([0, *counts])
+    first_example = np.cumsum([0, *map(len, rows)])
+    counts = np.diff(first_example)
     row_start = first_token[first_example]
     widths = np.diff(row_start)
     if sequences is None:
@@ -154,12 +154,11 @@ def fill(
     batch = {}
     for name, otherwise in layout.tokens.items():
         arrays = [example[name] for example in examples]
-        for array, length in zip(arrays, lengths, strict=True):
-            if len(array) != length:
-                raise ValueError(
-                    f"{name!r} has {len(array)} numbers for {length} input_ids"
-                )
-        values = np.concatenate([np.zeros(0, np.int32), *arrays])
+        if (sizes := [len(array) for array in arrays]) != lengths:
+            pairs = zip(sizes, lengths, strict=True)
+            size, length = next(pair for pair in pairs if pair[0] != pair[1])
+            raise ValueError(f"{name!r} has {size} numbers for {length} input_ids")
+        values = np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
         batch[name] = spread(values, is_token, otherwise)
     for name, otherwise in layout.sequences.items():
         shape = np.shape(examples[0][name] if examples else (like or {}).get(name, 0))

@@ -97,9 +97,9 @@ class Batches:
         first, last = plan.batch_starts[step : step + 2].tolist()
         bounds = plan.row_starts[first : last + 1].tolist()
         items = plan.items[bounds[0] : bounds[-1]]
-        ends = [bound - bounds[0] for bound in bounds]
-        pairs = itertools.pairwise(ends)
-        rows = tuple(tuple(items[begin:end].tolist()) for begin, end in pairs)
+        rest = iter(items.tolist())
+        sizes = (end - begin for begin, end in itertools.pairwise(bounds))
+        rows = tuple(tuple(itertools.islice(rest, size)) for size in sizes)
         # Empty rows at the end: one shape, one program.
         selected = (rows + ((),) * (self.rows - len(rows)))[start:stop]
         width = int(plan.widths[step])
