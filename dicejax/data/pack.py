@@ -128,10 +128,10 @@ def fill(
     """
     examples = [example for row in rows for example in row]
     lengths = [len(example["input_ids"]) for example in examples]
+    counts = np.array([len(row) for row in rows], int)
     # All tokens in one line, row after row: where examples and rows begin in it.
     first_token = np.cumsum([0, *lengths])
-    first_example = np.cumsum([0, *map(len, rows)])
-    counts = np.diff(first_example)
+    first_example = np.cumsum([0, *counts.tolist()])
     row_start = first_token[first_example]
     widths = np.diff(row_start)
     if sequences is None:
