@@ -248,7 +248,7 @@ class Run:
     def write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write arrays as an npz file."""
         content = io.BytesIO()
-        np.savez_compressed(content, **arrays)
+        np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
         self._write(name, content.getvalue())
 
     def _arrays(
