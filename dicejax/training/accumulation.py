@@ -104,6 +104,13 @@ def loss_and_gradient(
         gradients, value = _sum_parts(gradient, params, parts, mesh)
         return Gradient(value, gradients, objective_state)
 
+    if one_pass or (one_pass is None and micro_batches > 1):
+        follows = task is not None and task.labels_follow_outputs
+        is_exact = objective.is_additive and not follows
+        if one_pass and not is_exact:
+            name = objective.short_name
+            raise ValueError(f"objective {name} is not a mean over labelled elements")
+        one_pass = is_exact
     rows = dict(batch), jnp.arange(len(batch["input_ids"]))
     with in_use(mesh):
         if micro_batches == 1:
@@ -111,15 +118,7 @@ def loss_and_gradient(
             gradients, (value, state) = whole(params)
             return Gradient(value, gradients, state)
         parts = _cut(rows, micro_batches)
-        is_additive = objective.is_additive
-        if task is not None and task.labels_follow_outputs:
-            is_additive = False
-        if one_pass and not is_additive:
-            name = objective.short_name
-            raise ValueError(f"objective {name} is not a mean over labelled elements")
-        if one_pass is False or not is_additive:
-            return cut_at_logits()
-        return in_one_pass()
+        return in_one_pass() if one_pass else cut_at_logits()
 
 
 def logits_of(
