@@ -19,7 +19,7 @@ def note_printer(console: Console) -> Callable[[str], None]:
 
 
 def warn_of_cuts(console: Console, cut: Iterable[str] | None) -> None:
-    """Print warnings of what is cut off, if anything is."""
+    """Print warnings of inputs that are cut off, if there are any."""
     for text in cut or ():
         console.print(literal(f"warning: {text}"), soft_wrap=True)
 

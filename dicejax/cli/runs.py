@@ -169,7 +169,7 @@ class Predict:
     def _predict(
         self, console: Console, cut: list[str], *, tagged: bool
     ) -> list[tuple[Text, tuple[dict[str, Any], list[str]]]]:
-        """Return each example with its prediction; note in `cut` what is cut off."""
+        """Return examples with predictions; add warnings of cut inputs to `cut`."""
         from dicejax.data import texts
         from dicejax.data.readers import tables
         from dicejax.training import inference

@@ -25,7 +25,7 @@ class Range:
     Attributes:
       low: lowest value.
       high: highest value.
-      scale: what is drawn uniformly: the value, its logarithm, or that of 1 - value.
+      scale: whether the value, its logarithm, or that of 1 - value is drawn uniformly.
       whole: whether the value is an integer.
       rest: another hyper-parameter, set to 1 minus the value.
       only: another hyper-parameter, and its value with which this one has an effect.

@@ -43,7 +43,7 @@ class Evaluation:
       tuned: scores with the tuned threshold.
       examples: gold and prediction of each example, by the tuned threshold where there
         is one (`tasks.described.beside_gold`); empty unless requested.
-      cut: warnings of what is cut off.
+      cut: warnings of inputs that are cut off.
     """
 
     step: int

@@ -57,7 +57,7 @@ class Result:
       device_kind: name of their kind.
       versions: of the libraries, by name.
       primary_metric: name of the metric.
-      cut: warnings of what is cut off, if anything is.
+      cut: warnings of inputs that are cut off; None without any.
       best_step: step of the best checkpoint; None, as the rest, if test was not scored.
       test_data: checksum of the test split.
       test: test scores of the best checkpoint.

@@ -220,7 +220,7 @@ class _Columns:
         labels = [fields[self.label] for fields in rows]
         if not (all(words) and self.good.issuperset(labels)):
             self._check_rows(start, rows)
-        # A corpus repeats its words; interned, each is kept in memory once.
+        # A corpus repeats its words; interned, each is in memory once.
         return list(map(sys.intern, words)), list(map(sys.intern, labels))
 
     def _check_rows(self, start: int, rows: list[list[str]]) -> None:

@@ -77,7 +77,7 @@ def _sentences(
                 leave_out(flaw.at(path, number))
                 continue
             if word is not None:
-                # A corpus repeats its words; interned, each is kept in memory once.
+                # A corpus repeats its words; interned, each is in memory once.
                 words.append(sys.intern(word[0]))
                 labels.append(sys.intern(word[1]))
 

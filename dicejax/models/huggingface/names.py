@@ -210,7 +210,7 @@ class Leaf:
 
 
 def leaves(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Leaf]:
-    """Yield what a nested dict of arrays, or of their shapes, holds of a `Family`.
+    """Yield the leaves of a `Family` in a nested dict of arrays, or of their shapes.
 
     A place that it lacks is passed over: an ELECTRA as wide as its embeddings projects
     nothing.
