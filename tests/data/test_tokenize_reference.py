@@ -275,10 +275,10 @@ def test_chinese_in_a_longer_word_is_split_but_latin_is_not(data_folder):
 def test_words_follow_a_space_as_in_pretraining(modernbert, texts):
     """ModernBERT #149: words without their space are pieces that it rarely saw.
 
-    transformers puts no space in front of words that are split beforehand: F1 in
-    tagging was 95.20 without it, and 96.24 with it. The first word takes one too, since the
-    words of a sentence do not tell whether it begins a text; that of a raw text, whose
-    characters say so, takes none.
+    transformers puts no space in front of words that are split beforehand: F1 of
+    tagging was 95.20 without it, and 96.24 with it. The first word takes one too, since
+    the words of a sentence do not tell whether it begins a text; that of a raw text,
+    whose characters say so, takes none.
     """
     sentences = [text.split() for text in texts if text.split()][:2000]
     result = tokenize.encode(tokenize.read(modernbert), sentences)
