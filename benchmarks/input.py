@@ -34,7 +34,7 @@ from tyro.conf import Positional
 from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
-from dicejax.data.readers import classification, conll, squad
+from dicejax.formats import classification, conll, squad
 from dicejax.tasks import (
     Classification,
     MachineReading,
@@ -220,7 +220,7 @@ def tokens_per_s(case: Case, data: Path, rounds: int) -> dict[str, Filled]:
 def peak_of_reading(path: Path) -> tuple[int, float]:
     """Read a file in another process; return its sentences and its peak, MiB."""
     code = (
-        "import sys; from dicejax.data.readers import conll\n"
+        "import sys; from dicejax.formats import conll\n"
         "found = conll.read(sys.argv[1])\n"
         "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]\n"
         "print(len(found), peak)"

@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from dicejax.data import tags
-from dicejax.data.readers import conll
+from dicejax.formats import conll
 
 
 def arguments() -> argparse.Namespace:

@@ -23,10 +23,13 @@ from typing import Any, Literal
 import cattrs
 from cattrs.strategies import configure_union_passthrough
 
+from dicejax import formats as formats  # their classes are choices, see `_OPEN`
 from dicejax import objectives
+from dicejax.data import synthetic as synthetic
+from dicejax.data import synthetic_labels as synthetic_labels
 from dicejax.data.augmentation import Augmentation
 from dicejax.data.resample import Sampling
-from dicejax.data.sources import Source
+from dicejax.data.source import Source
 from dicejax.errors import Flaw, InputError
 from dicejax.io import files, json_text
 from dicejax.mesh import MeshShape
@@ -236,7 +239,7 @@ _FREE = ("mesh.", "recording.", "analysis.", "training.micro_batches")
 def differences(old: Experiment, new: Experiment) -> list[str]:
     """Return the settings that differ between two experiments and change results.
 
-    >>> from dicejax.data.sources import SyntheticNER
+    >>> from dicejax.data.synthetic import SyntheticNER
     >>> one = Experiment(name="mine", data=SyntheticNER())
     >>> other = dataclasses.replace(one, training=Training(seed=3, micro_batches=2))
     >>> differences(one, other)
@@ -360,7 +363,7 @@ def to_json(experiment: Experiment) -> str:
 def from_json(text: str, origin: str = "experiment.json") -> Experiment:
     """Return the experiment that `to_json` wrote.
 
-    >>> from dicejax.data.sources import SyntheticNER
+    >>> from dicejax.data.synthetic import SyntheticNER
     >>> experiment = Experiment(name="mine", data=SyntheticNER())
     >>> from_json(to_json(experiment)) == experiment
     True

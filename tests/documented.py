@@ -23,7 +23,7 @@ import numpy as np
 from dicejax import config
 from dicejax.cli import parse, run
 from dicejax.data import tokenize
-from dicejax.data.sources import SyntheticNER
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.models import huggingface
 from dicejax.models.network import Network
 

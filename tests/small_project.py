@@ -24,7 +24,7 @@ here RB O
 
 EXPERIMENT = """
 from dicejax.config import Experiment, ScratchEncoder, Training
-from dicejax.data.sources import ConllFiles
+from dicejax.formats import ConllFiles
 from dicejax.optimizers import AdamW
 
 

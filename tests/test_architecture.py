@@ -21,14 +21,16 @@ ALLOWED = {
     "data": "",
     "metrics": "data",
     "tasks": "data models metrics",
-    "config": "data tasks objectives mesh models optimizers",
+    "config": "data formats tasks objectives mesh models optimizers",
     "library": "data models tasks training",
+    "formats": "data",
     "mesh": "",
     "optimizers": "models",
-    "training": "config mesh optimizers data losses metrics models objectives tasks",
+    "training": "config mesh optimizers data formats losses metrics models "
+    "objectives tasks",
     "planning": "config mesh models objectives optimizers training",
-    "study": "config mesh data losses metrics objectives tasks training",
-    "init": "data objectives study tasks training",
+    "study": "config mesh data formats losses metrics objectives tasks training",
+    "init": "data formats objectives study tasks training",
 }
 
 BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())

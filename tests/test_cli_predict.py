@@ -18,7 +18,7 @@ from .small_project import fails, write_project
 
 EXPERIMENT = """
 from dicejax.config import Experiment, ScratchEncoder, Training
-from dicejax.data.sources import {source}
+from dicejax.formats import {source}
 from dicejax.tasks import {task}
 
 

@@ -9,8 +9,9 @@ from word_replacement import ImbalanceAblation, SynonymPairs
 
 from dicejax import config
 from dicejax.data.resample import DownSampling
-from dicejax.data.sources import ConllFiles, SyntheticNER, TabSeparatedFiles
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import InputError
+from dicejax.formats import ConllFiles, TabSeparatedFiles
 from dicejax.models.bert import BertConfig
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
 from dicejax.tasks import Classification
@@ -89,7 +90,7 @@ import dataclasses
 import gc
 
 from dicejax.config import Experiment
-from dicejax.data.sources import SyntheticNER
+from dicejax.data.synthetic import SyntheticNER
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

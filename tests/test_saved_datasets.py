@@ -6,7 +6,7 @@ import pytest
 
 from dicejax import config
 from dicejax.cli import run
-from dicejax.data.sources import JsonSentences, JsonTexts, SquadFiles
+from dicejax.formats import JsonSentences, JsonTexts, SquadFiles
 
 from .data import saved
 from .small_project import fails

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dicejax.cli import run
-from dicejax.data.sources import SyntheticLabels
+from dicejax.data.synthetic_labels import SyntheticLabels
 from dicejax.metrics import thresholds
 from dicejax.study.compare import baselines
 from dicejax.study.compare.jobs import Job

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 EXPERIMENT = """
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import ConllFiles
+from dicejax.formats import ConllFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, Objective, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks.tagging import Tagging

@@ -17,7 +17,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
-from dicejax.data.readers import conll
+from dicejax.formats import conll
 
 WEIGHTS, TABLE = "model.safetensors", "embeddings.word_embeddings.weight"
 MODEL_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")

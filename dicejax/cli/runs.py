@@ -18,7 +18,7 @@ from dicejax.errors import InputError
 from dicejax.io.terminal import show
 
 if TYPE_CHECKING:
-    from dicejax.data.texts import Text
+    from dicejax.formats.texts import Text
 
 _FORMATS = {
     "text": "plain text, one example per line",
@@ -135,7 +135,7 @@ class Predict:
 
     def __call__(self, console: Console) -> None:
         """Predict, and print or write."""
-        from dicejax.data import texts
+        from dicejax.formats import texts
 
         if not (self.text or self.file):
             raise InputError("nothing to predict: give texts, or a file with --file")
@@ -170,8 +170,7 @@ class Predict:
         self, console: Console, cut: list[str], *, tagged: bool
     ) -> list[tuple[Text, tuple[dict[str, Any], list[str]]]]:
         """Return examples with predictions; add warnings of cut inputs to `cut`."""
-        from dicejax.data import texts
-        from dicejax.data.readers import tables
+        from dicejax.formats import tables, texts
         from dicejax.training import inference
 
         run, file = self.run, self.file
@@ -355,7 +354,7 @@ def _check_target(out: str) -> None:
     """Refuse a name that cannot be written, before anything is read or computed."""
     from etils import epath
 
-    from dicejax.data.readers import tables
+    from dicejax.formats import tables
 
     path = epath.Path(out)
     folder = path.parent

@@ -12,10 +12,8 @@ from typing import Literal, NamedTuple
 from etils import epath
 
 from dicejax.data.examples import LabelledText, MultiLabelText, TaggedWords
-from dicejax.data.readers import brat, json_lines, separated, squad, tables
-from dicejax.data.readers.conll import is_break
-from dicejax.data.readers.records import first_line
-from dicejax.data.sources import (
+from dicejax.errors import Flaw, InputError, quote
+from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
     CsvFiles,
@@ -27,8 +25,14 @@ from dicejax.data.sources import (
     SquadFiles,
     TabSeparatedFiles,
     WordLabelFiles,
+    brat,
+    json_lines,
+    separated,
+    squad,
+    tables,
 )
-from dicejax.errors import Flaw, InputError, quote
+from dicejax.formats.conll import is_break
+from dicejax.formats.records import first_line
 from dicejax.init import splits
 from dicejax.init.columns import ALL_UNNAMED, LABELS, Columns, columns_of
 from dicejax.io import files

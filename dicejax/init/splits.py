@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from etils import epath
 
-from dicejax.data.readers import brat, tables
 from dicejax.errors import InputError
+from dicejax.formats import brat, tables
 from dicejax.io import files
 
 SPLITS = {

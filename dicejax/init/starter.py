@@ -15,8 +15,9 @@ import jinja2
 from etils import epath
 
 from dicejax.data import tags
-from dicejax.data.sources import FileSource, JsonMultiLabelTexts, SyntheticNER
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import visible
+from dicejax.formats import FileSource, JsonMultiLabelTexts
 from dicejax.init.formats import Kind
 from dicejax.init.splits import SPLITS
 from dicejax.io import files

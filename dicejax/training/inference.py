@@ -12,11 +12,11 @@ from typing import Any
 
 import jax
 
-from dicejax.data import texts as text_files
 from dicejax.data.examples import ReadingExample
-from dicejax.data.readers.conll import neighbours
-from dicejax.data.texts import Format, Text
 from dicejax.errors import Flaw, InputError, Truncation
+from dicejax.formats import texts as text_files
+from dicejax.formats.conll import neighbours
+from dicejax.formats.texts import Format, Text
 from dicejax.io import json_text
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
@@ -201,7 +201,7 @@ def text_columns(folder: str) -> tuple[str, ...]:
 def read_texts(
     path: str, form: Format, columns: Sequence[str] = ("text",)
 ) -> list[Text]:
-    """Read examples of a file, see `data.texts`; "-" is standard input."""
+    """Read examples of a file, see `formats.texts`; "-" is standard input."""
     stream = sys.stdin.buffer if path == "-" else None
     return text_files.read(path, form, stream, columns)
 

@@ -129,7 +129,7 @@ def encoder_name(encoder: AnyEncoder, parameters: int | None = None) -> str:
 def settings_line(experiment: Experiment) -> str:
     """Return the settings of a run, those that matter most.
 
-    >>> from dicejax.data.sources import SyntheticNER
+    >>> from dicejax.data.synthetic import SyntheticNER
     >>> experiment = Experiment(name="mine", data=SyntheticNER())
     >>> settings_line(experiment)  # doctest: +ELLIPSIS
     'mine: ce, Tagging, BERT from random weights, 2 layers, 128 wide; 3 epochs, ...'

@@ -41,8 +41,8 @@ from tokenizers import Tokenizer
 
 from dicejax import config
 from dicejax.data import tokenize
-from dicejax.data.sources import FileSource
 from dicejax.errors import Flaw, InputError, first_line, quote
+from dicejax.formats import FileSource
 from dicejax.io import files, json_text
 from dicejax.models import huggingface
 from dicejax.models.encoder import EncoderConfig

@@ -20,7 +20,7 @@ from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.resample import Epoch, UnitCounts
-from dicejax.data.sources import Corpus
+from dicejax.data.source import Corpus
 from dicejax.errors import InputError, Truncation
 from dicejax.mesh import batch_parts
 from dicejax.metrics.scores import Scores

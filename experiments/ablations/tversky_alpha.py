@@ -10,7 +10,7 @@ measured: not run: the data is licensed. The same on a part of CoNLL-2003: RESUL
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import ConllFiles
+from dicejax.formats import ConllFiles
 from dicejax.objectives import Tversky
 from dicejax.optimizers import AdamW
 from dicejax.tasks import MachineReading

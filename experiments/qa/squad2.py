@@ -15,7 +15,7 @@ measured: not run with these settings.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import SquadFiles
+from dicejax.formats import SquadFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import QuestionAnswering

@@ -12,7 +12,7 @@ import transformers
 from tokenizers import normalizers
 
 from dicejax.data import tokenize
-from dicejax.data.sources import SyntheticNER
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import InputError
 
 from . import made

@@ -1,5 +1,5 @@
 """Fixtures of the tests of readers."""
 
-from ..data.readers.conftest import refusal, write
+from ..formats.conftest import refusal, write
 
 __all__ = ["refusal", "write"]

@@ -3,9 +3,9 @@
 import pytest
 from bert_mrc_files import SpanQuery, merged, read
 
-from dicejax.data.readers.skipping import Skipped
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
+from dicejax.formats.skipping import Skipped
 
 ITEM = {
     "context": "University of Oxford , Oxford",

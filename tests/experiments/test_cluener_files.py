@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicejax.data.examples import Sentence
-from dicejax.data.readers.skipping import Skipped
 from dicejax.data.tags import Span
+from dicejax.formats.skipping import Skipped
 
 
 def line(text="他去台湾看台湾", **label):

@@ -30,7 +30,7 @@ def experiment(tmp_path):
     """Return a function that writes the file of the smallest experiment."""
 
     def write(folder, train, *, source, task, encoder=SCRATCH):
-        file, module = tmp_path / "small.py", HOMES.get(source, "dicejax.data.sources")
+        file, module = tmp_path / "small.py", HOMES.get(source, "dicejax.formats")
         named = {"dir": str(folder), "train": train, "source": source, "task": task}
         file.write_text(EXPERIMENT.format(**named, encoder=encoder, module=module))
         return str(file)

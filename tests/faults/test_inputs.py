@@ -15,8 +15,8 @@ from rich.console import Console
 from word_replacement import SynonymPairs
 
 from dicejax.cli import init, run
-from dicejax.data.readers import classification, conll, squad
 from dicejax.errors import InputError, quote, visible
+from dicejax.formats import classification, conll, squad
 from dicejax.init import starter
 from dicejax.io import files, json_text
 from dicejax.objectives import CrossEntropy, Focal
@@ -27,7 +27,7 @@ from dicejax.study.report.document import plain
 from dicejax.training.inference import read_texts
 from dicejax.training.progress import TrainingProgress
 
-from ..data.readers.test_files import CLUENER, MRC, READERS, SQUAD, bert_mrc, cluener
+from ..formats.test_files import CLUENER, MRC, READERS, SQUAD, bert_mrc, cluener
 from ..small_project import fails
 from ..study.made_runs import made
 from .mutations import PLACES, mutate

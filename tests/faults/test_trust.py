@@ -10,8 +10,9 @@ from word_replacement import ImbalanceAblation, SynonymPairs
 
 from dicejax import config
 from dicejax.config import Experiment, PretrainedEncoder
-from dicejax.data.sources import ConllFiles, SyntheticNER, TensorflowDataset
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import InputError
+from dicejax.formats import ConllFiles, TensorflowDataset
 from dicejax.models import huggingface
 from dicejax.training import inference
 from dicejax.training.run_folder import Run
@@ -78,7 +79,7 @@ def test_a_data_set_is_accepted_from_the_user_s_experiment_file(foreign, tmp_pat
     file = tmp_path / "mine.py"
     file.write_text(
         "from dicejax.config import Experiment\n"
-        "from dicejax.data.sources import TensorflowDataset\n"
+        "from dicejax.formats import TensorflowDataset\n"
         "def get_config():\n"
         "    data = TensorflowDataset(name='kaggle:titanic')\n"
         "    return Experiment(name='mine', data=data)\n"
@@ -117,7 +118,7 @@ def test_an_experiment_names_registered_classes_only(kind):
 
 def test_features_of_a_prepared_set_import_no_module(tmp_path):
     pytest.importorskip("tensorflow_datasets")
-    from dicejax.data.readers import tfds
+    from dicejax.formats import tfds
 
     folder = tmp_path / "theirs" / "1.0.0"
     folder.mkdir(parents=True)

@@ -10,7 +10,7 @@ import pytest
 
 from dicejax import config
 from dicejax.cli import run
-from dicejax.data.sources import (
+from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
     CsvFiles,

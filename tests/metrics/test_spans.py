@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicejax.data import tags
-from dicejax.data.readers import conll
 from dicejax.data.tags import Span
+from dicejax.formats import conll
 from dicejax.metrics.spans import SpanCounts, TypeCounts, count, decode_tags, scores
 
 

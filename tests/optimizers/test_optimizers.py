@@ -9,7 +9,7 @@ import pytest
 import tyro
 
 from dicejax.config import Experiment, from_json, to_json
-from dicejax.data.sources import SyntheticNER
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.optimizers import AdamW, Optimizer, by_short_name, decay_mask
 
 from ..models.small import KINDS, encoder_of, network_of

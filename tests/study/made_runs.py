@@ -9,7 +9,7 @@ import numpy as np
 from etils import epath
 
 from dicejax import config
-from dicejax.data.sources import SyntheticNER
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.io.files import write_checked
 from dicejax.metrics import score_counts
 from dicejax.objectives import Objective

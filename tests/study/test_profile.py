@@ -14,7 +14,7 @@ from rich.console import Console
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder, Training
 from dicejax.data import tokenize
 from dicejax.data.resample import DownSampling
-from dicejax.data.sources import (
+from dicejax.formats import (
     ConllFiles,
     JsonMultiLabelTexts,
     LabelFirstFiles,

@@ -6,7 +6,7 @@ import pytest
 
 from dicejax.cli import run
 from dicejax.config import Experiment
-from dicejax.data.sources import ConllFiles
+from dicejax.formats import ConllFiles
 from dicejax.study.profile import from_json, profile, report
 
 from ..small_project import fails

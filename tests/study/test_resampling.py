@@ -8,8 +8,8 @@ import pytest
 from etils import epath
 
 from dicejax import config
-from dicejax.data.sources import ConllFiles, LabelFirstFiles
 from dicejax.errors import InputError
+from dicejax.formats import ConllFiles, LabelFirstFiles
 from dicejax.io.files import write_checked
 from dicejax.objectives import Dice, Focal
 from dicejax.study import compare as comparison

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dicejax import config, objectives
-from dicejax.data.sources import SyntheticNER
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.objectives import (
     GHM,
     CrossEntropy,

@@ -10,7 +10,7 @@ import pytest
 from etils import epath
 
 from dicejax import config
-from dicejax.data.sources import SyntheticNER
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import Diverged, InputError
 from dicejax.io.files import write_checked
 from dicejax.objectives import CrossEntropy, Focal, Tversky

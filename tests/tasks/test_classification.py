@@ -7,8 +7,8 @@ from sklearn import metrics
 
 from dicejax.data import tokenize
 from dicejax.data.examples import LabelledText
-from dicejax.data.readers import classification as reader
 from dicejax.errors import InputError
+from dicejax.formats import classification as reader
 from dicejax.tasks.classification import HEAD, Classification
 from dicejax.tasks.task import IGNORED
 

@@ -7,9 +7,9 @@ import pytest
 
 from dicejax.cli import run
 from dicejax.data.examples import Sentence, Span, by_character
-from dicejax.data.sources import ConllFiles, WordLabelFiles
 from dicejax.data.tokenize import learn_wordpiece
 from dicejax.errors import InputError
+from dicejax.formats import ConllFiles, WordLabelFiles
 from dicejax.tasks import JointTagging, MachineReading, Tagging
 from dicejax.tasks.task import IGNORED
 

@@ -10,7 +10,7 @@ import pytest
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
-from dicejax.data.readers import conll, conllu
+from dicejax.formats import conll, conllu
 from dicejax.tasks import (
     JointTagging,
     MachineReading,

@@ -12,8 +12,8 @@ import pytest
 from dicejax.data import tokenize
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.data.pack import fill, pack
-from dicejax.data.readers import squad as reader
 from dicejax.errors import InputError
+from dicejax.formats import squad as reader
 from dicejax.models.heads import AnswerHead, StartEndHead, per_segment
 from dicejax.tasks.answers import Answer, Candidate, RankedAnswers
 from dicejax.tasks.question_answering import QuestionAnswering

@@ -114,7 +114,7 @@ class DataProfile:
 def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfile:
     """Profile the data of an experiment, without reading weights.
 
-    >>> from dicejax.data.sources import SyntheticNER
+    >>> from dicejax.data.synthetic import SyntheticNER
     >>> data = SyntheticNER(train=50, dev=5, test=5)
     >>> counts = profile(Experiment(name="mine", data=data), warn=print)
     >>> (tags,) = counts.splits["train"].outputs

@@ -1,0 +1,82 @@
+r"""brat's standoff: a folder with a .txt and an .ann file for each document."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from etils import epath
+
+from dicejax.errors import Flaw, InputError, quote
+from dicejax.formats.records import FileRecord
+from dicejax.formats.skipping import OnError, report
+from dicejax.io import files
+
+_PLACE = r"\d{1,18} \d{1,18}"
+_ENTITY = re.compile(rf"(T\S*)\t(\S+) ({_PLACE}(?:;{_PLACE})*)(?:\t(.*))?")
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a folder with .ann files."""
+    folder = epath.Path(path)
+    return folder.is_dir() and bool(_documents(folder))
+
+
+def records(
+    path: str | os.PathLike[str], on_error: OnError | None = None
+) -> Iterator[FileRecord]:
+    """Yield each document, by name, as a record with text and entities.
+
+    An entity is a line `T1<tab>PER 0 4<tab>Anna`, in whose text a space is written for
+    a line break; a line break of two characters counts as two. Relations, events,
+    attributes and notes are not read.
+
+    Raises:
+      InputError: a file is missing or cannot be read.
+    """
+    for number, file in enumerate(_documents(epath.Path(path)), start=1):
+        value: dict | Flaw
+        try:
+            value = _document(file, on_error)
+        except Flaw as flaw:
+            value = flaw
+        yield FileRecord(value, number, file)
+
+
+def _documents(folder: epath.Path) -> list[epath.Path]:
+    return [entry for entry in files.entries(folder) if entry.suffix == ".ann"]
+
+
+def _document(file: epath.Path, on_error: OnError | None) -> dict:
+    text = _text(file.with_suffix(".txt")).replace("\ufeff", " ")
+    entities = []
+    for line, row in enumerate(_text(file).split("\n"), start=1):
+        row = row.removeprefix("\ufeff").removesuffix("\r")
+        if not row.startswith("T"):
+            continue
+        match = _ENTITY.fullmatch(row)
+        if match is None:
+            what = f"{quote(row)} is no entity"
+            raise Flaw(what, "write ID<tab>TYPE START END<tab>TEXT", line)
+        name, label, places, quoted = match.groups()
+        if ";" in places:
+            flaw = Flaw(f"entity {name} has a gap ({places})", "make it one span")
+            report(flaw.at(file, line), on_error)
+            continue
+        start, end = map(int, places.split(" "))
+        if quoted is not None and quoted.split() != text[start:end].split():
+            what = f"entity {name} is {quote(quoted)}, but {start} to {end} of the text"
+            do = "correct its offsets, which count characters from 0, end excluded"
+            raise Flaw(f"{what} is {quote(text[start:end])}", do, line)
+        entities.append({"id": name, "start": start, "end": end, "label": label})
+    return {"text": text, "entities": entities}
+
+
+def _text(file: epath.Path) -> str:
+    """Return the text with its line breaks, which offsets count."""
+    try:
+        return files.read_bytes(file).decode("utf-8")
+    except UnicodeDecodeError as error:
+        what = f"byte {error.start} is not UTF-8"
+        raise InputError.at(file, None, what, "convert the file to UTF-8") from None

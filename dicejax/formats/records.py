@@ -1,0 +1,89 @@
+"""Records of a file, with field names and places, and the examples made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+from dicejax.errors import Flaw, InputError
+from dicejax.formats.skipping import OnError, report
+from dicejax.io import files, json_text
+
+Example = TypeVar("Example")
+
+
+class FileRecord(NamedTuple):
+    """One record of a file.
+
+    Attributes:
+      value: a JSON value; or the flaw that takes its place.
+      number: its line, or its place in a list or table, from 1.
+      path: its file.
+      line: its line, for messages; None where files have none.
+      where: its place within the file, for messages.
+    """
+
+    value: Any
+    number: int
+    path: str | os.PathLike[str]
+    line: int | None = None
+    where: str = ""
+
+    def content(self) -> Any:
+        """Return the value, or raise the flaw in its place."""
+        if isinstance(self.value, Flaw):
+            raise self.value
+        return self.value
+
+    def fields(self) -> dict:
+        """Return the value by field names; see `fields_of`."""
+        return fields_of(self.content())
+
+    def error(self, flaw: Flaw) -> InputError:
+        """Return a flaw with the record's place."""
+        return flaw.at(self.path, self.line or flaw.line, self.where)
+
+
+def fields_of(value: object) -> dict:
+    """Return an object, or spaCy 2's pair of a text and an object as one.
+
+    Raises:
+      Flaw: it is neither.
+    """
+    if isinstance(value, list) and [type(part) for part in value] == [str, dict]:
+        return {"text": value[0], **value[1]}
+    return json_text.value_of(value, dict)
+
+
+def first_line(path: str | os.PathLike[str]) -> str:
+    """Return the first line of a file that is not blank; empty if all are."""
+    return next((line for _, line in files.lines(path) if line.strip()), "")
+
+
+def read_examples(
+    path: str | os.PathLike[str],
+    records: Iterable[FileRecord],
+    make: Callable[[FileRecord, int], Example | None],
+    on_error: OnError | None,
+    *,
+    empty: str = "holds no sentences",
+    do: str = "put one JSON object on each line",
+) -> list[Example]:
+    """Make an example of each record, numbered from 0; None makes no example.
+
+    Raises:
+      InputError: there is no example, or a record is flawed and there is no `on_error`.
+    """
+    examples = []
+    for row, record in enumerate(records):
+        try:
+            example = make(record, row)
+        except Flaw as flaw:
+            report(record.error(flaw), on_error)
+            continue
+        if example is not None:
+            examples.append(example)
+    if not examples:
+        raise InputError.at(path, None, empty, do)
+    return examples

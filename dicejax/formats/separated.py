@@ -1,0 +1,87 @@
+r"""Rows of fields between separators: CSV as in RFC 4180, and TSV without quotes."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+from collections.abc import Iterator
+from typing import IO
+
+from dicejax.errors import Flaw
+from dicejax.formats.skipping import OnError, report
+from dicejax.io import files
+
+SEPARATORS = (",", "\t", ";", "|")  # those that are recognised
+
+
+def rows(
+    path: str | os.PathLike[str],
+    separator: str = ",",
+    *,
+    quoted: bool = True,
+    on_error: OnError | None = None,
+    stream: IO[bytes] | None = None,
+) -> Iterator[tuple[int, list[str]]]:
+    r"""Yield the first line and the fields of each row; blank lines are skipped.
+
+    With quotes, a field that begins with `"` ends at the next single one: it may hold
+    separators, line breaks, and quotes that are doubled. `on_error` is called with the
+    error of a malformed row; reading resumes at the line behind the row's first.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.csv"
+    >>> _ = path.write_text('text,label\n"so ""fine"",\nreally",good\n')
+    >>> list(rows(path))
+    [(1, ['text', 'label']), (2, ['so "fine",\nreally', 'good'])]
+
+    Raises:
+      InputError: see `files.lines`; or a quote is not closed, or closed within a field.
+    """
+    lines = files.lines(path, on_error, stream)
+    if not quoted:
+        for number, line in lines:
+            if line.strip(" "):
+                yield number, line.split(separator)
+        return
+    ahead: list[tuple[int, str]] = []  # read by a row that turned out to be malformed
+    while True:
+        taken: list[tuple[int, str]] = []
+        texts = _texts(itertools.chain(ahead, lines), taken)
+        try:
+            fields = next(csv.reader(texts, delimiter=separator, strict=True), None)
+        except csv.Error as error:
+            first, *ahead = [*taken, *ahead[len(taken) :]]
+            report(_flaw(error).at(path, first[0]), on_error)
+            continue
+        ahead = ahead[len(taken) :]
+        if not taken:
+            return
+        if fields and (len(fields) > 1 or fields[0].strip()):
+            yield taken[0][0], fields
+
+
+def header(rows: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:
+    """Take the first row; return its line and fields, stripped, if there is one."""
+    line, fields = next(rows, (1, []))
+    return line, [field.strip() for field in fields]
+
+
+def _texts(
+    lines: Iterator[tuple[int, str]], taken: list[tuple[int, str]]
+) -> Iterator[str]:
+    """Yield lines with their ends; keep those that were asked for in `taken`."""
+    for number, line in lines:
+        taken.append((number, line))
+        yield f"{line}\n"
+
+
+def _flaw(error: csv.Error) -> Flaw:
+    message = str(error)
+    if "expected after" in message:
+        what = "text follows the quote that ends a field"
+        return Flaw(what, 'double the quotes within a field: ""')
+    if "end of data" in message or "field larger" in message:
+        what = "a quote begins a field and is not closed"
+        return Flaw(what, 'close it; a quote as text is written """"')
+    return Flaw(message, "mend the row")

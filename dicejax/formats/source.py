@@ -1,0 +1,183 @@
+"""Base class of sources that read files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from etils import epath
+
+from dicejax.data.source import Corpus, Examples, Source
+from dicejax.errors import InputError
+from dicejax.formats.skipping import OnError, Skipped
+
+# Last part of the seed of each kind of draw, so that none repeats another's.
+_HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST = 1, 2, 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileSource(Source):
+    """Base class of data sets in three files of one folder.
+
+    Args:
+      dir: folder; local, or anything etils.epath opens (gs://, s3://).
+      train: training file; join several by "+". NAME.gz is read where NAME is missing.
+      dev: file that selects the best checkpoint; None holds out part of train.
+      test: test file; None holds out part of train too or, where `test_share` is 0,
+        takes the dev split, whose score then flatters.
+      dev_share: share of train that is held out where `dev` is None.
+      test_share: share of train that is held out where `test` is None.
+      max_train: number of training examples, drawn at random; None takes all.
+      max_dev: number of dev examples, drawn at random; None takes all.
+      max_test: number of test examples, drawn at random; None takes all.
+      sample_seed: seed of held-out splits and samples, not of the training run.
+      train_sample: seed of the sample of train alone; None takes `sample_seed`.
+      on_error: "stop" at the first malformed example, or "skip" and report them.
+    """
+
+    dir: str
+    train: str = "train.txt"
+    dev: str | None = "dev.txt"
+    test: str | None = "test.txt"
+    dev_share: float = 0.1
+    test_share: float = 0.0
+    max_train: int | None = None
+    max_dev: int | None = None
+    max_test: int | None = None
+    sample_seed: int = 0
+    train_sample: int | None = None
+    on_error: Literal["stop", "skip"] = "stop"
+
+    several: ClassVar[str] = "examples"  # plural of an example
+    reader: ClassVar[Callable[..., Sequence[Any]]]
+
+    def __post_init__(self):
+        if not 0 < self.dev_share < 1:
+            raise ValueError(f"dev_share is {self.dev_share}; want between 0 and 1")
+        if not 0 <= self.test_share < 1 - self.dev_share:
+            raise ValueError(
+                f"test_share is {self.test_share} and dev_share "
+                f"{self.dev_share}; want what leaves some for train, 0 included"
+            )
+        self._check_counts("max_train", "max_dev", "max_test")
+
+    def read(self, path: epath.Path, on_error: OnError | None) -> Sequence[Any]:
+        """Read one file; by default with the class's reader, which takes its fields.
+
+        Args:
+          path: the file.
+          on_error: called with each skipped example's error; None raises the first.
+
+        Raises:
+          InputError: the file is missing or malformed.
+        """
+        common = {field.name for field in dataclasses.fields(FileSource)}
+        names = [field.name for field in dataclasses.fields(self)]
+        settings = {name: getattr(self, name) for name in names if name not in common}
+        return self.reader(path, **settings, on_error=on_error)
+
+    def read_with_notes(
+        self, path: epath.Path, on_error: OnError | None
+    ) -> tuple[Sequence[Any], list[str]]:
+        """Read one file; also return notes on examples that were changed."""
+        return self.read(path, on_error), []
+
+    def unit(self, example: Any) -> Hashable:
+        """Return a key shared by examples that must stay in one split; None: no key."""
+        del example
+        return None
+
+    def load(self) -> Corpus:
+        """Read the files, hold out missing splits, draw samples.
+
+        Raises:
+          InputError: a file is missing or malformed; the message names file and line.
+        """
+        folder = epath.Path(self.dir)
+        if not folder.is_dir():
+            names = [name for name in (self.train, self.dev, self.test) if name]
+            raise InputError(
+                f"{self.dir}: no such folder; name the one that holds "
+                f"{' and '.join(dict.fromkeys(names))} (train: --data.dir, "
+                "evaluate: --data)"
+            )
+        notes: list[str] = []
+        train = self._split(folder, self.train, notes)
+        test: Examples | None = None
+        held_out = []
+        if self.test is not None:
+            test = self._split(folder, self.test, notes)
+        elif self.test_share:
+            train, test = self._held_out(train, self.test_share, "test")
+            held_out.append(f"{len(test)} test")
+        if self.dev is not None:
+            dev = self._split(folder, self.dev, notes)
+        else:
+            # A share of the rest, rescaled to the share of the whole.
+            share = self.dev_share / (1 - (self.test is None) * self.test_share)
+            train, dev = self._held_out(train, share, "dev")
+            held_out.insert(0, f"{len(dev)} dev")
+        if held_out:
+            parts = " / ".join([f"{len(train)} train", *held_out])
+            notes.append(f"split {self.train} into {parts} {self.several} (random)")
+        if test is None:
+            test = dev
+            notes.append(
+                "no test split: scores are of dev, which selects the checkpoint, and "
+                "therefore optimistic"
+            )
+        splits = []
+        whole = {"train": train, "dev": dev, "test": test}
+        for number, (name, examples) in enumerate(whole.items()):
+            most = getattr(self, f"max_{name}")
+            if most is not None and most < len(examples):
+                seed = self.sample_seed
+                if name == "train" and self.train_sample is not None:
+                    seed = self.train_sample
+                random = np.random.default_rng((seed, _SAMPLE, number))
+                chosen = np.sort(random.permutation(len(examples))[:most])
+                sizes = f"{most} of {len(examples)} {self.several}"
+                notes.append(f"{name}: {sizes} (random)")
+                examples = tuple(examples[place] for place in chosen)
+            splits.append(examples)
+        return Corpus(*splits, tuple(notes))
+
+    def _split(self, folder: epath.Path, names: str, notes: list[str]) -> Examples:
+        examples: list[Any] = []
+        for name in names.split("+"):
+            path = folder / name
+            packed = folder / (name + ".gz")
+            if not path.exists() and packed.exists():
+                path = packed
+            skipped = Skipped() if self.on_error == "skip" else None
+            some, remarks = self.read_with_notes(path, skipped)
+            examples += some
+            if skipped is not None and skipped.count:
+                remarks = [str(skipped), *remarks]
+            notes += [f"{path}: {remark}" for remark in remarks]
+        return tuple(examples)
+
+    def _held_out(
+        self, examples: Examples, share: float, split: Literal["dev", "test"]
+    ) -> tuple[Examples, Examples]:
+        """Part examples into those to keep and those to hold out, units kept whole."""
+        units = [
+            number if (unit := self.unit(example)) is None else unit
+            for number, example in enumerate(examples)
+        ]
+        distinct = list(dict.fromkeys(units))
+        draw = _HOLD_OUT if split == "dev" else _HOLD_OUT_TEST
+        random = np.random.default_rng((self.sample_seed, draw))
+        order = random.permutation(len(distinct))
+        count = min(max(1, round(share * len(order))), len(order) - 1)
+        out = {distinct[place] for place in order[:count]}
+        if not out:
+            few = f"holds too few {self.several} to hold some out for {split}"
+            raise InputError(f"{self.dir}: {self.train} {few}")
+        pairs = list(zip(examples, units, strict=True))
+        return (
+            tuple(example for example, unit in pairs if unit not in out),
+            tuple(example for example, unit in pairs if unit in out),
+        )

@@ -1,0 +1,233 @@
+"""Reading comprehension in the JSON of SQuAD: v1.1, v2.0, and Quoref."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from dicejax.data.examples import AnswerSpan, ReadingExample
+from dicejax.errors import Flaw, quote
+from dicejax.formats import json_lines, tables
+from dicejax.formats.records import FileRecord, first_line, read_examples
+from dicejax.formats.skipping import OnError, report
+from dicejax.io import json_text
+
+# How far from its offset an answer is looked for, in characters.
+_REACH = 20
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    several_spans: bool = False,
+    on_repair: OnError | None = None,
+    on_error: OnError | None = None,
+) -> list[ReadingExample]:
+    """Read questions, the texts to read, and the answers.
+
+    The file is `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question",
+    "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}`; or JSON lines as
+    `datasets` writes them, `{"id", "context", "question", "answers": {"text": [...],
+    "answer_start": [...]}}`, impossible without an answer. Offsets count code points.
+
+    An answer must be at its offset; 50 of Quoref's published dev set are not. With
+    `on_repair` such an answer is moved to the nearest place that has its text, at most
+    20 characters off; else with `on_error` it stays as a text that predictions are
+    compared with, and the question is dropped if it has no other. With `several_spans`
+    the answers of a question are the spans of one, else those of several annotators.
+
+    Raises:
+      InputError: the file is not such JSON; a question has no answer and is not marked
+        impossible, or both; an answer is empty or not at its offset; an id comes twice.
+    """
+    ids: set[str] = set()
+
+    def make(record: FileRecord, row: int) -> ReadingExample:
+        context, asked = record.content()
+        id_ = json_text.field(asked, "id", str)
+        if id_ in ids:
+            raise Flaw("the id comes a second time", "give each its own")
+        repairs: list[Flaw] = []
+        flaws: list[Flaw] = []
+        question = example(
+            context,
+            asked,
+            several_spans=several_spans,
+            repairs=None if on_repair is None else repairs,
+            flaws=None if on_error is None else flaws,
+        )
+        for listener, notes in ((on_error, flaws), (on_repair, repairs)):
+            for note in notes:
+                report(record.error(note), listener)
+        ids.add(id_)
+        return question
+
+    rows = _of_records(path, on_error) if is_flat(path) else _of_document(path)
+    do = "name a file that has some"
+    return read_examples(path, rows, make, on_error, empty="holds no questions", do=do)
+
+
+def example(
+    context: str,
+    asked: object,
+    *,
+    several_spans: bool = False,
+    repairs: list[Flaw] | None = None,
+    flaws: list[Flaw] | None = None,
+) -> ReadingExample:
+    """Read one question from its context and its JSON object.
+
+    `repairs` takes a note of each answer that was moved, None moves none; `flaws` takes
+    one of each answer without a place or a text, None raises it.
+
+    Raises:
+      Flaw: something is missing or wrong.
+    """
+    id_ = json_text.field(asked, "id", str)
+    question = json_text.field(asked, "question", str)
+    impossible = json_text.field(asked, "is_impossible", bool, False)
+    records = json_text.field(asked, "answers", list)
+    if impossible and records:
+        raise Flaw("is impossible but has answers", "correct one or the other")
+    spans: list[AnswerSpan] = []
+    unlocated: list[str] = []
+    for record in records:
+        try:
+            spans.append(_span(context, record, repairs))
+        except Flaw as flaw:
+            if flaws is None:
+                raise
+            flaws.append(flaw)
+            text = record.get("text") if isinstance(record, dict) else None
+            unlocated += [text] if isinstance(text, str) and text.strip() else []
+    if several_spans and unlocated:  # a part of an answer is another answer
+        unlocated = [*(span.text for span in spans), *unlocated]
+        spans = []
+    if not impossible and not (spans or unlocated):
+        if flaws:  # why there is none
+            raise flaws[0]
+        do = "add one or set is_impossible"
+        raise Flaw("has no answer but is not impossible", do)
+    if several_spans:
+        answers = (tuple(sorted(spans)),) if spans else ()
+    else:
+        answers = tuple((span,) for span in spans)
+    return ReadingExample(id_, question, context, answers, impossible, tuple(unlocated))
+
+
+def is_flat(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file has a question per line or row, or a list of them."""
+    if tables.is_table(path):
+        return True
+    first = first_line(path).lstrip()
+    if first.startswith("["):
+        return True
+    try:
+        record = json_text.value_of(json_text.parse(first), dict)
+        return not {"context", "question"}.isdisjoint(record)
+    except Flaw:  # the first of several lines, or damaged
+        return False
+
+
+def is_document(first: str) -> bool:
+    """Return whether a file is one JSON object, such as SQuAD's, by its first line."""
+    if first.strip() == "{":
+        return True
+    try:
+        value = json_text.parse(first)
+    except Flaw:
+        return False
+    return isinstance(value, dict) and isinstance(value.get("data"), list)
+
+
+def question_records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
+    """Yield the question, its context and its id in SQuAD's document, without gold."""
+    for number, record in enumerate(_of_document(path), start=1):
+        value: dict | Flaw
+        try:
+            context, asked = record.content()
+            question = json_text.field(asked, "question", str)
+            value = {"id": asked["id"]} if "id" in asked else {}
+            value |= {"question": question, "context": context}
+        except Flaw as flaw:
+            value = flaw
+        yield record._replace(value=value, number=number)
+
+
+def _of_records(
+    path: str | os.PathLike[str], on_error: OnError | None
+) -> Iterator[FileRecord]:
+    """Yield the context and JSON object of each question as `datasets` has them."""
+    for row, record in enumerate(json_lines.records(path, on_error)):
+        try:
+            fields = record.fields()
+            context = json_text.field(fields, "context", str)
+            in_columns = isinstance(fields.get("answers"), dict)
+            answers = json_text.field(fields, "answers", dict if in_columns else list)
+            if in_columns:
+                names = ("text", "answer_start")
+                columns = [json_text.field(answers, name, list) for name in names]
+                if len(columns[0]) != len(columns[1]):
+                    lengths = f"{len(columns[0])} texts but {len(columns[1])} starts"
+                    raise Flaw(f"'answers' has {lengths}", "correct the line")
+                pairs = zip(*columns, strict=True)
+                answers = [dict(zip(names, pair, strict=True)) for pair in pairs]
+        except Flaw as flaw:
+            yield record._replace(value=flaw)
+            continue
+        asked = {"id": str(row), **fields, "answers": answers}
+        value = (context, asked | {"is_impossible": not answers})
+        yield record._replace(value=value, where=_where(record.where, asked))
+
+
+def _of_document(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
+    """Yield the context and JSON object of each question of SQuAD's document."""
+    try:
+        articles = json_text.field(json_text.read(path), "data", list)
+    except Flaw as flaw:
+        raise flaw.at(path, None) from None
+    for a, article in enumerate(articles):
+        where = f"data[{a}]"
+        try:
+            paragraphs = json_text.field(article, "paragraphs", list)
+        except Flaw as flaw:
+            yield FileRecord(flaw, a, path, where=where)
+            continue
+        for p, paragraph in enumerate(paragraphs):
+            where = f"data[{a}].paragraphs[{p}]"
+            try:
+                context = json_text.field(paragraph, "context", str)
+                questions = json_text.field(paragraph, "qas", list)
+            except Flaw as flaw:
+                yield FileRecord(flaw, p, path, where=where)
+                continue
+            for q, asked in enumerate(questions):
+                place = _where(f"{where}.qas[{q}]", asked)
+                yield FileRecord((context, asked), q, path, where=place)
+
+
+def _where(place: str, asked: object) -> str:
+    id_ = asked.get("id") if isinstance(asked, dict) else None
+    return f"{place} (id {quote(id_)})".lstrip() if isinstance(id_, str) else place
+
+
+def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpan:
+    answer = json_text.field(record, "text", str)
+    start = json_text.field(record, "answer_start", int)
+    if not answer.strip():
+        raise Flaw("the text of an answer is empty", "remove it or set is_impossible")
+    if start >= 0 and context.startswith(answer, start):
+        return AnswerSpan(start, answer)
+    what = f"answer {quote(answer)} is not at {quote(start)}"
+    near = range(max(0, start - _REACH), start + _REACH + 1)
+    places = [place for place in near if context.startswith(answer, place)]
+    places.sort(key=lambda place: abs(place - start))
+    distances = [abs(place - start) for place in places]
+    if not places or distances.count(distances[0]) > 1:  # absent or ambiguous
+        do = "correct answer_start, which counts characters from 0"
+        raise Flaw(f"{what} of its context nor near it", do)
+    if repairs is None:
+        do = "correct it, or move such answers with --data.repair"
+        raise Flaw(f"{what} but at {places[0]}", do)
+    repairs.append(Flaw(what, f"read at {places[0]} instead"))
+    return AnswerSpan(places[0], answer)

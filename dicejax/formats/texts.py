@@ -1,0 +1,291 @@
+r"""Files of examples to predict, and of their predictions, line for line.
+
+| format | one example is              | kept in a file of the same format             |
+| ------ | --------------------------- | --------------------------------------------- |
+| text   | a line                      | blank lines                                   |
+| jsonl  | an object on a line         | all fields but those a result has; `id`       |
+|        | a row of a table, `tables`  | as an object on a line                        |
+|        | a question of SQuAD's JSON  | `id`, `question` and `context`                |
+| conll  | rows up to a blank line     | all columns, breaks, `-DOCSTART-` rows        |
+| csv    | a row below a header        | all columns                                   |
+
+Lines end in `\n` or `\r\n` and in nothing else.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, Literal
+
+from dicejax.data import tags
+from dicejax.data.tags import Span
+from dicejax.errors import Flaw, InputError, quote
+from dicejax.formats import json_lines, separated, squad, tables
+from dicejax.formats.conll import begins_document, is_break
+from dicejax.formats.records import FileRecord, first_line
+from dicejax.formats.skipping import did_you_mean
+from dicejax.io import files, json_text
+
+Format = Literal["text", "jsonl", "conll", "csv"]
+
+_ENDINGS: Mapping[str, Format] = {
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "json": "jsonl",
+    "conll": "conll",
+    "bio": "conll",
+    "iob": "conll",
+    "bmes": "conll",
+    "csv": "csv",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """One example of a file.
+
+    Attributes:
+      line: its first line, from 1.
+      text: text as on a line; words are joined by spaces.
+      words: None for a text.
+      fields: fields of its JSON object, or columns of its row.
+      rows: rows of its column file.
+      before: lines of a column file before the first example.
+      after: lines of a column file from this example to the next.
+    """
+
+    line: int
+    text: str
+    words: tuple[str, ...] | None = None
+    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    rows: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to predict."""
+        return not self.text.strip()
+
+
+def format_of(path: str) -> Format:
+    """Guess the format of a file from its name."""
+    if tables.is_table(path):
+        return "jsonl"
+    ending = path.lower().removesuffix(".gz").rpartition(".")[2]
+    return _ENDINGS.get(ending, "text")
+
+
+def read(
+    path: str | os.PathLike[str],
+    form: Format,
+    stream: IO[bytes] | None = None,
+    columns: Sequence[str] = ("text",),
+) -> list[Text]:
+    """Read the examples of a file, or of a stream in its place.
+
+    `columns` hold the text, or the two of a pair, in CSV and in objects.
+
+    Raises:
+      InputError: see `files.lines`; or a line is not of the format, or all are blank.
+    """
+    if form == "csv":
+        texts = _rows(path, stream, columns)
+    elif form == "jsonl":
+        texts = _objects(path, stream, columns)
+    elif form == "conll":
+        texts = _sentences(path, files.lines(path, stream=stream))
+    else:
+        texts = [
+            Text(number, line) for number, line in files.lines(path, stream=stream)
+        ]
+    if all(text.is_blank for text in texts):
+        raise InputError(f"{path}: holds no text")
+    return texts
+
+
+def _rows(path, stream: IO[bytes] | None, columns: Sequence[str]) -> list[Text]:
+    """Read a table whose separator is the one that its header has most of."""
+    content = files.read_bytes(path) if stream is None else stream.read()
+    _, header = next(iter(files.lines(path, stream=io.BytesIO(content))))
+    separator = max(separated.SEPARATORS, key=header.count)
+    rows = separated.rows(path, separator, stream=io.BytesIO(content))
+    _, names = separated.header(rows)
+    for column in columns:
+        if column not in names:
+            what = f"the header has no column {quote(column)}, as the data of the run"
+            raise InputError.at(path, 1, what, did_you_mean(column, names))
+    texts = []
+    for number, fields in rows:
+        if len(fields) != len(names):
+            what = f"{len(fields)} columns where the header has {len(names)}"
+            do = f"mend the row; put a text that holds {separator!r} in quotes"
+            raise InputError.at(path, number, what, do)
+        row = dict(zip(names, fields, strict=True))
+        # A tab separates the texts of a pair.
+        parts = [" ".join(row[column].split("\t")) for column in columns]
+        texts.append(Text(number, "\t".join(parts).strip(), None, row))
+    return texts
+
+
+def table(
+    examples: Sequence[Text], records: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield lines of CSV: the columns of the examples, prediction and probability.
+
+    The prediction is the class of a text, else a JSON object.
+
+    >>> rows = [Text(2, "fine", fields={"id": "7", "text": "fine"})]
+    >>> record = {"texts": ["fine"], "label": "good", "probabilities": {"good": 0.9}}
+    >>> list(table(rows, [record]))
+    ['id,text,prediction,probability', '7,fine,good,0.9']
+    """
+    names = dict.fromkeys(
+        name for example in examples for name in (example.fields or {"text": ""})
+    )
+    yield _csv([*names, "prediction", "probability"])
+    for text, record in zip(examples, records, strict=True):
+        fields = text.fields or {"text": text.text}
+        label = record.get("label")
+        if "label" in record:
+            prediction = [label, record["probabilities"][label]]
+        else:
+            rest = {k: v for k, v in record.items() if k not in ("id", "question")}
+            prediction = [json.dumps(rest, ensure_ascii=False) if rest else "", ""]
+        yield _csv([*(fields.get(name, "") for name in names), *prediction])
+
+
+def _csv(fields: Sequence[object]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(fields)
+    return written.getvalue()
+
+
+def offsets(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the characters of each word in a text that holds them in this order."""
+    spans, end = [], 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        spans.append((start, end))
+    return spans
+
+
+def has_tags(record: Mapping[str, Any]) -> bool:
+    """Return whether a prediction gives each word a tag."""
+    return isinstance(record.get("words"), list) and bool(
+        {"labels", "entities"} & record.keys()
+    )
+
+
+def conll(text: Text, record: Mapping[str, Any]) -> str:
+    """Format a prediction as rows, the predicted tag in a new last column.
+
+    Spans are written in the BIO scheme; of overlapping spans the first is kept. A
+    word without a prediction has the tag `_`.
+    """
+    words = record["words"]
+    if "labels" in record:
+        predicted = [label or "_" for label in record["labels"]]
+    else:
+        spans: list[Span] = []
+        entities = record["entities"]
+        for entity in sorted(entities, key=lambda e: (e["start"], -e["end"])):
+            if not spans or spans[-1].end <= entity["start"]:
+                spans.append(Span(entity["type"], entity["start"], entity["end"]))
+        predicted = tags.encode(spans, len(words), "BIO")
+    rows = [
+        "\t".join([row, tag]) if "\t" in row else f"{row} {tag}"
+        for row, tag in zip(text.rows or words, predicted, strict=True)
+    ]
+    if not text.rows:
+        return "\n".join([*rows, ""])
+    return "\n".join([*text.before, *rows, *text.after])
+
+
+def jsonl(text: Text, record: Mapping[str, Any]) -> str:
+    """Format a prediction as a JSON object, after the fields of its example."""
+    identity = {"id": text.fields["id"]} if "id" in text.fields else {}
+    return json.dumps({**text.fields, **record, **identity}, ensure_ascii=False)
+
+
+def _objects(
+    path: str | os.PathLike[str], stream: IO[bytes] | None, columns: Sequence[str]
+) -> list[Text]:
+    """Read the rows of a table, questions of SQuAD's document, or JSON lines."""
+    if tables.is_table(path):
+        return [_of_record(record, columns) for record in tables.records(path)]
+    if stream is None and squad.is_document(first_line(path)):
+        questions = squad.question_records(path)
+        return [_of_record(record, columns) for record in questions]
+    return [
+        _of_record(json_lines.record(path, number, line), columns)
+        if line.strip()
+        else Text(number, "")
+        for number, line in files.lines(path, stream=stream)
+    ]
+
+
+def _of_record(record: FileRecord, columns: Sequence[str]) -> Text:
+    """Return the text of an object, and its words if it has tokens."""
+    words = None
+    try:
+        fields = json_text.value_of(record.content(), dict)
+        if "tokens" in fields and "text" not in fields:
+            is_blank = fields["tokens"] == []
+            words = () if is_blank else tuple(json_lines.strings(fields, "tokens"))
+            text = " ".join(words)
+        elif "question" in fields and "context" in fields:
+            names = ("question", "context")
+            question, context = (json_text.field(fields, name, str) for name in names)
+            if "\t" in question:
+                raise Flaw("'question' holds a tab", "replace it")
+            text = f"{question}\t{context}"
+        else:
+            names = tuple(columns) if fields.keys() >= set(columns) else ("text",)
+            parts = [json_text.field(fields, name, str) for name in names]
+            if len(parts) > 1:  # a tab separates the texts of a pair
+                parts = [" ".join(part.split("\t")) for part in parts]
+            text = "\t".join(parts)
+    except Flaw as flaw:
+        raise record.error(flaw) from None
+    return Text(record.number, text, words, fields)
+
+
+def documents(texts: Sequence[Text]) -> list[int]:
+    """Number the documents of examples, by the `-DOCSTART-` rows of column files."""
+    numbers, number = [], 0
+    for text in texts:
+        numbers.append(number)
+        number += any(map(begins_document, text.after))
+    return numbers
+
+
+def _sentences(
+    path: str | os.PathLike[str], lines: Iterable[tuple[int, str]]
+) -> list[Text]:
+    """Read a column file whose first column is the word."""
+    sentences: list[Text] = []
+    before: tuple[str, ...] = ()
+    for is_gap, run in itertools.groupby(lines, lambda line: is_break(line[1])):
+        numbers, rows = zip(*run, strict=True)
+        if is_gap and sentences:
+            sentences[-1] = dataclasses.replace(sentences[-1], after=rows)
+        elif is_gap:
+            before = rows
+        else:
+            for number, row in zip(numbers, rows, strict=True):
+                if row[0] in " \t":
+                    what = "begins with a space, so the first column is empty"
+                    raise InputError.at(path, number, what, "put the word there")
+            words = tuple(row.replace("\t", " ").split(" ")[0] for row in rows)
+            head = () if sentences else before
+            text = " ".join(words)
+            sentences.append(Text(numbers[0], text, words, rows=rows, before=head))
+    return sentences

@@ -1,0 +1,228 @@
+"""Data sets of tensorflow-datasets, read without TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from etils import epath
+
+from dicejax.data import tags
+from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
+from dicejax.errors import Flaw, InputError, first_line, quote
+from dicejax.formats import squad
+from dicejax.formats.records import FileRecord, read_examples
+from dicejax.formats.skipping import OnError, did_you_mean
+from dicejax.io import json_text
+
+Example = Sentence | TaggedWords | ReadingExample | LabelledText
+
+PLAIN_NAME = re.compile(r"\w+(/[\w+.-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
+"""NAME/CONFIGURATION:VERSION, without a namespace or arguments."""
+
+_PAIRS = (("sentence1", "sentence2"), ("question1", "question2"))
+
+
+def read(
+    name: str,
+    split: str,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    label: str | None = None,
+    on_error: OnError | None = None,
+) -> list[Example]:
+    """Read a split of a data set; its features determine the kind of example.
+
+    | features                                 | such as                | example      |
+    | ---------------------------------------- | ---------------------- | ------------ |
+    | id, context, question, answers           | squad/v1.1, squad/v2.0 | Reading      |
+    | tokens, labels that are tags (B-PER)     | conll2003              | Sentence     |
+    | tokens, other labels                     | universal_dependencies | TaggedWords  |
+    | sentence1, sentence2 / question1 and 2   | glue/mrpc, glue/qqp    | LabelledText |
+    | sentence, label                          | glue/sst2              | LabelledText |
+
+    Classes of texts are numbers written out, as in GLUE's own files; -1, a label that
+    is kept back, is None. Lines count records from 1. The set must lie in `data_dir` as
+    array_record; with `download` it is prepared there first.
+
+    Raises:
+      InputError: the set, split or label is unknown, not prepared or of no known kind;
+        an example is flawed.
+    """
+    source, features = _source(name, split, data_dir, download)
+    convert = _converter(name, features, label)
+
+    def make(record: FileRecord, row: int) -> Example | None:
+        return convert(_plain(record.value), record.number)
+
+    path = f"{name}:{split}"
+    records = (
+        FileRecord(value, number, path, where=f"example {number}")
+        for number, value in enumerate(source, start=1)
+    )
+    do = "name another split"
+    return read_examples(path, records, make, on_error, empty="is empty", do=do)
+
+
+def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str, Any]]:
+    import tensorflow_datasets as package  # takes a second
+    import tensorflow_datasets.text  # registers its data sets
+
+    if data_dir is not None:
+        _check_classes(epath.Path(data_dir) / re.split("[/:]", name)[0])
+    try:
+        builder = package.builder(name, data_dir=data_dir, file_format="array_record")
+    except package.core.registered.DatasetNotFoundError:
+        builders = package.list_builders(with_community_datasets=False)
+        do = did_you_mean(re.split("[/:]", name)[0], builders) if builders else ""
+        raise InputError(
+            f"{name}: no such data set in tensorflow-datasets "
+            f"{package.__version__}; {do if 0 < len(do) < 200 else 'check the name'}"
+        ) from None
+    except Exception as error:
+        raise InputError(f"{name}: {first_line(error)}; check the name") from error
+    if not builder.info.splits:
+        _prepare(name, builder, download)
+    base = re.split(r"\W", split)[0]
+    if base not in builder.info.splits:
+        do = did_you_mean(base, list(builder.info.splits))
+        raise InputError(f"{name}: no split {quote(split)}; {do}")
+    try:
+        return builder.as_data_source(split), builder.info.features
+    except Exception as error:
+        raise InputError(
+            f"{name}: cannot be read from {builder.data_dir}: {first_line(error)}; "
+            "prepare it anew as array_record"
+        ) from error
+
+
+def _check_classes(folder: epath.Path) -> None:
+    """Refuse features of other packages' classes, which would be imported by name."""
+    # NAME/VERSION or NAME/CONFIGURATION/VERSION.
+    for file in (*folder.glob("*/features.json"), *folder.glob("*/*/features.json")):
+        parts = [json_text.read(file)]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, list):
+                parts += part
+            if not isinstance(part, dict):
+                continue
+            parts += part.values()
+            for key in ("pythonClassName", "python_class_name", "type"):
+                name = part.get(key)
+                is_named = isinstance(name, str)
+                if is_named and not name.startswith("tensorflow_datasets."):
+                    raise InputError(
+                        f"{file}: a feature is of class {quote(name)}, which is "
+                        "not of tensorflow-datasets; prepare the set anew"
+                    )
+
+
+def _prepare(name: str, builder, download: bool) -> None:
+    if not download:
+        raise InputError(
+            f"{name}: is not prepared in {builder.data_dir}; allow its download, or "
+            f"run: tfds build {name} --file_format=array_record"
+        )
+    try:
+        builder.download_and_prepare()
+    except ImportError as error:
+        what = f"{name}: cannot be prepared ({first_line(error)})"
+        raise InputError(f"{what}; install the package named here") from error
+    except Exception as error:  # builders may raise anything
+        raise InputError(
+            f"{name}: cannot be prepared: {first_line(error)}; mend that, or copy a "
+            f"prepared set to {builder.data_dir}"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """Convert NumPy values and bytes to Python values and text."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise Flaw(f"{quote(value)} is not UTF-8", "prepare the set anew") from None
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+        return _plain(value) if isinstance(value, bytes | list) else value
+    return [_plain(part) for part in value] if isinstance(value, list) else value
+
+
+def _converter(name: str, features: Mapping[str, Any], label: str | None):
+    """Return a function from records with these features to examples."""
+    if "tokens" in features:
+        return _for_words(name, features, label)
+    if label is not None:
+        what = f"has no labels per word; leave out label={quote(label)}"
+        raise InputError(f"{name}: {what}")
+    if {"id", "context", "question", "answers"} <= set(features):
+        return _reading
+    for pair in (*_PAIRS, ("sentence",)):
+        if {*pair, "label"} <= set(features):
+            return lambda record, number: _text_example(record, number, pair)
+    raise InputError(
+        f"{name}: has features {', '.join(features)}, which make no example known "
+        "here; name a set for tagging, reading, or classifying one text or two"
+    )
+
+
+def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Callable:
+    if label is None:
+        label = "ner" if "ner" in features else "upos"
+    if label not in features or label == "tokens":
+        do = did_you_mean(label, [name for name in features if name != "tokens"])
+        raise InputError(f"{name}: no labels {quote(label)}; {do}")
+    names = getattr(getattr(features[label], "feature", None), "names", None)
+    scheme = _scheme(names) if names else None
+
+    def convert(record: dict, number: int) -> Sentence | TaggedWords | None:
+        words, labels = tuple(record["tokens"]), record[label]
+        if not words:  # conll2003 ends in one
+            return None
+        if len(words) != len(labels):
+            what = f"{len(words)} words but {len(labels)} labels"
+            raise Flaw(what, "prepare the set anew")
+        if names:
+            labels = [names[place] for place in labels]
+        if scheme:
+            return Sentence(words, tuple(tags.spans(labels, scheme)), number)
+        return TaggedWords(words, tuple(labels), number)
+
+    return convert
+
+
+def _scheme(names: list[str]) -> str | None:
+    """Return the scheme of span tags; None if the names are no tags."""
+    try:
+        kinds = [tags.parse(name) for name in names]
+    except ValueError:
+        return None
+    whole = all(kind or prefix == "O" for prefix, kind in kinds)
+    return tags.detect_scheme([names]) if whole and "O" in names else None
+
+
+def _reading(record: dict, number: int) -> ReadingExample:
+    answers = record["answers"]
+    places = zip(answers["text"], answers["answer_start"], strict=True)
+    asked = {
+        "id": record["id"],
+        "question": record["question"],
+        "answers": [{"text": text, "answer_start": start} for text, start in places],
+        "is_impossible": record.get("is_impossible", False),
+    }
+    return squad.example(record["context"], asked)
+
+
+def _text_example(record: dict, number: int, texts: tuple[str, ...]) -> LabelledText:
+    first, second = [record[name].strip() for name in texts] + [None] * (2 - len(texts))
+    if not first or second == "":
+        raise Flaw("a text is empty", "leave the example out")
+    label = None if record["label"] == -1 else str(record["label"])
+    id_ = str(record.get("idx", number - 1))
+    return LabelledText(first, second, label, id_, number)

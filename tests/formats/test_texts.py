@@ -1,0 +1,98 @@
+"""Files of examples to predict, and of predictions."""
+
+import json
+
+import pytest
+
+from dicejax.errors import InputError
+from dicejax.formats import texts
+from dicejax.formats.texts import Text
+
+COLUMNS = "-DOCSTART- -X- O\n\nAnna NNP x\nsings VBZ y\n\n\nNo\tDT\tz\n"
+WITHIN = "\x0b\x0c\x1c\x85\u2028"  # `str.splitlines` ends lines there
+
+
+def read(tmp_path, content, form):
+    path = tmp_path / "file"
+    path.write_bytes(content.encode())
+    return texts.read(path, form)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_each_line_is_an_example_and_blank_ones_stay(tmp_path, end):
+    lines = ["one" + WITHIN + "two", "", " ", "three"]
+    result = read(tmp_path, end.join(lines), "text")
+    assert [e.text for e in result] == ["one" + WITHIN + "two", "", " ", "three"]
+    assert [e.is_blank for e in result] == [False, True, True, False]
+    assert [e.line for e in result] == [1, 2, 3, 4]
+
+
+def test_json_keeps_its_fields_and_the_id_of_the_file(tmp_path):
+    content = '{"id": "a", "tokens": ["New York", "!"], "year": 3}\n\n{"text": "hm"}\n'
+    first, blank, other = read(tmp_path, content, "jsonl")
+    assert first.words == ("New York", "!") and other.words is None
+    assert blank.is_blank and other.text == "hm" and other.line == 3
+    record = json.loads(texts.jsonl(first, {"id": "1", "label": "x"}))
+    assert record == {"id": "a", "tokens": ["New York", "!"], "year": 3, "label": "x"}
+
+
+def test_json_of_questions(tmp_path):
+    (e,) = read(tmp_path, '{"question": "Who?", "context": "She.\\tNo"}\n', "jsonl")
+    assert e.text == "Who?\tShe.\tNo"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("plain", "not JSON"),
+        ("[1]", "is a list, not an object"),
+        ('{"sentence": "a"}', "has no 'text'"),
+        ('{"text": 3}', "'text' is a whole number, not a string"),
+        ('{"tokens": "a b"}', "'tokens' is a string, not a list"),
+        ('{"tokens": ["a", 3]}', "tokens[1] is a whole number"),
+        ('{"tokens": ["a", " "]}', "tokens[1] is blank"),
+        ('{"question": "a\\tb", "context": "c"}', "'question' holds a tab"),
+    ],
+)
+def test_bad_json_is_named_with_its_line(tmp_path, line, message):
+    with pytest.raises(InputError) as error:
+        read(tmp_path, '{"text": "good"}\n' + line, "jsonl")
+    assert str(error.value).startswith(f"{tmp_path / 'file'}:2: ")
+    assert message in str(error.value)
+
+
+def test_columns_and_breaks_come_back_with_a_tag_in_a_new_column(tmp_path):
+    first, second = result = read(tmp_path, COLUMNS, "conll")
+    assert first.words == ("Anna", "sings") and (first.line, second.line) == (3, 7)
+    entity = {"type": "PER", "start": 0, "end": 1}
+    records = [
+        {"words": list(first.words), "entities": [entity]},
+        {"words": ["No"], "labels": [""]},
+    ]
+    pairs = zip(result, records, strict=True)
+    written = "".join(texts.conll(e, record) + "\n" for e, record in pairs)
+    assert written == COLUMNS.replace("x\n", "x B-PER\n").replace(
+        "y\n", "y O\n"
+    ).replace("z\n", "z\t_\n")
+
+
+def test_the_first_of_overlapping_spans_is_kept_in_columns():
+    spans = [("A", 1, 3), ("B", 0, 2), ("C", 2, 3)]
+    entities = [{"type": t, "start": s, "end": e} for t, s, e in spans]
+    record = {"words": ["a", "b", "c"], "entities": entities}
+    written = texts.conll(Text(1, "a b c"), record)
+    assert written == "a B-B\nb I-B\nc B-C\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "message"),
+    [
+        ("conll", "Anna O\n O\n", ":2: begins with a space"),
+        *((form, "\n \n", "holds no text") for form in ("text", "conll", "jsonl")),
+    ],
+)
+def test_rows_without_a_word_and_blank_files_are_refused(
+    tmp_path, form, content, message
+):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, content, form)
