@@ -8,8 +8,7 @@ import markdown
 import pytest
 
 import dicejax
-from dicejax import losses, objectives, tasks
-from dicejax.data import sources
+from dicejax import formats, losses, objectives, tasks
 from dicejax.losses import class_weights
 from dicejax.losses.declaration import REGISTRY
 from dicejax.models.huggingface.names import FAMILIES
@@ -77,7 +76,7 @@ def test_nothing_is_fetched_from_elsewhere(site, site_folder):
 def test_every_public_name_has_its_entry(site):
     anchors = {name for page in site.values() for name in page.anchors}
     entries = {n.rpartition(".")[2] for n in anchors if n.startswith("dicejax.")}
-    public = {*losses.__all__, *objectives.__all__, *tasks.__all__, *sources.__all__}
+    public = {*losses.__all__, *objectives.__all__, *tasks.__all__, *formats.__all__}
     assert public - entries == {"class_weights"}  # a module, whose functions are shown
     assert {"log_ratio", "inverse", "effective_number"} <= entries
 

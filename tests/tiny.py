@@ -6,7 +6,11 @@ from pathlib import Path
 
 from cluener_files import CluenerFiles
 
-from dicejax.data import sources, tags
+from dicejax import formats
+from dicejax.data import source as sources
+from dicejax.data import tags
+from dicejax.data.synthetic import SyntheticNER
+from dicejax.data.synthetic_labels import SyntheticLabels
 from dicejax.tasks import MachineReading, Task
 
 SENTENCES = 12
@@ -15,10 +19,10 @@ TYPES = ("PER", "LOC")
 
 def fitting(source: sources.Source, task: Task, folder: Path) -> sources.Source:
     """Return the same source with tiny files of its format."""
-    if isinstance(source, sources.SyntheticNER):
-        return sources.SyntheticNER(train=24, dev=4, test=4, o_per_entity=5.0)
-    if isinstance(source, sources.SyntheticLabels):
-        return sources.SyntheticLabels(train=24, dev=4, test=4, labels=3)
+    if isinstance(source, SyntheticNER):
+        return SyntheticNER(train=24, dev=4, test=4, o_per_entity=5.0)
+    if isinstance(source, SyntheticLabels):
+        return SyntheticLabels(train=24, dev=4, test=4, labels=3)
     text = WRITERS[type(source)](source, task)
     names = {source.train, source.dev, source.test} - {None}
     for name in names:
@@ -94,11 +98,11 @@ def label_first(source, task):
 
 
 WRITERS = {
-    sources.ConllFiles: conll,
-    sources.WordLabelFiles: words,
-    sources.ConlluFiles: conllu,
+    formats.ConllFiles: conll,
+    formats.WordLabelFiles: words,
+    formats.ConlluFiles: conllu,
     CluenerFiles: cluener,
-    sources.SquadFiles: squad,
-    sources.TabSeparatedFiles: pairs,
-    sources.LabelFirstFiles: label_first,
+    formats.SquadFiles: squad,
+    formats.TabSeparatedFiles: pairs,
+    formats.LabelFirstFiles: label_first,
 }

@@ -64,8 +64,9 @@ class Init:
     def __call__(self, console: Console) -> None:
         """Profile the data and write the file."""
         from dicejax import config
-        from dicejax.init import formats, starter
-        from dicejax.init.columns import Columns
+        from dicejax.formats import recognise
+        from dicejax.formats.mapping import Columns
+        from dicejax.init import starter
         from dicejax.study.profile import profile
         from dicejax.tasks.described import text_and_gold
 
@@ -80,7 +81,7 @@ class Init:
             raise InputError(f"--sample is for ner, not for {self.kind}; name --data")
         data = self.data or str(starter.write_sample(Path(self.folder)))
         columns = Columns(self.text, self.second, self.label)
-        source = formats.source_of(self.kind, data, columns)
+        source = recognise.source_of(self.kind, data, columns)
         source = dataclasses.replace(source, on_error=self.on_error)
         name = Path(os.path.abspath(self.folder)).name or self.kind
         draft = config.Experiment(
@@ -92,13 +93,13 @@ class Init:
         if self.encoder not in (None, "scratch"):  # lengths are those of its tokenizer
             encoder = config.PretrainedEncoder(path=self.encoder)
             draft = dataclasses.replace(draft, encoder=encoder)
-        show(f"{data}: {formats.describe(source)}")
+        show(f"{data}: {recognise.describe(source)}")
         corpus = source.load()
         train = corpus.train
         for text, gold in map(text_and_gold, train[:SHOWN]):
             show(f"  {text}\n    {gold}")
         note = note_printer(console)
-        for remark in formats.remarks([*train, *corpus.dev, *corpus.test]):
+        for remark in recognise.remarks([*train, *corpus.dev, *corpus.test]):
             note(remark)
         counts = profile(draft, note)
         texts = draft.task.texts(draft.task.adapt(train[:1000]))

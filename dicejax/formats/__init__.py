@@ -19,20 +19,14 @@ Sources of JSON lines and `SquadFiles` also read Parquet, Arrow and folders that
 `brat`.
 """
 
+from dicejax.formats.classification import CsvFiles, LabelFirstFiles, TabSeparatedFiles
+from dicejax.formats.conll import ConllFiles, WordLabelFiles
+from dicejax.formats.conllu import ConlluFiles
+from dicejax.formats.json_sentences import JsonSentences
+from dicejax.formats.json_texts import JsonMultiLabelTexts, JsonTexts
 from dicejax.formats.source import FileSource
-from dicejax.formats.sources import (
-    ConllFiles,
-    ConlluFiles,
-    CsvFiles,
-    JsonMultiLabelTexts,
-    JsonSentences,
-    JsonTexts,
-    LabelFirstFiles,
-    SquadFiles,
-    TabSeparatedFiles,
-    TensorflowDataset,
-    WordLabelFiles,
-)
+from dicejax.formats.squad import SquadFiles
+from dicejax.formats.tfds import TensorflowDataset
 
 __all__ = [
     "ConllFiles",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from dicejax.data.examples import LabelledText
 from dicejax.errors import Flaw, InputError, quote
@@ -19,6 +20,7 @@ from dicejax.formats.skipping import (
     did_you_mean,
     report,
 )
+from dicejax.formats.source import FileSource
 from dicejax.io import files
 
 Row = TypeVar("Row", str, list[str])
@@ -160,3 +162,59 @@ def read_label_first(
 
     rows = ((n, text) for n, text in files.lines(path, flawed) if text.strip(" "))
     return _examples(path, rows, make, flawed)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TabSeparatedFiles(FileSource):
+    """Tab-separated texts or pairs of texts with a class.
+
+    Args:
+      first: the column of the text, or of the first of a pair: its name in the header,
+        or its number from 0 where there is no header.
+      second: the column of the second of a pair; None where there is none.
+      label: the column of the class.
+      id: the column of a unique identifier; None numbers the rows from 0.
+      labels: every class there is; empty allows any.
+    """
+
+    reader = staticmethod(read)
+
+    train: str = "train.tsv"
+    dev: str | None = "dev.tsv"
+    test: str | None = "test.tsv"
+    first: str | int = "text"
+    second: str | int | None = None
+    label: str | int = "label"
+    id: str | int | None = None
+    labels: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CsvFiles(FileSource):
+    """Texts or pairs of texts with a class, CSV as spreadsheets and pandas write it.
+
+    Args:
+      first: the column of the text, or of the first of a pair: its name in the header,
+        or its number from 0 where there is no header.
+      second: the column of the second of a pair; None where there is none.
+      label: the column of the class.
+      separator: the character between two columns.
+    """
+
+    reader = staticmethod(functools.partial(read, quoted=True))
+
+    train: str = "train.csv"
+    dev: str | None = "dev.csv"
+    test: str | None = "test.csv"
+    first: str | int = "text"
+    second: str | int | None = None
+    label: str | int = "label"
+    separator: str = ","
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelFirstFiles(FileSource):
+    """A label, a space or tab and a sentence on each line."""
+
+    several: ClassVar[str] = "sentences"
+    reader = staticmethod(read_label_first)

@@ -8,12 +8,14 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
+from dicejax.data.tags import Scheme
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats.skipping import OnError, check_tag, count, report
+from dicejax.formats.source import FileSource
 from dicejax.io import files
 
 _DOCUMENT_START = "-DOCSTART-"
@@ -270,3 +272,53 @@ def _of_scheme(sentences, scheme: str, path, on_error) -> Iterator[_Rows]:
             yield rows
         else:
             report(flaws[rows.labels[bad]].at(path, rows.line + bad), on_error)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConllFiles(FileSource):
+    """Files with a word and the tag of a span on each line.
+
+    Args:
+      word_column: column that holds the word; negative counts from the end.
+      tag_column: column that holds the tag; negative counts from the end.
+      separator: of columns; None is any run of spaces and tabs.
+      scheme: how the tags are written; None detects it from each file.
+      comment: how lines to leave out begin, such as "# "; None where there are none.
+      context: number of words that the encoder reads before and after each sentence,
+        of the same document: neither labelled nor scored.
+    """
+
+    several: ClassVar[str] = "sentences"
+    reader = staticmethod(read)
+
+    word_column: int = 0
+    tag_column: int = -1
+    separator: str | None = None
+    scheme: Scheme | None = None
+    comment: str | None = None
+    context: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WordLabelFiles(FileSource):
+    """Files with a word and its label on each line.
+
+    Args:
+      word_column: column that holds the word; negative counts from the end.
+      label_column: column that holds the label; negative counts from the end.
+      separator: of columns; None is any run of spaces and tabs.
+      comment: how lines to leave out begin, such as "# "; None where there are none.
+      context: number of words that the encoder reads before and after each sentence,
+        of the same document: neither labelled nor scored.
+      characters: give characters with spans, for joint segmentation and tagging.
+    """
+
+    several: ClassVar[str] = "sentences"
+    reader = staticmethod(read_words)
+
+    word_column: int = 0
+    label_column: int = -1
+    separator: str | None = None
+    comment: str | None = None
+    context: int = 0
+    characters: bool = False

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import re
 import sys
 from collections.abc import Iterator
+from typing import ClassVar
 
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.formats.skipping import OnError, count, did_you_mean, report
+from dicejax.formats.source import FileSource
 from dicejax.io import files
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
@@ -102,3 +105,22 @@ def _word(fields: list[str], next_id: int, column: str) -> tuple[str, str] | Non
     if not label or (label == "_" and column in _NEVER_BLANK):
         raise Flaw(f"the word has no {column}", "add it, or name another column")
     return word, label
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConlluFiles(FileSource):
+    """CoNLL-U files: words with their part of speech.
+
+    Args:
+      column: column of the label, UPOS or XPOS.
+      characters: give characters with spans, for joint segmentation and tagging.
+    """
+
+    several: ClassVar[str] = "sentences"
+    reader = staticmethod(read)
+
+    train: str = "train.conllu"
+    dev: str | None = "dev.conllu"
+    test: str | None = "test.conllu"
+    column: str = "UPOS"
+    characters: bool = False

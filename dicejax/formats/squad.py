@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from typing import ClassVar
+
+from etils import epath
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
-from dicejax.formats import json_lines, tables
+from dicejax.formats import containers, tables
 from dicejax.formats.records import FileRecord, first_line, read_examples
-from dicejax.formats.skipping import OnError, report
+from dicejax.formats.skipping import OnError, Skipped, report
+from dicejax.formats.source import FileSource
 from dicejax.io import json_text
 
 # How far from its offset an answer is looked for, in characters.
@@ -158,7 +163,7 @@ def _of_records(
     path: str | os.PathLike[str], on_error: OnError | None
 ) -> Iterator[FileRecord]:
     """Yield the context and JSON object of each question as `datasets` has them."""
-    for row, record in enumerate(json_lines.records(path, on_error)):
+    for row, record in enumerate(containers.records(path, on_error)):
         try:
             fields = record.fields()
             context = json_text.field(fields, "context", str)
@@ -231,3 +236,46 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
         raise Flaw(f"{what} but at {places[0]}", do)
     repairs.append(Flaw(what, f"read at {places[0]} instead"))
     return AnswerSpan(places[0], answer)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadFiles(FileSource):
+    """Questions and contexts in SQuAD's JSON.
+
+    The published test sets are private, so the dev file is the test set, and dev is
+    held out of train, all questions of a context together.
+
+    Args:
+      several_spans: whether several answers are the spans of one, as in Quoref, or
+        different annotators' answers.
+      repair: move answers that are not at their offsets; else they are malformed.
+    """
+
+    several: ClassVar[str] = "questions"
+
+    train: str = "train.json"
+    dev: str | None = None
+    test: str | None = "dev.json"
+    several_spans: bool = False
+    repair: bool = False
+
+    def read(self, path: epath.Path, on_error: OnError | None) -> list[ReadingExample]:
+        """Read one file."""
+        return self.read_with_notes(path, on_error)[0]
+
+    def read_with_notes(
+        self, path: epath.Path, on_error: OnError | None
+    ) -> tuple[list[ReadingExample], list[str]]:
+        """Read one file; also return a note on answers that were moved."""
+        repaired = Skipped(done="repaired", keep=3)
+        examples = read(
+            path,
+            several_spans=self.several_spans,
+            on_repair=repaired if self.repair else None,
+            on_error=on_error,
+        )
+        return examples, [str(repaired)] if repaired.count else []
+
+    def unit(self, example: ReadingExample) -> Hashable:
+        """Keep the questions of a context together."""
+        return example.context

@@ -26,7 +26,7 @@ from typing import IO, Any, Literal
 from dicejax.data import tags
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import json_lines, separated, squad, tables
+from dicejax.formats import containers, json_sentences, separated, squad, tables
 from dicejax.formats.conll import begins_document, is_break
 from dicejax.formats.records import FileRecord, first_line
 from dicejax.formats.skipping import did_you_mean
@@ -225,7 +225,7 @@ def _objects(
         questions = squad.question_records(path)
         return [_of_record(record, columns) for record in questions]
     return [
-        _of_record(json_lines.record(path, number, line), columns)
+        _of_record(containers.record(path, number, line), columns)
         if line.strip()
         else Text(number, "")
         for number, line in files.lines(path, stream=stream)
@@ -239,7 +239,7 @@ def _of_record(record: FileRecord, columns: Sequence[str]) -> Text:
         fields = json_text.value_of(record.content(), dict)
         if "tokens" in fields and "text" not in fields:
             is_blank = fields["tokens"] == []
-            words = () if is_blank else tuple(json_lines.strings(fields, "tokens"))
+            words = () if is_blank else tuple(json_sentences.strings(fields, "tokens"))
             text = " ".join(words)
         elif "question" in fields and "context" in fields:
             names = ("question", "context")

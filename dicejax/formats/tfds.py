@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from etils import epath
 
 from dicejax.data import tags
-from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
+from dicejax.data.examples import (
+    LabelledText,
+    ReadingExample,
+    Sentence,
+    TaggedWords,
+    by_character,
+)
+from dicejax.data.source import Corpus, Source
 from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.formats import squad
 from dicejax.formats.records import FileRecord, read_examples
-from dicejax.formats.skipping import OnError, did_you_mean
+from dicejax.formats.skipping import OnError, Skipped, did_you_mean
 from dicejax.io import json_text
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
@@ -226,3 +234,69 @@ def _text_example(record: dict, number: int, texts: tuple[str, ...]) -> Labelled
     label = None if record["label"] == -1 else str(record["label"])
     id_ = str(record.get("idx", number - 1))
     return LabelledText(first, second, label, id_, number)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TensorflowDataset(Source):
+    """A data set by its name in tensorflow-datasets.
+
+    Splits take tensorflow-datasets' own language: "train[:90%]".
+
+    Args:
+      name: data set, such as "squad", "glue/mrpc" or "conll2003".
+      train: training split.
+      dev: split that selects the best checkpoint.
+      test: held-out split.
+      dir: folder of prepared sets; None takes tensorflow-datasets' own.
+      download: fetch and prepare it where it is missing.
+      label: feature of the labels, where there are several.
+      characters: write words with labels as characters with spans.
+      on_error: "stop" at the first malformed example, or "skip" them.
+    """
+
+    name: str
+    train: str = "train"
+    dev: str = "validation"
+    test: str = "test"
+    dir: str | None = None
+    download: bool = False
+    label: str | None = None
+    characters: bool = False
+    on_error: Literal["stop", "skip"] = "stop"
+
+    def load(self) -> Corpus:
+        """Read the three splits."""
+        notes: list[str] = []
+        splits = []
+        for split in (self.train, self.dev, self.test):
+            skipped = Skipped() if self.on_error == "skip" else None
+            examples: list[Example] = read(
+                self.name,
+                split,
+                data_dir=self.dir,
+                download=self.download,
+                label=self.label,
+                on_error=skipped,
+            )
+            if skipped is not None and skipped.count:
+                notes.append(f"{self.name}, {split}: {skipped}")
+            if self.characters:
+                examples = [
+                    by_character(e) if isinstance(e, TaggedWords) else e
+                    for e in examples
+                ]
+            splits.append(tuple(examples))
+        return Corpus(*splits, tuple(notes))
+
+    def offline(self) -> TensorflowDataset:
+        """Return this source without its download.
+
+        Raises:
+          InputError: the name has a namespace or arguments, for which code is fetched.
+        """
+        if not PLAIN_NAME.fullmatch(self.name):
+            raise InputError(
+                f"data set {quote(self.name)} is no plain name: tensorflow-datasets "
+                "may fetch code for it and run it"
+            )
+        return dataclasses.replace(self, download=False)

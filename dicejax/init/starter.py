@@ -18,8 +18,8 @@ from dicejax.data import tags
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import visible
 from dicejax.formats import FileSource, JsonMultiLabelTexts
-from dicejax.init.formats import Kind
-from dicejax.init.splits import SPLITS
+from dicejax.formats.recognise import Kind
+from dicejax.formats.splits import SPLITS
 from dicejax.io import files
 from dicejax.study.profile import DataProfile, OutputCounts
 from dicejax.tasks import (

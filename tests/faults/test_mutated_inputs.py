@@ -12,7 +12,8 @@ import jax
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from dicejax.data import sources, tokenize
+from dicejax import formats
+from dicejax.data import tokenize
 from dicejax.models import huggingface
 from dicejax.models.network import Network
 from dicejax.tasks import QuestionAnswering, Tagging
@@ -68,7 +69,7 @@ def lines(*records):
     return "".join(f"{json.dumps(record)}\n" for record in records) * 10
 
 
-CONLL = tiny.conll(sources.ConllFiles(dir="."), Tagging())
+CONLL = tiny.conll(formats.ConllFiles(dir="."), Tagging())
 SQUAD = tiny.squad(None, QuestionAnswering())
 PLACE = {"start": 0, "end": 2}
 STUDIO = {

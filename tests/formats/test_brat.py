@@ -4,7 +4,7 @@ import pytest
 
 from dicejax.cli import run
 from dicejax.errors import InputError
-from dicejax.formats.json_lines import read_sentences
+from dicejax.formats.json_sentences import read_sentences
 from dicejax.formats.skipping import Skipped
 
 from ..small_project import fails

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from dicejax.formats.json_lines import read_multi_label, read_sentences, read_texts
+from dicejax.formats.json_sentences import read_sentences
+from dicejax.formats.json_texts import read_multi_label, read_texts
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import pytest
 
 from dicejax.data.examples import ReadingExample
 from dicejax.formats import classification, conll, conllu, squad
-from dicejax.formats.json_lines import read_multi_label, read_sentences, read_texts
+from dicejax.formats.json_sentences import read_sentences
+from dicejax.formats.json_texts import read_multi_label, read_texts
 from dicejax.formats.skipping import Skipped
 
 from ..data import glue

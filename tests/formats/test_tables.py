@@ -8,7 +8,8 @@ from pyarrow import parquet
 
 from dicejax.errors import InputError
 from dicejax.formats import squad, tables
-from dicejax.formats.json_lines import read_multi_label, read_sentences, read_texts
+from dicejax.formats.json_sentences import read_sentences
+from dicejax.formats.json_texts import read_multi_label, read_texts
 from dicejax.formats.skipping import Skipped
 
 from ..data import saved

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dicejax.init.formats import Kind
+from dicejax.formats.recognise import Kind
 
 FLAWS = (
     "none",

@@ -1,4 +1,4 @@
-"""JSON lines: texts with a class or labels; words with tags, texts with entities."""
+"""JSON lines: words with tags, texts with entities."""
 
 from __future__ import annotations
 
@@ -6,101 +6,30 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import ClassVar
 
 from dicejax.data import tags
-from dicejax.data.examples import LabelledText, MultiLabelText, Sentence
+from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote, truncate
-from dicejax.formats import annotations, brat, tables
+from dicejax.formats import annotations, containers
+from dicejax.formats.json_texts import class_of
 from dicejax.formats.records import (
-    Example,
     FileRecord,
-    fields_of,
     read_examples,
 )
 from dicejax.formats.skipping import (
     OnError,
-    check_label,
     check_tag,
     did_you_mean,
     report,
 )
-from dicejax.io import files, json_text
+from dicejax.formats.source import FileSource
+from dicejax.io import json_text
 
 TAGS = ("tags", "ner_tags")  # fields that may hold the tags of `tokens`
 _WORD = re.compile(r"\w+|[^\w\s]")
-
-
-def read_texts(
-    path: str | os.PathLike[str],
-    *,
-    first: str = "text",
-    second: str | None = None,
-    label: str = "label",
-    names: Sequence[str] = (),
-    on_error: OnError | None = None,
-) -> list[LabelledText]:
-    r"""Read texts or pairs with a class; a missing or null one is None.
-
-    Texts are stripped, blank lines skipped.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
-    >>> _ = path.write_text('{"id": 7, "text": "a fine film", "label": 1}\n')
-    >>> [example] = read_texts(path, names=["bad", "good"])
-    >>> example.id, example.first, example.label
-    ('7', 'a fine film', 'good')
-
-    Raises:
-      InputError: a record lacks a text; a label is no text or number, or has no name.
-    """
-
-    def gold(fields: dict) -> str | None:
-        return _class(fields.get(label), label, names)
-
-    return _read_texts(path, LabelledText, first, second, gold, on_error)
-
-
-def read_multi_label(
-    path: str | os.PathLike[str],
-    *,
-    first: str = "text",
-    second: str | None = None,
-    labels: str = "labels",
-    names: Sequence[str] = (),
-    on_error: OnError | None = None,
-) -> list[MultiLabelText]:
-    """Read texts or pairs with any number of labels; None if missing or null.
-
-    Raises:
-      InputError: a record lacks a text; labels are no list; one is no text or number,
-        occurs twice or has no name.
-    """
-
-    def gold(fields: dict) -> tuple[str, ...] | None:
-        return _labels(fields, labels, names)
-
-    return _read_texts(path, MultiLabelText, first, second, gold, on_error)
-
-
-def _read_texts(
-    path: str | os.PathLike[str],
-    kind: Callable[..., Example],
-    first: str,
-    second: str | None,
-    gold: Callable[[dict], object],
-    on_error: OnError | None,
-) -> list[Example]:
-    def make(record: FileRecord, row: int) -> Example:
-        fields = record.fields()
-        texts = [_text(fields, name) if name else None for name in (first, second)]
-        id_ = fields.get("id")
-        id_ = str(id_) if type(id_) in (int, str) else str(row)
-        return kind(*texts, gold(fields), id_, record.number)
-
-    rows = records(path, on_error)
-    return read_examples(path, rows, make, on_error, empty="holds no texts")
 
 
 def read_sentences(
@@ -132,7 +61,7 @@ def read_sentences(
     def make(record: FileRecord, row: int) -> tuple[Sentence, list[str] | None]:
         return _sentence(record.fields(), record.number, names)
 
-    rows = read_examples(path, records(path, on_error), make, on_error)
+    rows = read_examples(path, containers.records(path, on_error), make, on_error)
     scheme = tags.detect_scheme(labels for _, labels in rows if labels is not None)
     sentences = []
     for sentence, labels in rows:
@@ -149,91 +78,6 @@ def read_sentences(
     if not sentences:
         raise InputError.at(path, None, "holds no sentences", "name another file")
     return sentences
-
-
-def records(
-    path: str | os.PathLike[str], on_error: OnError | None = None
-) -> Iterator[FileRecord]:
-    """Yield the records of a file: an object on each line, or one list of them.
-
-    Rows of a table of `datasets` and documents of brat are such records too.
-    """
-    if tables.is_table(path):
-        yield from tables.records(path)
-        return
-    if brat.is_folder(path):
-        yield from brat.records(path, on_error)
-        return
-    lines = ((n, line) for n, line in files.lines(path, on_error) if line.strip())
-    first = next(lines, None)
-    if first is not None and _begins_a_list(first[1]):
-        for place, value in enumerate(json_text.value_of(json_text.read(path), list)):
-            yield FileRecord(value, place + 1, path, where=f"[{place}]")
-        return
-    for number, line in itertools.chain([first] if first else [], lines):
-        yield record(path, number, line)
-
-
-def record(path: str | os.PathLike[str], number: int, line: str) -> FileRecord:
-    """Return the record on a line."""
-    try:
-        return FileRecord(json_text.parse(line), number, path, number)
-    except Flaw as flaw:
-        return FileRecord(flaw, number, path, number)
-
-
-def _begins_a_list(line: str) -> bool:
-    """Return whether a line begins a list of records, and is no record itself."""
-    if line.lstrip().startswith("["):
-        try:
-            fields_of(json_text.parse(line))
-        except Flaw:
-            return True
-    return False
-
-
-def _text(record: dict, name: str) -> str:
-    text = json_text.field(record, name, str).strip()
-    if not text:
-        raise Flaw(f"{quote(name)} is empty", "remove the line")
-    return text
-
-
-def _class(value: object, field: str, names: Sequence[str]) -> str | None:
-    if value is None:
-        return None
-    if type(value) is int:
-        if not names:
-            return str(value)
-        if not 0 <= value < len(names):
-            what = f"{quote(field)} is {quote(value)}, but names are given for 0 to"
-            raise Flaw(f"{what} {len(names) - 1}", "correct it or name all")
-        return names[value]
-    if type(value) is float:
-        what = f"{quote(field)} is {quote(value)}, a number and no class"
-        raise Flaw(what, "name classes: regression is not for this tool")
-    try:
-        label = json_text.value_of(value, str)
-    except Flaw as flaw:
-        raise Flaw(f"{quote(field)} {flaw.what}", flaw.do) from None
-    check_label(label, names or None)
-    return label
-
-
-def _labels(record: dict, field: str, names: Sequence[str]) -> tuple[str, ...] | None:
-    if record.get(field) is None:
-        return None
-    labels: dict[str, None] = {}
-    for place, value in enumerate(json_text.field(record, field, list)):
-        where = f"{field}[{place}]"
-        if value is None or (isinstance(value, str) and not value.strip()):
-            what = "null" if value is None else "blank"
-            raise Flaw(f"{quote(where)} is {what}", "remove it")
-        label = _class(value, where, names) or ""
-        if label in labels:
-            raise Flaw(f"{quote(field)} has {quote(label)} twice", "remove one")
-        labels[label] = None
-    return tuple(labels)
 
 
 def _sentence(
@@ -281,7 +125,7 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
         if not names:
             what = f"{field} are whole numbers without names"
             raise Flaw(what, "give their names (--data.names), in their order")
-        return [str(_class(value, field, names)) for value in values]
+        return [str(class_of(value, field, names)) for value in values]
     texts = strings(record, field)
     if names:
         for tag in texts:
@@ -318,3 +162,20 @@ def _entities(record: dict) -> tuple[tuple[str, ...], tuple[Span, ...]]:
             what = f"entities {quote(span.type)} and {quote(other.type)} overlap"
             raise Flaw(what, "keep one of them")
     return tuple(text[start:end] for start, end in places), tuple(spans)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonSentences(FileSource):
+    """Words with tags or texts with entities, a JSON object per line.
+
+    Args:
+      names: names of tags that are whole numbers, from 0.
+    """
+
+    several: ClassVar[str] = "sentences"
+    reader = staticmethod(read_sentences)
+
+    train: str = "train.jsonl"
+    dev: str | None = "dev.jsonl"
+    test: str | None = "test.jsonl"
+    names: tuple[str, ...] = ()

@@ -26,15 +26,15 @@ from dicejax.formats import (
     TabSeparatedFiles,
     WordLabelFiles,
     brat,
-    json_lines,
+    containers,
     separated,
+    splits,
     squad,
     tables,
 )
 from dicejax.formats.conll import is_break
+from dicejax.formats.mapping import ALL_UNNAMED, LABELS, Columns, columns_of
 from dicejax.formats.records import first_line
-from dicejax.init import splits
-from dicejax.init.columns import ALL_UNNAMED, LABELS, Columns, columns_of
 from dicejax.io import files
 
 Kind = Literal["ner", "pos", "classification", "qa"]
@@ -221,7 +221,7 @@ def _of_records(
 
 
 def _objects(path: epath.Path) -> Iterator[Mapping[str, object]]:
-    for record in json_lines.records(path):
+    for record in containers.records(path):
         try:
             yield record.fields()
         except Flaw as flaw:

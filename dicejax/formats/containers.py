@@ -1,0 +1,59 @@
+"""Files of records: JSON lines, a list in JSON, tables of `datasets`, brat."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+
+from dicejax.errors import Flaw
+from dicejax.formats import brat, tables
+from dicejax.formats.records import (
+    FileRecord,
+    fields_of,
+)
+from dicejax.formats.skipping import (
+    OnError,
+)
+from dicejax.io import files, json_text
+
+
+def records(
+    path: str | os.PathLike[str], on_error: OnError | None = None
+) -> Iterator[FileRecord]:
+    """Yield the records of a file: an object on each line, or one list of them.
+
+    Rows of a table of `datasets` and documents of brat are such records too.
+    """
+    if tables.is_table(path):
+        yield from tables.records(path)
+        return
+    if brat.is_folder(path):
+        yield from brat.records(path, on_error)
+        return
+    lines = ((n, line) for n, line in files.lines(path, on_error) if line.strip())
+    first = next(lines, None)
+    if first is not None and _begins_a_list(first[1]):
+        for place, value in enumerate(json_text.value_of(json_text.read(path), list)):
+            yield FileRecord(value, place + 1, path, where=f"[{place}]")
+        return
+    for number, line in itertools.chain([first] if first else [], lines):
+        yield record(path, number, line)
+
+
+def record(path: str | os.PathLike[str], number: int, line: str) -> FileRecord:
+    """Return the record on a line."""
+    try:
+        return FileRecord(json_text.parse(line), number, path, number)
+    except Flaw as flaw:
+        return FileRecord(flaw, number, path, number)
+
+
+def _begins_a_list(line: str) -> bool:
+    """Return whether a line begins a list of records, and is no record itself."""
+    if line.lstrip().startswith("["):
+        try:
+            fields_of(json_text.parse(line))
+        except Flaw:
+            return True
+    return False
