@@ -8,11 +8,14 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from dicejax.data.examples import LabelledText
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import separated
+from dicejax.formats.conll import has_tags
+from dicejax.formats.mapping import ALL_UNNAMED, columns_of
+from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import (
     OnError,
     check_label,
@@ -188,6 +191,22 @@ class TabSeparatedFiles(FileSource):
     id: str | int | None = None
     labels: tuple[str, ...] = ()
 
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file is a table between tabs, without quotes."""
+        return _is_table(file) and file.table[:2] == ("\t", False)
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        assert file.table is not None
+        return f"is a table of columns between {file.table.separator!r}"
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the columns of texts and classes."""
+        return columns_of(file.path, file.rows(), file.named)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CsvFiles(FileSource):
@@ -211,6 +230,23 @@ class CsvFiles(FileSource):
     label: str | int = "label"
     separator: str = ","
 
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file is a table."""
+        return _is_table(file)
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        assert file.table is not None
+        return f"is a table of columns between {file.table.separator!r}"
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the columns of texts and classes."""
+        fields = columns_of(file.path, file.rows(), file.named)
+        return fields | {"separator": file.table.separator}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelFirstFiles(FileSource):
@@ -218,3 +254,34 @@ class LabelFirstFiles(FileSource):
 
     several: ClassVar[str] = "sentences"
     reader = staticmethod(read_label_first)
+
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file may have a label and a text on each line."""
+        return file.is_text and not has_tags(file)
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        return "holds a label and a text on each line"
+
+
+def _is_table(file: FileSample) -> bool:
+    """Return whether a file is a table: by its ending, the user, or its header."""
+    if not file.is_text or has_tags(file):
+        return False
+    is_table = file.ending in ("csv", "tsv", "tab")
+    if file.table is None:
+        if not is_table:
+            return False
+        what = "has one column alone"
+        do = "give it a text and a label in each row"
+        raise InputError.at(file.path, 1, what, do)
+    if is_table or file.named.fields():
+        return True
+    try:  # whether the first line is a header
+        rows = file.rows() if file.table.flawless else ()
+        columns_of(file.path, rows, ALL_UNNAMED, by_name_alone=True)
+    except InputError:
+        return False
+    return True

@@ -6,14 +6,16 @@ import dataclasses
 import functools
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme
 from dicejax.errors import Flaw, InputError, quote
+from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, check_tag, count, report
 from dicejax.formats.source import FileSource
 from dicejax.io import files
@@ -298,6 +300,21 @@ class ConllFiles(FileSource):
     comment: str | None = None
     context: int = 0
 
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file may have a word and its tag on each line."""
+        return _are_rows(file)
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        return "holds a word and its tag on each line"
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the mark of comments."""
+        return _comments(file)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WordLabelFiles(FileSource):
@@ -322,3 +339,50 @@ class WordLabelFiles(FileSource):
     comment: str | None = None
     context: int = 0
     characters: bool = False
+
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file may have a word and its label on each line."""
+        return _are_rows(file)
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        return "holds a word and its label on each line"
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the mark of comments."""
+        return _comments(file)
+
+
+_TAG = re.compile(r"O|[BIOESMLUW][-_].+")
+
+
+def has_tags(file: FileSample) -> bool:
+    """Return whether most lines have equally many words and end in a tag."""
+    tags_of_lines = [_TAG.fullmatch(line.split()[-1]) for line in file.lines]
+    tagged = sum(tag is not None for tag in tags_of_lines)
+    return file.are_columns and tagged > len(file.lines) / 2
+
+
+def _are_rows(file: FileSample) -> bool:
+    if not file.is_text:
+        return False
+    is_table = file.table is not None and file.table.flawless
+    return file.are_columns or not (is_table and file.table.separator != "\t")
+
+
+def _comments(file: FileSample) -> dict[str, str]:
+    """Return the field that leaves out comments, if lines at breaks begin with "#"."""
+    at_break, marked = True, False
+    widths: dict[bool, set[int]] = {True: set(), False: set()}
+    for _, line in itertools.islice(files.lines(file.path), 2000):
+        if is_break(line):
+            at_break = True
+            continue
+        is_comment = at_break and line.startswith("# ")
+        marked |= is_comment
+        at_break &= is_comment
+        widths[is_comment].add(len(line.split()))
+    return {"comment": "# "} if marked and widths[True] != widths[False] else {}

@@ -8,10 +8,11 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.errors import Flaw, InputError, quote, truncate
+from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, count, did_you_mean, report
 from dicejax.formats.source import FileSource
 from dicejax.io import files
@@ -124,3 +125,21 @@ class ConlluFiles(FileSource):
     test: str | None = "test.conllu"
     column: str = "UPOS"
     characters: bool = False
+
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file has the ten columns of CoNLL-U."""
+        return file.is_conllu
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        return "is CoNLL-U"
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return no fields: all are as they are by default."""
+        if "\t" not in file.first:
+            what = "is CoNLL-U, but with spaces between its columns"
+            raise InputError.at(file.path, None, what, "put tabs there")
+        return {}

@@ -57,3 +57,19 @@ def _begins_a_list(line: str) -> bool:
         except Flaw:
             return True
     return False
+
+
+def first_line(path: str | os.PathLike[str]) -> str:
+    """Return the first line of a file that is not blank; empty if all are."""
+    return next((line for _, line in files.lines(path) if line.strip()), "")
+
+
+def is_document(first: str) -> bool:
+    """Return whether a file is one JSON object, such as SQuAD's, by its first line."""
+    if first.strip() == "{":
+        return True
+    try:
+        value = json_text.parse(first)
+    except Flaw:
+        return False
+    return isinstance(value, dict) and isinstance(value.get("data"), list)

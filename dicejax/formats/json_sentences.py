@@ -13,12 +13,13 @@ from dicejax.data import tags
 from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote, truncate
-from dicejax.formats import annotations, containers
+from dicejax.formats import annotations, containers, tables
 from dicejax.formats.json_texts import class_of
 from dicejax.formats.records import (
     FileRecord,
     read_examples,
 )
+from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import (
     OnError,
     check_tag,
@@ -179,3 +180,15 @@ class JsonSentences(FileSource):
     dev: str | None = "dev.jsonl"
     test: str | None = "test.jsonl"
     names: tuple[str, ...] = ()
+
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file has records, or is a folder of brat."""
+        return file.has_records or file.is_brat
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        if file.is_brat:
+            return "holds brat's .ann files"
+        return f"is {tables.describe(file.path)}" if file.is_arrow else "is JSON lines"

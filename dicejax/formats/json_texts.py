@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, quote
-from dicejax.formats import containers
+from dicejax.formats import containers, tables
+from dicejax.formats.mapping import LABELS, columns_of
 from dicejax.formats.records import (
     Example,
     FileRecord,
     read_examples,
 )
+from dicejax.formats.sample import MOST, FileSample
 from dicejax.formats.skipping import (
     OnError,
     check_label,
@@ -161,6 +164,21 @@ class JsonTexts(FileSource):
     label: str = "label"
     names: tuple[str, ...] = ()
 
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file has records."""
+        return file.has_records
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        return f"is {tables.describe(file.path)}" if file.is_arrow else "is JSON lines"
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the fields of texts and classes."""
+        return columns_of(file.path, file.records(), file.named)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonMultiLabelTexts(FileSource):
@@ -183,3 +201,31 @@ class JsonMultiLabelTexts(FileSource):
     second: str | None = None
     labels: str = "labels"
     names: tuple[str, ...] = ()
+
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file has records that list their labels."""
+        return file.has_records and _list_of_labels(file) is not None
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        return f"is {tables.describe(file.path)}" if file.is_arrow else "is JSON lines"
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the fields of texts and labels."""
+        named = dataclasses.replace(file.named, label=_list_of_labels(file))
+        fields = columns_of(file.path, file.records(), named)
+        return fields | {"labels": fields.pop("label")}
+
+
+def _list_of_labels(file: FileSample) -> str | None:
+    """Return the field that lists labels; None where no field does."""
+    lists: dict[str, bool] = {}
+    for record in itertools.islice(file.records(), MOST):
+        for name, value in record.items():
+            if value is not None:
+                lists.setdefault(name, isinstance(value, list))
+    names = [file.named.label] if file.named.label else ["labels", *LABELS]
+    return next((n for n, is_list in lists.items() if is_list and n in names), None)

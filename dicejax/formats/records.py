@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from dicejax.errors import Flaw, InputError
 from dicejax.formats.skipping import OnError, report
-from dicejax.io import files, json_text
+from dicejax.io import json_text
 
 Example = TypeVar("Example")
 
@@ -54,11 +54,6 @@ def fields_of(value: object) -> dict:
     if isinstance(value, list) and [type(part) for part in value] == [str, dict]:
         return {"text": value[0], **value[1]}
     return json_text.value_of(value, dict)
-
-
-def first_line(path: str | os.PathLike[str]) -> str:
-    """Return the first line of a file that is not blank; empty if all are."""
-    return next((line for _, line in files.lines(path) if line.strip()), "")
 
 
 def read_examples(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, Literal
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 from etils import epath
 
 from dicejax.data.source import Corpus, Examples, Source
 from dicejax.errors import InputError
+from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped
+from dicejax.formats.text import Text
+from dicejax.io import files
 
 # Last part of the seed of each kind of draw, so that none repeats another's.
 _HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST = 1, 2, 3
@@ -51,7 +55,30 @@ class FileSource(Source):
     on_error: Literal["stop", "skip"] = "stop"
 
     several: ClassVar[str] = "examples"  # plural of an example
+    form: ClassVar[str] = "text"  # of files to predict, as `texts.FORMS` names it
     reader: ClassVar[Callable[..., Sequence[Any]]]
+
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file looks like one of this format."""
+        del file
+        return False
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the fields that read a file that fits, those that are no defaults.
+
+        Raises:
+          InputError: a column cannot be told.
+        """
+        del file
+        return {}
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what a file of this format looks like, as in "is CoNLL-U"."""
+        del file
+        return f"is of {cls.__name__}"
 
     def __post_init__(self):
         if not 0 < self.dev_share < 1:
@@ -77,6 +104,32 @@ class FileSource(Source):
         names = [field.name for field in dataclasses.fields(self)]
         settings = {name: getattr(self, name) for name in names if name not in common}
         return self.reader(path, **settings, on_error=on_error)
+
+    def texts(
+        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
+    ) -> list[Text]:
+        """Read the examples of a file to predict, in the way of the training files.
+
+        Gold may be missing; where it is there it is not looked at.
+
+        Args:
+          path: the file.
+          stream: what is read in its place.
+
+        Raises:
+          InputError: the file is missing or malformed.
+        """
+        lines = files.lines(path, stream=stream)
+        return [Text(number, line) for number, line in lines]
+
+    def write(self, text: Text, record: Mapping[str, Any]) -> str:
+        """Return an example with its prediction where the training files have gold.
+
+        Args:
+          text: the example.
+          record: its prediction, as `tasks` show it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} writes no predictions")
 
     def read_with_notes(
         self, path: epath.Path, on_error: OnError | None

@@ -12,7 +12,8 @@ from etils import epath
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
 from dicejax.formats import containers, tables
-from dicejax.formats.records import FileRecord, first_line, read_examples
+from dicejax.formats.records import FileRecord, read_examples
+from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped, report
 from dicejax.formats.source import FileSource
 from dicejax.io import json_text
@@ -124,7 +125,7 @@ def is_flat(path: str | os.PathLike[str]) -> bool:
     """Return whether a file has a question per line or row, or a list of them."""
     if tables.is_table(path):
         return True
-    first = first_line(path).lstrip()
+    first = containers.first_line(path).lstrip()
     if first.startswith("["):
         return True
     try:
@@ -132,17 +133,6 @@ def is_flat(path: str | os.PathLike[str]) -> bool:
         return not {"context", "question"}.isdisjoint(record)
     except Flaw:  # the first of several lines, or damaged
         return False
-
-
-def is_document(first: str) -> bool:
-    """Return whether a file is one JSON object, such as SQuAD's, by its first line."""
-    if first.strip() == "{":
-        return True
-    try:
-        value = json_text.parse(first)
-    except Flaw:
-        return False
-    return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
 def question_records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
@@ -279,3 +269,15 @@ class SquadFiles(FileSource):
     def unit(self, example: ReadingExample) -> Hashable:
         """Keep the questions of a context together."""
         return example.context
+
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file is one JSON document, or has records."""
+        return file.is_document or file.has_records
+
+    @classmethod
+    def looks(cls, file: FileSample) -> str:
+        """Return what such a file looks like."""
+        if file.is_document:
+            return "is one JSON document"
+        return f"is {tables.describe(file.path)}" if file.is_arrow else "is JSON lines"

@@ -28,8 +28,9 @@ from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import containers, json_sentences, separated, squad, tables
 from dicejax.formats.conll import begins_document, is_break
-from dicejax.formats.records import FileRecord, first_line
+from dicejax.formats.records import FileRecord
 from dicejax.formats.skipping import did_you_mean
+from dicejax.formats.text import Text
 from dicejax.io import files, json_text
 
 Format = Literal["text", "jsonl", "conll", "csv"]
@@ -44,34 +45,6 @@ _ENDINGS: Mapping[str, Format] = {
     "bmes": "conll",
     "csv": "csv",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Text:
-    """One example of a file.
-
-    Attributes:
-      line: its first line, from 1.
-      text: text as on a line; words are joined by spaces.
-      words: None for a text.
-      fields: fields of its JSON object, or columns of its row.
-      rows: rows of its column file.
-      before: lines of a column file before the first example.
-      after: lines of a column file from this example to the next.
-    """
-
-    line: int
-    text: str
-    words: tuple[str, ...] | None = None
-    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    rows: tuple[str, ...] = ()
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether there is nothing to predict."""
-        return not self.text.strip()
 
 
 def format_of(path: str) -> Format:
@@ -221,7 +194,7 @@ def _objects(
     """Read the rows of a table, questions of SQuAD's document, or JSON lines."""
     if tables.is_table(path):
         return [_of_record(record, columns) for record in tables.records(path)]
-    if stream is None and squad.is_document(first_line(path)):
+    if stream is None and containers.is_document(containers.first_line(path)):
         questions = squad.question_records(path)
         return [_of_record(record, columns) for record in questions]
     return [

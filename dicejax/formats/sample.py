@@ -1,0 +1,146 @@
+"""The beginning of a file, by which its format is recognised."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from etils import epath
+
+from dicejax.errors import Flaw, InputError
+from dicejax.formats import brat, containers, separated, tables
+from dicejax.formats.mapping import ALL_UNNAMED, Columns
+from dicejax.io import files
+
+_CONLLU = re.compile(r"\d+([-.]\d+)?((\t[^\t]*){9}|( +[^ ]+){9})")
+MOST = 200  # lines and records that are looked at
+
+
+class Table(NamedTuple):
+    """How the columns of a file are separated, and whether all rows have as many."""
+
+    separator: str
+    quoted: bool
+    flawless: bool
+
+    def rows(self, path: epath.Path) -> Iterator[tuple[int, list[str]]]:
+        """Yield the first line and the fields of each row."""
+        return separated.rows(path, self.separator, quoted=self.quoted)
+
+
+@dataclasses.dataclass(frozen=True)
+class FileSample:
+    """A file as formats look at it, and the columns that the user names."""
+
+    path: epath.Path
+    named: Columns = ALL_UNNAMED
+
+    @functools.cached_property
+    def lines(self) -> list[str]:
+        """The first lines that are neither blank nor begin with `#`."""
+        if self.is_arrow or self.is_brat:
+            return []
+        begin = itertools.islice(files.lines(self.path), MOST)
+        return [line for _, line in begin if line.strip() and line[0] != "#"]
+
+    @property
+    def first(self) -> str:
+        """The first of the lines; empty where there is none."""
+        return self.lines[0] if self.lines else ""
+
+    @property
+    def ending(self) -> str:
+        """The ending of the name, in small letters and without `.gz`."""
+        return self.path.name.lower().removesuffix(".gz").rpartition(".")[2]
+
+    @functools.cached_property
+    def is_arrow(self) -> bool:
+        """Whether it is a table of `datasets`, in Arrow or Parquet."""
+        return tables.is_table(self.path)
+
+    @functools.cached_property
+    def is_brat(self) -> bool:
+        """Whether it is a folder of brat."""
+        return not self.is_arrow and brat.is_folder(self.path)
+
+    @functools.cached_property
+    def is_document(self) -> bool:
+        """Whether it is one JSON object, such as SQuAD's."""
+        return bool(self.first) and containers.is_document(self.first)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is neither JSON, CoNLL-U, a table of `datasets` nor brat's."""
+        is_json = self.first.lstrip().startswith(("{", "["))
+        return bool(self.first) and not (is_json or self.is_document or self.is_conllu)
+
+    @property
+    def is_conllu(self) -> bool:
+        """Whether it has the ten columns of CoNLL-U, perhaps between spaces."""
+        return _CONLLU.fullmatch(self.first) is not None
+
+    @property
+    def has_records(self) -> bool:
+        """Whether it holds objects: JSON lines, a list of them, rows of Arrow."""
+        in_json = self.first.lstrip().startswith(("{", "[")) and not self.is_document
+        return self.is_arrow or in_json
+
+    def records(self) -> Iterator[Mapping[str, object]]:
+        """Yield the objects of the file."""
+        for record in containers.records(self.path):
+            try:
+                yield record.fields()
+            except Flaw as flaw:
+                raise record.error(flaw) from None
+
+    @property
+    def are_columns(self) -> bool:
+        """Whether lines have equally many words, two or more, as those with tags."""
+        widths = {len(x.split()) for x in self.lines if "-DOCSTART-" not in x.split()}
+        return len(widths) == 1 and widths.pop() > 1
+
+    @functools.cached_property
+    def table(self) -> Table | None:
+        """What separates its columns; None where nothing does."""
+        first = self.first_line
+        tried = sorted(
+            (separator for separator in separated.SEPARATORS if separator in first),
+            key=lambda s: (s != "\t", -first.count(s), s == ","),
+        )
+        for separator, quoted in itertools.product(tried, (True, False)):
+            table = Table(separator, quoted, True)
+            try:
+                widths = {len(fields) for _, fields in table.rows(self.path)}
+            except InputError:
+                continue
+            if len(widths) == 1:
+                # Quotes in tab-separated files are mostly characters like others.
+                if quoted and separator == "\t":
+                    plain = table._replace(quoted=False)
+                    both = (table.rows(self.path), plain.rows(self.path))
+                    pairs = itertools.zip_longest(*both)
+                    return plain if all(row == x for row, x in pairs) else table
+                return table._replace(quoted=quoted or separator != "\t")
+        return Table(tried[0], tried[0] != "\t", False) if tried else None
+
+    @property
+    def first_line(self) -> str:
+        """The first line that is not blank."""
+        return containers.first_line(self.path)
+
+    def rows(self) -> Iterator[Mapping[str, object]]:
+        """Yield the rows of its table by the names in the header.
+
+        The first has no values; rows of other widths are left to the reader.
+        """
+        assert self.table is not None
+        rows = self.table.rows(self.path)
+        _, header = separated.header(rows)
+        yield dict.fromkeys(header)
+        for _, fields in rows:
+            if len(fields) == len(header):
+                yield dict(zip(header, fields, strict=True))

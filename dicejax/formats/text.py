@@ -1,0 +1,35 @@
+"""An example to predict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """One example of a file.
+
+    Attributes:
+      line: its first line, from 1.
+      text: text as on a line; words are joined by spaces.
+      words: None for a text.
+      fields: fields of its JSON object, or columns of its row.
+      rows: rows of its column file.
+      before: lines of a column file before the first example.
+      after: lines of a column file from this example to the next.
+    """
+
+    line: int
+    text: str
+    words: tuple[str, ...] | None = None
+    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    rows: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to predict."""
+        return not self.text.strip()
