@@ -2,6 +2,7 @@ r"""brat's standoff: a folder with a .txt and an .ann file for each document."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -60,11 +61,13 @@ def _document(file: epath.Path, on_error: OnError | None) -> dict:
             what = f"{quote(row)} is no entity"
             raise Flaw(what, "write ID<tab>TYPE START END<tab>TEXT", line)
         name, label, places, quoted = match.groups()
-        if ";" in places:
+        bounds = [[*map(int, part.split(" "))] for part in places.split(";")]
+        start, end = bounds[0][0], bounds[-1][1]
+        gaps = (text[i:j] for (_, i), (j, _) in itertools.pairwise(bounds))
+        if any(gap.strip() for gap in gaps):  # a line break parts an entity as well
             flaw = Flaw(f"entity {name} has a gap ({places})", "make it one span")
             report(flaw.at(file, line), on_error)
             continue
-        start, end = map(int, places.split(" "))
         if quoted is not None and quoted.split() != text[start:end].split():
             what = f"entity {name} is {quote(quoted)}, but {start} to {end} of the text"
             do = "correct its offsets, which count characters from 0, end excluded"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
+from typing import IO
 
 from dicejax.errors import Flaw
 from dicejax.formats import brat, tables
@@ -39,6 +40,25 @@ def records(
         return
     for number, line in itertools.chain([first] if first else [], lines):
         yield record(path, number, line)
+
+
+def to_predict(
+    path: str | os.PathLike[str], stream: IO[bytes] | None = None
+) -> Iterator[FileRecord | int]:
+    """Yield records as `records` does, and the numbers of blank lines.
+
+    A stream is read in the place of the path; it holds an object on each line.
+    """
+    is_lines = stream is not None or not (
+        tables.is_table(path)
+        or brat.is_folder(path)
+        or _begins_a_list(first_line(path))
+    )
+    if not is_lines:
+        yield from records(path)
+        return
+    for number, line in files.lines(path, stream=stream):
+        yield record(path, number, line) if line.strip() else number
 
 
 def record(path: str | os.PathLike[str], number: int, line: str) -> FileRecord:

@@ -1,50 +1,77 @@
-"""JSON lines: words with tags, texts with entities."""
+"""Sentences with spans in JSON: words with tags, texts with entities."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import os
-import re
-from collections.abc import Sequence
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import IO, Any, ClassVar, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote, truncate
-from dicejax.formats import annotations, containers, tables
+from dicejax.formats import annotations, containers, label_studio, tables
+from dicejax.formats.annotations import Annotation, Fields, LeftOut
 from dicejax.formats.json_texts import class_of
-from dicejax.formats.records import (
-    FileRecord,
-    read_examples,
-)
+from dicejax.formats.records import FileRecord, read_examples
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import (
     OnError,
+    check_label,
     check_tag,
     did_you_mean,
     report,
 )
 from dicejax.formats.source import FileSource
+from dicejax.formats.text import Text
+from dicejax.formats.words import (
+    Align,
+    Aligner,
+    Entity,
+    ends_are_inclusive,
+    from_utf16,
+    places,
+)
 from dicejax.io import json_text
 
-TAGS = ("tags", "ner_tags")  # fields that may hold the tags of `tokens`
-_WORD = re.compile(r"\w+|[^\w\s]")
+# Fields that may hold words, and their tags; the first that a record has does.
+TOKENS = ("tokens", "tokenized_text", "words")
+TAGS = ("ner_tags", "tags", "labels", "ner")
+
+
+class _Record(NamedTuple):
+    """A record with its words and their tags or spans, or with its annotation."""
+
+    source: FileRecord
+    words: tuple[str, ...] = ()
+    labels: list[str] | None = None
+    spans: tuple[Span, ...] = ()
+    annotation: Annotation | None = None
 
 
 def read_sentences(
     path: str | os.PathLike[str],
     *,
     names: Sequence[str] = (),
+    text: str | None = None,
+    spans: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    label: str | None = None,
+    align: Align = "strict",
     on_error: OnError | None = None,
+    notes: list[str] | None = None,
 ) -> list[Sentence]:
     r"""Read sentences with spans.
 
-    Either words and their tags, as `{"tokens": [...], "ner_tags": [...]}` (or `tags`),
-    in the scheme that is detected from the file; or a text and its entities, in one of
-    the layouts of `annotations`. A text is divided into runs of letters and digits, and
-    single other characters; an entity must not cut one.
+    Either words and their tags, as `{"tokens": [...], "ner_tags": [...]}`, in the
+    scheme that is detected from the file, or GLiNER's `{"tokenized_text": [...], "ner":
+    [[first, last, label]]}`; or a text and its entities, in one of the layouts of
+    `annotations`. Words of a text are those of `words.places`.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
@@ -54,47 +81,168 @@ def read_sentences(
     >>> sentence.words, [tuple(span) for span in sentence.spans]
     (('In', 'New', 'York', '.'), [('LOC', 1, 3)])
 
+    Args:
+      path: the file, or a folder of brat.
+      names: see `JsonSentences`, as of the other fields.
+      text: field of the text.
+      spans: field of the entities.
+      start: field of an entity's first character.
+      end: field of the character after its last.
+      label: field of its label.
+      align: see `words.Aligner`.
+      on_error: see `dicejax.formats`.
+      notes: takes what was left out or changed, a line each.
+
     Raises:
       InputError: a record is none of these; words and tags differ in number; a tag is
-        malformed; an entity is outside of the text, cuts a word or overlaps another.
+        malformed; an entity is not what its text says, is outside of the text, cuts a
+        word or overlaps another.
     """
+    fields = Fields(text, spans, start, end, label)
+    left_out: Counter[str] = Counter()
 
-    def make(record: FileRecord, row: int) -> tuple[Sentence, list[str] | None]:
-        return _sentence(record.fields(), record.number, names)
+    def make(record: FileRecord, row: int) -> _Record | None:
+        try:
+            return _parse(record, names, fields)
+        except LeftOut as reason:
+            left_out[str(reason)] += 1
+            return None
 
     rows = read_examples(path, containers.records(path, on_error), make, on_error)
-    scheme = tags.detect_scheme(labels for _, labels in rows if labels is not None)
+    remarks = [", ".join(f"{n} {reason}" for reason, n in left_out.items())]
+    remarks = [f"{remark} left out" for remark in remarks if remark]
+    more = sum(label_studio.has_several(row.source.value) for row in rows)
+    if more:
+        remarks.append(f"{more} with several annotations: the first with regions taken")
+    if (converted := _of_utf16(rows)) is not None:
+        rows = converted
+        remarks.append("offsets count UTF-16 units: converted to characters")
+    scheme = tags.detect_scheme(r.labels for r in rows if r.labels is not None)
+    aligner = Aligner(align)
     sentences = []
-    for sentence, labels in rows:
-        if labels is not None:
-            try:
-                for tag in set(labels):
-                    check_tag(tag, scheme)
-            except Flaw as flaw:
-                report(flaw.at(path, sentence.line), on_error)
-                continue
-            spans = tuple(tags.spans(labels, scheme))
-            sentence = dataclasses.replace(sentence, spans=spans)
-        sentences.append(sentence)
+    for row in rows:
+        try:
+            sentences.append(_sentence(row, scheme, aligner))
+        except Flaw as flaw:
+            if "cuts a word" in flaw.what and _are_inclusive(rows):
+                do = "all ends look inclusive: add 1 to each"
+                flaw = Flaw(flaw.what, do)
+            report(row.source.error(flaw), on_error)
     if not sentences:
         raise InputError.at(path, None, "holds no sentences", "name another file")
+    if notes is not None:
+        notes += [*remarks, *aligner.notes()]
     return sentences
 
 
-def _sentence(
-    record: dict, line: int, names: Sequence[str]
-) -> tuple[Sentence, list[str] | None]:
-    """Return a sentence with its spans, or without and the tags of its words."""
-    if not {"tokens", "text", "data"} & record.keys():
-        fields = truncate(", ".join(map(quote, record)), 240)
-        raise Flaw(f"has neither 'tokens' nor 'text' but {fields}", "rename its fields")
-    has_tags = any(name in record for name in TAGS)
+def _parse(record: FileRecord, names: Sequence[str], fields: Fields) -> _Record:
+    content = record.fields()
+    tokens = _tokens(content)
+    has_text = annotations.has_text(content, fields)
+    if tokens is None and not has_text:
+        listed = truncate(", ".join(map(quote, content)), 240)
+        what = f"has neither 'tokens' nor 'text' but {listed}"
+        raise Flaw(what, "name them with --text and --spans, or rename its fields")
     # Prodigy's texts have tokens too.
-    if "tokens" not in record or ("text" in record and not has_tags):
-        words, spans = _entities(record)
-        return Sentence(words, spans, line), None
-    texts = strings(record, "tokens")
-    return Sentence(tuple(texts), (), line), _tags(record, len(texts), names)
+    if tokens is None or (has_text and _tags_field(content) is None):
+        return _Record(record, annotation=annotations.read(content, fields))
+    words = tuple(strings(content, tokens))
+    if tokens == "tokenized_text":
+        return _Record(record, words, spans=_of_gliner(content, len(words)))
+    return _Record(record, words, _tags(content, len(words), names))
+
+
+def _tokens(record: Mapping[str, object]) -> str | None:
+    """Return the field of the words; None where a record has none."""
+    return next((n for n in TOKENS if isinstance(record.get(n), list)), None)
+
+
+def _tags_field(record: Mapping[str, object]) -> str | None:
+    """Return the field of the tags: a list without lists or objects."""
+    for name in TAGS:
+        values = record.get(name)
+        if isinstance(values, list) and not any(
+            isinstance(value, list | dict) for value in values
+        ):
+            return name
+    return "ner" if "tokenized_text" in record and "ner" in record else None
+
+
+def _of_gliner(record: dict, count: int) -> tuple[Span, ...]:
+    """Return spans of words whose ends are included."""
+    spans = []
+    for place, value in enumerate(json_text.field(record, "ner", list)):
+        if not isinstance(value, list) or [*map(type, value)] != [int, int, str]:
+            raise Flaw(
+                f"ner[{place}] is no list of first, last and label", "correct it"
+            )
+        first, last, label = value
+        if not 0 <= first <= last < count:
+            what = f"ner[{place}] is at words {first} to {last} of {count}"
+            raise Flaw(what, "correct it: the last word is included, from 0")
+        check_label(label, None)
+        spans.append(Span(label, first, last + 1))
+    return tuple(sorted(set(spans), key=lambda span: (span.start, span.end)))
+
+
+def _of_utf16(rows: list[_Record]) -> list[_Record] | None:
+    """Return rows with places in characters; None unless they count UTF-16 units.
+
+    So they do if what entities say of their text fits then, and does not before.
+    """
+    annotated = [row.annotation for row in rows if row.annotation is not None]
+    if all(map(_fits, annotated)):
+        return None
+    converted = [
+        annotation._replace(entities=from_utf16(annotation.text, annotation.entities))
+        for annotation in annotated
+    ]
+    if not all(map(_fits, converted)):
+        return None
+    rest = iter(converted)
+    return [
+        r if r.annotation is None else r._replace(annotation=next(rest)) for r in rows
+    ]
+
+
+def _fits(annotation: Annotation) -> bool:
+    return all(_is_quoted(annotation.text, e) for e in annotation.entities)
+
+
+def _is_quoted(text: str, entity: Entity) -> bool:
+    part = text[max(entity.start, 0) : max(entity.end, 0)]
+    return entity.text is None or entity.text.split() == part.split()
+
+
+def _are_inclusive(rows: list[_Record]) -> bool:
+    annotated = [row.annotation for row in rows if row.annotation is not None]
+    return all(ends_are_inclusive(places(a.text), a.entities) for a in annotated)
+
+
+def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
+    if row.annotation is not None:
+        text, entities, _ = row.annotation
+        for e in entities:
+            if not _is_quoted(text, e):
+                what = f"{e.place} is {quote(text[max(e.start, 0) : max(e.end, 0)])}"
+                what = f"{what} at {e.start} to {e.end}, but says {quote(e.text or '')}"
+                raise Flaw(what, "correct its offsets")
+        words = places(text)
+        if not words:
+            raise Flaw("the text has no words", "remove the line")
+        spans = aligner.spans(text, words, entities)
+        strings = tuple(text[start:end] for start, end in words)
+        return Sentence(strings, spans, row.source.number)
+    spans = row.spans
+    if row.labels is not None:
+        for tag in set(row.labels):
+            check_tag(tag, scheme)
+        spans = tuple(tags.spans(row.labels, scheme))
+    for span, other in itertools.pairwise(spans):
+        if other.start < span.end:
+            what = f"entities {quote(span.type)} and {quote(other.type)} overlap"
+            raise Flaw(what, "keep one of them")
+    return Sentence(row.words, spans, row.source.number)
 
 
 def strings(record: dict, name: str) -> list[str]:
@@ -116,7 +264,7 @@ def strings(record: dict, name: str) -> list[str]:
 
 
 def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
-    field = next((name for name in TAGS if name in record), None)
+    field = _tags_field(record)
     if field is None:
         raise Flaw(f"has 'tokens' and no {' or '.join(map(quote, TAGS))}", "add it")
     values = json_text.field(record, field, list)
@@ -137,54 +285,119 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
     return texts
 
 
-def _entities(record: dict) -> tuple[tuple[str, ...], tuple[Span, ...]]:
-    text, entities = annotations.text_and_entities(record)
-    places = [match.span() for match in _WORD.finditer(text)]
-    if not places:
-        raise Flaw("the text has no words", "remove the line")
-    starts = {start: word for word, (start, _) in enumerate(places)}
-    ends = {end: word + 1 for word, (_, end) in enumerate(places)}
-    spans: list[Span] = []
-    for start, end, label, name in entities:
-        if not 0 <= start < end <= len(text):
-            what = f"{name} is at {quote(start)} to {quote(end)} of {len(text)}"
-            do = "correct it: offsets count characters from 0, end excluded"
-            raise Flaw(f"{what} characters", do)
-        part = text[start:end]
-        first = start + len(part) - len(part.lstrip())
-        last = end - (len(part) - len(part.rstrip()))
-        if first not in starts or last not in ends:
-            what = f"{name} is {quote(part)}, which cuts a word"
-            raise Flaw(what, "correct its offsets")
-        spans.append(Span(label, starts[first], ends[last]))
-    spans.sort(key=lambda span: (span.start, span.end))
-    for span, other in itertools.pairwise(spans):
-        if other.start < span.end:
-            what = f"entities {quote(span.type)} and {quote(other.type)} overlap"
-            raise Flaw(what, "keep one of them")
-    return tuple(text[start:end] for start, end in places), tuple(spans)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonSentences(FileSource):
     """Words with tags or texts with entities, a JSON object per line.
 
     Args:
       names: names of tags that are whole numbers, from 0.
+      text: field of the text; None, as in the following fields, takes a usual name.
+      spans: field of the entities.
+      start: field of an entity's first character, from 0.
+      end: field of the character after its last.
+      label: field of its label.
+      align: what becomes of an entity that cuts a word, has no words or overlaps one
+        before it: "strict" is an error, "expand" takes whole words and keeps the longer
+        of two that overlap, "skip" leaves it out and keeps its text.
     """
 
     several: ClassVar[str] = "sentences"
-    reader = staticmethod(read_sentences)
+    form: ClassVar[str] = "jsonl"
 
     train: str = "train.jsonl"
     dev: str | None = "dev.jsonl"
     test: str | None = "test.jsonl"
     names: tuple[str, ...] = ()
+    text: str | None = None
+    spans: str | None = None
+    start: str | None = None
+    end: str | None = None
+    label: str | None = None
+    align: Align = "strict"
+
+    @property
+    def fields(self) -> Fields:
+        """The names of fields."""
+        return Fields(self.text, self.spans, self.start, self.end, self.label)
+
+    def read_with_notes(self, path, on_error):
+        """Read one file; also return notes on what was left out or changed."""
+        notes: list[str] = []
+        names = dataclasses.asdict(self.fields)
+        sentences = read_sentences(
+            path,
+            names=self.names,
+            align=self.align,
+            notes=notes,
+            on_error=on_error,
+            **names,
+        )
+        return sentences, notes
+
+    def words_of(self, text: str) -> tuple[str, ...]:
+        """Divide a text as those of the training files."""
+        return tuple(text[start:end] for start, end in places(text))
+
+    def texts(
+        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
+    ) -> list[Text]:
+        """Read words or texts; gold is not looked at."""
+        return [self._text(record) for record in containers.to_predict(path, stream)]
+
+    def _text(self, record: FileRecord | int) -> Text:
+        if isinstance(record, int):
+            return Text(record, "")
+        try:
+            fields = record.fields()
+            tokens = _tokens(fields)
+            if tokens is None or annotations.has_text(fields, self.fields):
+                text, _ = annotations.text_of(fields, self.fields)
+                return Text(record.number, text, self.words_of(text), fields)
+            words = tuple(strings(fields, tokens)) if fields[tokens] else ()
+        except Flaw as flaw:
+            raise record.error(flaw) from None
+        return Text(record.number, " ".join(words), words, fields)
+
+    def write(self, text: Text, record: Mapping[str, Any]) -> str:
+        """Return a record with the predicted entities or tags in place of gold."""
+        fields = dict(text.fields)
+        predicted = record.get("entities", ())
+        tokens = _tokens(fields)
+        if tokens == "tokenized_text":
+            fields["ner"] = [[e["start"], e["end"] - 1, e["type"]] for e in predicted]
+        elif tokens is not None and not annotations.has_text(fields, self.fields):
+            spans = [Span(e["type"], e["start"], e["end"]) for e in predicted]
+            name = _tags_field(fields) or TAGS[0]
+            fields[name] = tags.encode(spans, len(text.words or ()), "BIO")
+        else:
+            entities = [
+                Entity(start, end, e["type"], "", text.text[start:end])
+                for e in predicted
+                for start, end in [(e["start_char"], e["end_char"])]
+            ]
+            fields = annotations.write(fields, self.fields, entities)
+        return json.dumps(fields, ensure_ascii=False)
 
     @classmethod
     def fits(cls, file: FileSample) -> bool:
         """Return whether a file has records, or is a folder of brat."""
         return file.has_records or file.is_brat
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the fields of texts and entities."""
+        named = Fields(file.named.text, file.named.spans, file.named.start)
+        named = dataclasses.replace(named, end=file.named.end, label=file.named.label)
+        record = next(file.records(), None)
+        if record is None or (
+            _tokens(record) and not annotations.has_text(record, named)
+        ):
+            return {}
+        try:
+            fields = dataclasses.asdict(named.filled(record))
+        except Flaw:  # the reader says it with its line
+            fields = dataclasses.asdict(named)
+        return {name: value for name, value in fields.items() if value is not None}
 
     @classmethod
     def looks(cls, file: FileSample) -> str:

@@ -32,6 +32,9 @@ class Columns:
     text: str | None = None
     second: str | None = None
     label: str | None = None
+    spans: str | None = None
+    start: str | None = None
+    end: str | None = None
 
     def fields(self) -> dict[str, str]:
         """Return those that are named, as fields of a source."""
@@ -91,7 +94,7 @@ def columns_of(
 
 def _choose(named: Columns, values: Mapping[str, Sequence[str]]) -> Columns:
     by_lower = {name.lower(): name for name in values}
-    text, second, label = dataclasses.astuple(named)
+    text, second, label = named.text, named.second, named.label
     if label is None:
         label = next((by_lower[n] for n in LABELS if n in by_lower), None)
     if text is None and second is None:

@@ -68,8 +68,7 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     Raises:
       InputError: there is no such data, or it is in no format that the kind reads.
     """
-    if named.fields() and kind != "classification":
-        raise InputError(f"--text, --second and --label are for texts, not for {kind}")
+    _check_named(kind, named)
     path = epath.Path(data)
     if not path.exists():
         raise InputError(f"{data}: no such file or folder")
@@ -89,6 +88,14 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     if by_split["test"] is None:
         held_out["test_share"] = HELD_OUT
     return make(dir=str(folder), **by_split, **held_out, **fields)
+
+
+def _check_named(kind: Kind, named: Columns) -> None:
+    """Refuse columns that a kind of data has not."""
+    has = {"classification": "text second label", "ner": "text spans start end label"}
+    for flag, name in dataclasses.asdict(named).items():
+        if name is not None and flag not in has.get(kind, "").split():
+            raise InputError(f"--{flag} is not for {kind}")
 
 
 def remarks(examples: Sequence[object]) -> list[str]:

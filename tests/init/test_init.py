@@ -181,8 +181,8 @@ def test_columns_that_cannot_be_told_are_named_by_flags(tmp_path, capsys):
         "which the class; say it with --text NAME and --label NAME",
     )
     fails(capsys, [*argv, "--text", "z"], "no column 'z'; name one of 'a', 'b', 'c'")
-    message = "--text, --second and --label are for texts, not for ner"
-    fails(capsys, command(tmp_path / "m", "ner", file, "--label", "c"), message)
+    message = "--second is not for ner"
+    fails(capsys, command(tmp_path / "m", "ner", file, "--second", "c"), message)
     rows = "".join(f"one two three,four five six,{n % 2},x\n" for n in range(9))
     file.write_text("a,b,c,d\n" + rows)
     words = ["--text", "a", "--second", "b"]
