@@ -129,7 +129,7 @@ ENTITY = PLACE | {"label": "PER"}
 SENTENCES = [
     ('{"tokens": ["a"], ', "not JSON: "),
     ([1], "is a list, not an object"),
-    ({"tokens": ["a"]}, "has 'tokens' and no 'tags' or 'ner_tags'"),
+    ({"tokens": ["a"]}, "has 'tokens' and no 'ner_tags'"),
     ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens but 1 tags"),
     ({"tokens": ["a"], "tags": [0]}, "tags are whole numbers without names"),
     ({"tokens": ["a", 3], "tags": ["O", "O"]}, "tokens[1] is a whole number"),
@@ -142,7 +142,10 @@ SENTENCES = [
     ({"text": "Anna", "entities": [PLACE]}, "entities[0] has no 'la"),
     ({"text": "Anna", "entities": [ENTITY | {"end": 9}]}, "entities[0] is at 0 to 9 o"),
     ({"text": "Annabel", "entities": [ENTITY]}, "entities[0] is 'Anna', which cuts"),
-    ({"text": "Anna", "entities": [ENTITY, ENTITY]}, "entities 'PER' and 'PER' overl"),
+    (
+        {"text": "Anna", "entities": [ENTITY, ENTITY | {"label": "X"}]},
+        "entities 'PER' an",
+    ),
     ({"text": "Anna", "entities": [ENTITY | {"start": 0.5}]}, "entities[0] 'start' is"),
     ({"text": "Anna", "label": [[0, 4]]}, "label[0] is a list, but not of start, end"),
     ({"text": "Anna", "label": [PLACE | {"labels": []}]}, "label[0] has 0 labels"),
