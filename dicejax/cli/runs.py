@@ -211,11 +211,15 @@ class Report:
 
     Args:
       runs: run folders, or folders that contain runs at any depth.
-      scores: CSV file instead of runs, with columns data, loss, seed, score (points)
-        and optionally example: the same verdicts for anybody's runs.
+      scores: CSV file instead of runs, with columns data, loss, seed, score and
+        optionally example: the same verdicts for anybody's runs.
+      unit: unit of the scores in the CSV file: points from 0 to 100, or fraction from 0
+        to 1. If it is not named, scores that look like fractions are refused.
       across: combine finished comparisons of several data sets, named by their folders,
         in one statement on each loss.
-      out: output directory of report.html, report.md, comparison.json and rerun.py.
+      out: output directory of report.html, report.md, comparison.json and rerun.py; of
+        comparison.json, methods.txt and table.tex with --scores; of several.json with
+        --across.
       baseline: loss that the others are compared with.
       margin: differences within this many points count as practically equal.
     """
@@ -225,6 +229,9 @@ class Report:
         arg(metavar="RUNS", help_behavior_hint="(required without --scores)"),
     ] = ()
     scores: Annotated[str | None, arg(metavar="CSV")] = None
+    unit: Annotated[
+        Literal["points", "fraction"] | None, option("points|fraction", "points")
+    ] = None
     across: bool = False
     out: Annotated[str | None, option("FOLDER", "the runs' common folder")] = None
     baseline: Annotated[str, arg(metavar="NAME")] = "ce"
@@ -239,13 +246,19 @@ class Report:
             if self.runs or self.out is None:
                 raise InputError("--scores goes with --out FOLDER and without runs")
             for each in compare_scores(
-                self.scores, out=self.out, baseline=self.baseline, margin=self.margin
+                self.scores,
+                out=self.out,
+                unit=self.unit,
+                baseline=self.baseline,
+                margin=self.margin,
             ):
                 print_table(each)
                 for line in each.lines():
                     show(line)
                 show(f"comparison.json, methods.txt and table.tex in {each.folder}")
             return
+        if self.unit is not None:
+            raise InputError("--unit goes with --scores")
         if self.across:
             from dicejax.study.compare.several import lines, several
 

@@ -75,12 +75,137 @@ def test_each_data_set_has_a_folder_of_its_own(tmp_path):
     results = comparison.compare_scores(path, out=str(tmp_path / "out"))
     assert [result.name for result in results] == ["a", "b"]
     for result in results:
-        assert result.verdicts["dice"].outcome == "identical predictions"
+        assert str(result.verdicts["dice"]) == "identical scores throughout"
         file = tmp_path / "out" / result.name / "comparison.json"
         assert json.loads(file.read_text())
 
 
 GOOD = [("a", "ce", 0, 50), ("a", "ce", 1, 51), ("a", "dice", 0, 52)]
+
+
+def runs(scores, data="a"):
+    return [(data, loss, n, x) for loss in scores for n, x in enumerate(scores[loss])]
+
+
+FRACTIONS = {"ce": [0.8, 0.81, 0.82, 0.8, 0.81], "dsc": [0.85, 0.86, 0.87, 0.85, 0.86]}
+POINTS = {loss: [100 * x for x in row] for loss, row in FRACTIONS.items()}
+
+
+@pytest.mark.parametrize(
+    ("scores", "unit", "gain"),
+    [
+        (FRACTIONS, "fraction", "better: +5.00 score"),
+        (POINTS, None, "better: +5.00 score"),
+        (POINTS, "points", "better: +5.00 score"),
+        (FRACTIONS, "points", "practically equal: +0.05 score"),
+        ({"ce": [1, 1.5, 1], "dsc": [2, 2.5, 2]}, None, "better: +1.00 score"),
+        ({"ce": [80, 81, 80], "dsc": [0, 0, 0]}, None, "nothing learnt by dsc in 3"),
+        ({"ce": [80, 81, 80], "dsc": [0.3, 81, 80]}, None, "inconclusive: "),
+    ],
+)
+def test_scores_are_read_in_their_unit(tmp_path, capsys, scores, unit, gain):
+    path, out = written(tmp_path / "scores.csv", runs(scores)), str(tmp_path / "out")
+    more = ["--unit", unit] if unit else []
+    assert cli.run(["report", "--scores", path, "--out", out, *more]) == 0
+    assert f"\n  dsc: {gain}" in capsys.readouterr().out
+    (result,) = comparison.compare_scores(path, out=out, unit=unit)
+    expected = np.mean(scores["dsc"]) - np.mean(scores["ce"])
+    factor = 1 if unit == "fraction" else 100
+    assert result.rows[1].against.mean * factor == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "unit", "message"),
+    [
+        (
+            runs(FRACTIONS),
+            *(RUNS, None),
+            "all scores on a are at most 1, which looks like fractions; add --unit "
+            "fraction or multiply by 100",
+        ),
+        (
+            [*runs(POINTS), *runs(FRACTIONS, "b")],
+            *(RUNS, None),
+            "all scores on b are at most 1",
+        ),
+        (
+            [(*row, n % 2) for n, row in enumerate(runs({"ce": [0, 1, 1, 0]}))],
+            *(EXAMPLES, None),
+            "all scores on a are at most 1",
+        ),
+        (
+            runs({"ce": POINTS["ce"], "dice": [0, 0], "dsc": FRACTIONS["dsc"]}),
+            *(RUNS, None),
+            "line 11: all scores of dsc on a are at most 1, those of ce go up to 82 "
+            "(line 4), which looks like mixed units",
+        ),
+        (
+            runs({"ce": FRACTIONS["ce"], "dsc": POINTS["dsc"]}),
+            *(RUNS, "fraction"),
+            "line 7: score '85.0' is no fraction from 0 to 1",
+        ),
+    ],
+)
+def test_scores_in_another_unit_are_one_line(
+    tmp_path, capsys, rows, header, unit, message
+):
+    path, out = written(tmp_path / "scores.csv", rows, header), tmp_path / "out"
+    more = ["--unit", unit] if unit else []
+    assert cli.run(["report", "--scores", path, "--out", str(out), *more]) == 2
+    assert message in " ".join(capsys.readouterr().err.split()) and not out.exists()
+
+
+WITHOUT_EXAMPLES = ("vs. cross-entropy (95% CI over seeds):", "We compared 1 loss with")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "with_examples", "expected", "absent"),
+    [
+        (
+            *(5, False),
+            (*WITHOUT_EXAMPLES, "Student's t test of the mean difference over seeds"),
+            ("jackknife", "examples", "the losses'", "Diverged", "--seeds"),
+        ),
+        (
+            *(2, False),
+            (*WITHOUT_EXAMPLES, "takes 3. Next: scores of 5 seeds of each loss."),
+            ("--seeds", "same command"),
+        ),
+        (
+            *(5, True),
+            ("CI over seeds and test examples):", "set (4 examples)", "(Owen, 2007)"),
+            ("Diverged", "identical predictions"),
+        ),
+    ],
+)
+def test_the_texts_name_what_the_scores_are_of(
+    tmp_path, capsys, seeds, with_examples, expected, absent
+):
+    scores = {"ce": range(70, 70 + seeds), "dice": [72, 79, 71, 60, 75][:seeds]}
+    rows = runs(scores)
+    if with_examples:
+        rows = [(*row, n) for row in rows for n in range(4)]
+    path = written(tmp_path / "x.csv", rows, EXAMPLES if with_examples else RUNS)
+    out = tmp_path / "out"
+    assert cli.run(["report", "--scores", path, "--out", str(out)]) == 0
+    text = capsys.readouterr().out + (out / "methods.txt").read_text()
+    assert [part for part in expected if part not in text] == []
+    assert [part for part in absent if part in text] == []
+    record = json.loads((out / "comparison.json").read_text())["losses"]["dice"]
+    if crossed := record["against_baseline"]["crossed"]:
+        assert crossed["sentences"] == (4 if with_examples else None)
+        randomisation = record["against_baseline"]["randomisation"]
+        assert (randomisation is not None) == with_examples
+    assert sorted(file.name for file in out.iterdir()) == [
+        "comparison.json",
+        "methods.txt",
+        "table.tex",
+    ]
+
+
+def test_the_unit_is_that_of_scores(capsys):
+    assert cli.run(["report", "runs", "--unit", "points"]) == 2
+    assert "--unit goes with --scores" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

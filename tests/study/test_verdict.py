@@ -70,7 +70,7 @@ def test_the_verdict_on_a_loss(skills, options, outcome, sentence):
         ),
         (
             *(ALIKE, {"seeds": 2}),
-            "No verdict yet: 2 seeds, and it takes 3. Next: the same command with "
+            "No verdict yet: 2 seeds, and it takes 3. Next: dicejax compare with "
             "--seeds 5 (about 9 more minutes of training).",
         ),
         (
@@ -81,8 +81,9 @@ def test_the_verdict_on_a_loss(skills, options, outcome, sentence):
         (
             *(ALIKE, {"spread": 0.02}),
             "Undecided: no loss is shown to beat cross-entropy; a gain of up to "
-            "{high:.1f} F1 (dice) is still possible. Next: --seeds 10 (about 15 more "
-            "minutes of training) would settle differences of *",  # 10 runs of 90 s
+            "{high:.1f} F1 (dice) is still possible. Next: dicejax compare with "
+            "--seeds 10 (about 15 more minutes of training) would settle "
+            "differences of *",  # 10 runs of 90 s
         ),
     ],
 )

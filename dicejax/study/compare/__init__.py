@@ -33,7 +33,12 @@ from dicejax.study.compare.jobs import (
     with_baselines,
 )
 from dicejax.study.compare.results import add_verdicts, evaluate_runs, to_json
-from dicejax.study.compare.statistics import MARGIN, Row, results_of
+from dicejax.study.compare.statistics import (
+    MARGIN,
+    Row,
+    results_of,
+    source_of,
+)
 from dicejax.study.compare.table import (
     baseline_name,
     headline,
@@ -89,9 +94,11 @@ class Comparison:
         if self.primary_metric is not None:
             lines += [headline(self.rows, self.margin), ""]
             lines += [f"warning: {warning}" for warning in warnings_of(self.rows)]
+            has_examples = source_of(self.rows) != "run scores"
+            samples = "seeds and test examples" if has_examples else "seeds"
             lines.append(
                 f"{heading(self.primary_metric)} vs. {baseline_name(self.rows[0].loss)}"
-                " (95% CI over seeds and test examples):"
+                f" (95% CI over {samples}):"
             )
         lines += [f"  {line}" for line in remarks(self.rows)]
         lines += [self.ended] if self.ended else []
@@ -327,19 +334,22 @@ def compare_scores(
     path: str,
     *,
     out: str,
+    unit: scores_file.Unit | None = None,
     baseline: str = name_of(BASELINE),
     margin: float = 100 * MARGIN,
 ) -> list[Comparison]:
     """Test the differences between scores in a CSV file, one comparison per data set.
 
-    Of several data sets each has a folder in the output folder.
+    Of several data sets each has a folder in the output folder. Scores are points from
+    0 to 100, or with the unit "fraction" from 0 to 1. Without a unit they are points,
+    and a loss of a data set without a score above 1 is refused.
 
     Raises:
       InputError: the file cannot be used, a data set has no run of the baseline, or the
         folder cannot be written to.
     """
     fraction = _fraction(margin)
-    by_data = scores_file.outcomes_of(path)
+    by_data = scores_file.outcomes_of(path, unit)
     folders = dict.fromkeys(by_data, out)
     for data, outcomes in by_data.items():
         losses = dict.fromkeys(outcome.loss for outcome in outcomes)

@@ -21,6 +21,7 @@ from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
 from dicejax.training.train import train
 
 BASELINE = CrossEntropy()
+Source = Literal["run", "example scores", "run scores"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,6 +186,10 @@ class Outcome:
 
     Of a finished run it has the contents of `result.json`, and the statistics of each
     test example, float `[N, C, 2]`. Scores from elsewhere have no experiment.
+
+    Attributes:
+      source: a run of this package, scores of test examples from elsewhere, or scores
+        of whole runs from elsewhere, of which two equal examples take the place.
     """
 
     loss: str
@@ -194,6 +199,7 @@ class Outcome:
     result: Mapping[str, Any] | None = None
     example_statistics: np.ndarray | None = None
     experiment: Experiment | None = None
+    source: Source = "run"
 
     @property
     def score(self) -> float:

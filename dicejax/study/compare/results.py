@@ -116,30 +116,44 @@ def to_json(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, A
 def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     """Return a paragraph on the statistics of a comparison."""
     losses = len(statistics.rivals_of(rows))
+    source = statistics.source_of(rows)
     finished = [run for row in rows for run in row.outcomes if run.result]
     metric = heading(finished[0].result["primary_metric"])
     sizes = sorted({row.summary.n for row in rows})
     seeds = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
-    examples = len(finished[0].example_statistics)
     baseline = baseline_name(rows[0].loss)
     at = sorted({len(seeds) for look in looks for seeds in look.values()})
     looked = f" at {', '.join(map(str, at))} seeds" if at else ""
+    if source == "run scores":
+        size = ""
+        test = (
+            "with Student's t test of the mean difference over seeds; as there was one "
+            "score per run, no claim is made about other test sets"
+        )
+    else:
+        size = f" ({len(finished[0].example_statistics):,} examples)"
+        test = (
+            "with seeds crossed with examples: the variance of the mean difference is "
+            "that of a two-way random effects model, by jackknife influences of "
+            "examples (Owen, 2007), each part with Student's quantile of its own "
+            "degrees of freedom"
+        )
+    moderated = (
+        "; seed variances below the median of the losses' were moderated towards it by "
+        "at most 2 degrees of freedom (after Smyth, 2004)"
+    )
     return (
-        f"We compared {losses} losses with {baseline} by {metric} on the test "
-        f"set ({examples:,} examples), over {seeds} seeds. Runs of a loss and of "
-        f"{baseline} were paired by seed, with seeds crossed with examples: the "
-        "variance of the mean difference is that of a two-way random effects model, by "
-        "jackknife influences of examples (Owen, 2007), each part with Student's "
-        "quantile of its own degrees of freedom; seed variances below the median of "
-        "the losses' were moderated towards it by at most 2 degrees of freedom (after "
-        "Smyth, 2004). Results were looked at "
+        f"We compared {losses} loss{'es' * (losses != 1)} with {baseline} by {metric} "
+        f"on the test set{size}, over {seeds} seed{'s' * (seeds != '1')}. Runs of a "
+        f"loss and of {baseline} were paired by seed, {test}"
+        f"{moderated * (losses > 1)}. Results were looked at "
         f"{max(len(looks), 1)} time{'s' * (len(looks) > 1)}{looked}; "
         f"error rates of {100 * LEVEL:g}% hold over all looks by alpha spending (Lan "
         "and DeMets, 1983; f(S) = 1 - 2/S) and over all losses by Holm's procedure "
         "(1979). Losses whose interval lies within "
         f"±{100 * margin:g} points are called practically equal (two one-sided tests). "
-        "Diverged runs count as a score of 0. Computed with dicejax "
-        f"{dicejax.__version__}.\n"
+        f"{'Diverged runs count as a score of 0. ' * (source == 'run')}"
+        f"Computed with dicejax {dicejax.__version__}.\n"
     )
 
 

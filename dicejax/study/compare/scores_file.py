@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from dicejax.errors import InputError, quote
 from dicejax.io import files
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import Outcome, Source
 
 COLUMNS = ("data", "loss", "seed", "score")
 EXAMPLE = "example"
+Unit = Literal["points", "fraction"]
+_POINTS = "number of points from 0 to 100"
 
 
 class _Line(NamedTuple):
@@ -25,24 +27,32 @@ class _Line(NamedTuple):
     score: float
 
 
-def outcomes_of(path: str) -> dict[str, list[Outcome]]:
+def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]:
     """Read scores as the outcomes of runs, by data set.
 
-    A row is the score of a run, in points from 0 to 100; with a column `example`, that
-    of one test example, whose mean is the run's score. Without it a run has two
-    examples of the same score, whose chance is nil: the verdict is about this test set.
-    Other columns are ignored.
+    A row is the score of a run; with a column `example`, that of one test example,
+    whose mean is the run's score. Without it a run has two examples of the same score,
+    whose chance is nil: the verdict is about this test set. Other columns are ignored.
+
+    Args:
+      path: CSV file.
+      unit: points from 0 to 100 or fractions from 0 to 1; None takes points, unless the
+        scores look like fractions.
 
     Raises:
-      InputError: of the first line that cannot be used.
+      InputError: a line cannot be used, or without a unit a loss of a data set has no
+        score above 1.
     """
+    scale = 1 if unit == "fraction" else 100
     by_run: dict[tuple[str, str, int], dict[str, _Line]] = {}
-    for line in _lines(path):
+    for line in _lines(path, scale):
         run = by_run.setdefault((line.data, line.loss, line.seed), {})
         if line.example in run:
             first = run[line.example].number
             raise _refused(path, line.number, f"repeats line {first}", "keep one")
         run[line.example] = line
+    if unit is None:
+        _require_points(path, (x for run in by_run.values() for x in run.values()))
     outcomes: dict[str, list[Outcome]] = {}
     firsts: dict[str, dict[str, _Line]] = {}
     for (data, loss, seed), run in by_run.items():
@@ -56,12 +66,13 @@ def outcomes_of(path: str) -> dict[str, list[Outcome]]:
                 f"{[*missing, *more][0]}, unlike {like.loss} seed {like.seed}; give "
                 f"all runs of {data} the same examples"
             )
-        scores = np.array([run[name].score / 100 for name in first])
+        scores = np.array([run[name].score / scale for name in first])
+        source: Source = "example scores"
         if len(scores) == 1:
-            scores = np.repeat(scores, 2)
+            scores, source = np.repeat(scores, 2), "run scores"
         shares = np.stack([scores, np.ones_like(scores)], -1)[:, None]
         result = {"primary_metric": "score", "test": {"score": float(scores.mean())}}
-        outcome = Outcome(loss, seed, path, "finished", result, shares)
+        outcome = Outcome(loss, seed, path, "finished", result, shares, source=source)
         outcomes.setdefault(data, []).append(outcome)
     return {
         data: sorted(runs, key=lambda outcome: (outcome.loss, outcome.seed))
@@ -69,7 +80,34 @@ def outcomes_of(path: str) -> dict[str, list[Outcome]]:
     }
 
 
-def _lines(path: str) -> Iterator[_Line]:
+def _require_points(path: str, lines: Iterable[_Line]) -> None:
+    """Raise an InputError where all scores of a loss lie in (0, 1], or in [0, 1]."""
+    highest: dict[str, dict[str, _Line]] = {}
+    for line in lines:
+        losses = highest.setdefault(line.data, {})
+        losses[line.loss] = max(
+            losses.get(line.loss, line), line, key=lambda x: x.score
+        )
+    for data, losses in highest.items():
+        small = [x for x in losses.values() if 0 < x.score <= 1]  # 0 is 0 in any unit
+        large = [x for x in losses.values() if x.score > 1]
+        if small and large:
+            low, high = small[0], large[0]
+            raise InputError(
+                f"{path}, line {low.number}: all scores of {low.loss} on {data} are at "
+                f"most 1, those of {high.loss} go up to {high.score:g} (line "
+                f"{high.number}), which looks like mixed units; give all in one unit, "
+                "or name it: --unit points"
+            )
+        if small:
+            raise InputError(
+                f"{path}: all scores on {data} are at most 1, which looks like "
+                "fractions; add --unit fraction or multiply by 100 (--unit points "
+                "takes them as they are)"
+            )
+
+
+def _lines(path: str, largest: float) -> Iterator[_Line]:
     lines = files.lines(path)
     number, header = next(lines)
     names = [name.strip() for name in _cells(path, number, header)]
@@ -92,11 +130,12 @@ def _lines(path: str) -> Iterator[_Line]:
         what = f"seed {quote(row['seed'])} is no whole number"
         try:
             seed = int(row["seed"])
-            what = f"score {quote(row['score'])} is no number of points from 0 to 100"
+            kind = "fraction from 0 to 1" if largest == 1 else _POINTS
+            what = f"score {quote(row['score'])} is no {kind}"
             score = float(row["score"])
         except ValueError:
             raise _refused(path, number, what) from None
-        if not 0 <= score <= 100:
+        if not 0 <= score <= largest:
             raise _refused(path, number, what)
         example = row.get(EXAMPLE, "")
         yield _Line(number, row["data"], row["loss"], seed, example, score)

@@ -13,7 +13,7 @@ import numpy as np
 from dicejax.errors import InputError
 from dicejax.metrics.scores import heading
 from dicejax.study import significance
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import Outcome, Source
 from dicejax.study.significance import CrossedDifference, ScoreSummary, Verdict
 
 MARGIN = 0.005
@@ -31,7 +31,7 @@ class Test:
 
     Attributes:
       crossed: difference, with the interval of this look.
-      randomisation: p-value over test examples, for these runs.
+      randomisation: p-value over test examples, for these runs; None without examples.
       p_value: p-value over all looks, adjusted for the number of losses.
       p_alone: the same, not adjusted for the number of losses.
       p_equal: p-value for a difference within the margin, adjusted as `p_value`.
@@ -41,7 +41,7 @@ class Test:
     """
 
     crossed: CrossedDifference
-    randomisation: float
+    randomisation: float | None
     p_value: float
     p_alone: float
     p_equal: float
@@ -87,7 +87,10 @@ class Against:
         """Return plain dictionaries; infinity as a string."""
         test = dict.fromkeys(field.name for field in dataclasses.fields(Test))
         if self.test is not None:
-            test = vars(self.test) | {"crossed": self.test.crossed.to_json()}
+            crossed: dict[str, Any] = self.test.crossed.to_json()
+            if self.test.randomisation is None:
+                crossed["sentences"] = None
+            test = vars(self.test) | {"crossed": crossed}
         return {
             "seeds": self.seeds,
             "differences": self.differences,
@@ -185,6 +188,7 @@ def rows_of(
             looks,
             margin,
             metric=metric,
+            source=finished[0].source,
             others=sum((loss in controls) == is_control for loss in dropped),
             borrows=not is_control,
         )
@@ -210,6 +214,11 @@ def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     return [run.result for row in rows for run in row.outcomes if run.result]
 
 
+def source_of(rows: Sequence[Row]) -> Source:
+    """Return where the scores of a comparison are from."""
+    return next(run.source for row in rows for run in row.outcomes if run.result)
+
+
 def rivals_of(rows: Sequence[Row]) -> list[Row]:
     """Return the rows that are neither the baseline nor controls, the best first."""
     return [row for row in rows if row.against and not row.is_control]
@@ -225,6 +234,7 @@ def _compare_family(
     margin: float,
     *,
     metric: str,
+    source: Source,
     others: int,
     borrows: bool,
 ) -> dict[str, tuple[Test, Verdict]]:
@@ -251,11 +261,14 @@ def _compare_family(
             last, level=significance.nominal_level(seeds, LEVEL)
         )
         p_value, p_equal = adjusted[index]
+        randomisation = None
+        if source != "run scores":
+            randomisation = significance.approximate_randomisation(
+                *_stack(family[loss], family[loss])
+            )
         test = Test(
             crossed=difference,
-            randomisation=significance.approximate_randomisation(
-                *_stack(family[loss], family[loss])
-            ),
+            randomisation=randomisation,
             p_value=p_value,
             p_alone=float(alone[index][0]),
             p_equal=p_equal,
@@ -265,6 +278,11 @@ def _compare_family(
         verdict = significance.verdict(
             difference, p_value, p_equal, margin=margin, metric=metric, **names
         )
+        if verdict.outcome == "identical predictions" and source != "run":
+            where = (
+                "on all test examples" if randomisation is not None else "throughout"
+            )
+            verdict = Verdict("identical scores", f"identical scores {where}")
         tested[loss] = test, verdict
     return tested
 

@@ -19,6 +19,7 @@ from dicejax.study.compare.statistics import (
     one_class,
     results_of,
     rivals_of,
+    source_of,
 )
 from dicejax.study.significance import MIN_SEEDS, detectable, nominal_level, signed
 
@@ -119,7 +120,7 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
         seeds = max(len(row.against.seeds) for row in losses)
         return (
             f"No verdict yet: {seeds} seed{'s' * (seeds != 1)}, and it takes "
-            f"{MIN_SEEDS}. Next: the same command with --seeds {max(MIN_SEEDS, 5)}"
+            f"{MIN_SEEDS}. Next: {_command(rows, max(MIN_SEEDS, 5))}"
             f"{_minutes(rows, max(MIN_SEEDS, 5) - seeds, losses)}."
         )
     better = [row for row in tested if outcomes[row.loss] == "better"]
@@ -140,7 +141,8 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
         return (
             f"Keep {baseline}: nothing beats it by more than {100 * gain:.1f} {metric}."
         )
-    if all(outcomes[row.loss] in ("worse", "identical predictions") for row in tested):
+    no_better = ("worse", "identical predictions", "identical scores")
+    if all(outcomes[row.loss] in no_better for row in tested):
         return f"Keep {baseline}: no loss is better, and all are worse or the same."
     return (
         f"Undecided: no loss is shown to beat {baseline}; a gain of up to "
@@ -158,9 +160,16 @@ def _next(rows: Sequence[Row], row: Row) -> str:
         return " More seeds will not decide it: the test set is too small."
     points = 100 * detectable(crossed, level, seeds=seeds)
     return (
-        f" Next: --seeds {seeds}{_minutes(rows, more, rivals)} would settle "
+        f" Next: {_command(rows, seeds)}{_minutes(rows, more, rivals)} would settle "
         f"differences of {points:.1f}."
     )
+
+
+def _command(rows: Sequence[Row], seeds: int) -> str:
+    """Say what leads to a number of seeds, which scores from elsewhere have not."""
+    if source_of(rows) == "run":
+        return f"dicejax compare with --seeds {seeds}"
+    return f"scores of {seeds} seeds of each loss"
 
 
 def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:

@@ -66,6 +66,7 @@ Outcome = Literal[
     "worse",
     "practically equal",
     "identical predictions",
+    "identical scores",
     "inconclusive",
     "nothing learnt",
     "no verdict",
