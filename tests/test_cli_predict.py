@@ -12,8 +12,10 @@ import pytest
 
 import dicejax as dj
 from dicejax.cli import run
+from dicejax.errors import InputError
 
 from . import tiny
+from .metrics.test_squad import official_v2
 from .small_project import fails, write_project
 
 EXPERIMENT = """
@@ -243,23 +245,30 @@ def test_words_in_all_formats(trained, predict):
 QUESTION = {"id": "q", "question": "Where?", "context": "Ada slept in London."}
 
 
-def test_questions_in_all_formats(trained, predict, capsys, tmp_path):
-    settings = "unanswerable=True"
+@pytest.fixture(scope="module")
+def questions(trained):
+    """Return the folder of a run on questions, and their document."""
     content = tiny.squad(None, types.SimpleNamespace(unanswerable=True))
-    folder = trained("SquadFiles", "QuestionAnswering", content, settings)
+    settings = "unanswerable=True"
+    return trained("SquadFiles", "QuestionAnswering", content, settings), content
+
+
+def test_questions_in_all_formats(questions, predict, capsys, tmp_path):
+    folder, content = questions
     tabbed = {"id": 8, "text": "Where?\tAda slept in London."}
     first, blank, second = predict(
         folder, f"{json.dumps(QUESTION)}\n\n{json.dumps(tabbed)}\n"
     )
     assert (first["id"], second["id"], blank) == ("q", 8, {})
     assert first["answer"] == second["answer"]
-    assert first["answer"] in QUESTION["context"]
+    assert QUESTION["context"][first["start"] : first["end"]] == first["answer"]
     assert isinstance(first["no_answer"], float)
     lines = predict(folder, "Where?\tAda slept in London.\n\n", "a.txt")
     assert lines == f"Where?\n  {first['answer'] or 'no answer'}\n\n"
     (row,) = predict(folder, "question,context\nWhere?,Ada slept in London.\n", "a.csv")
     assert row["context"] == QUESTION["context"]
-    assert json.loads(row["prediction"])["answer"] == first["answer"]
+    names = ("answer", "start", "end", "probability", "no_answer")
+    assert json.loads(row["prediction"]) == {name: first[name] for name in names}
     document = tmp_path / "squad.json"
     document.write_text(content)
     capsys.readouterr()
@@ -267,7 +276,9 @@ def test_questions_in_all_formats(trained, predict, capsys, tmp_path):
     assert run([*argv, "--json"]) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [answer["id"] for answer in answers] == [str(n) for n in range(12)]
-    assert all(answer["answer"] in answer["context"] for answer in answers)
+    for answer in answers:
+        place = slice(answer["start"], answer["end"])
+        assert answer["context"][place] == answer["answer"] or answer["end"] is None
     document.write_text('{"data": [{"paragraphs": [{"context": "a", "qas": [{}]}]}]}')
     fails(capsys, argv, "squad.json: data[0].paragraphs[0].qas[0]: has no 'question'")
     lone = tmp_path / "lone.txt"
@@ -275,6 +286,100 @@ def test_questions_in_all_formats(trained, predict, capsys, tmp_path):
     fails(capsys, ["predict", folder, "--file", str(lone)], "lone.txt:1: ", "a tab")
     argv = ["predict", folder, "--file", str(tmp_path / "a.txt")]
     fails(capsys, [*argv, "--out_format", "conll"], "gives words no tags")
+
+
+def test_the_official_file_has_the_score_of_evaluate(questions, tmp_path, capsys):
+    folder, content = questions
+    document, out = tmp_path / "squad.json", tmp_path / "official.json"
+    document.write_text(content)
+    argv = ["predict", folder, "--file", str(document), "--out_format", "squad"]
+    assert run([*argv, "--out", str(out)]) == 0
+    answers = json.loads(out.read_text())
+    asked = [
+        asked
+        for paragraph in json.loads(content)["data"][0]["paragraphs"]
+        for asked in paragraph["qas"]
+    ]
+    golds = {x["id"]: [answer["text"] for answer in x["answers"]] for x in asked}
+    assert answers.keys() == golds.keys()
+    capsys.readouterr()
+    assert run(["evaluate", folder, "--split", "dev", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    official = official_v2(golds, answers)
+    assert scores["f1"] == pytest.approx(official["f1"])
+    assert scores["exact"] == pytest.approx(official["exact"])
+    assert run([*argv[:-1], "jsonl"]) == 0
+    records = map(json.loads, capsys.readouterr().out.splitlines())
+    assert answers == {record["id"]: record["answer"] for record in records}
+
+
+def test_ids_are_the_keys_of_the_official_file(questions, tmp_path, capsys):
+    folder, _ = questions
+    file, out = tmp_path / "a.jsonl", tmp_path / "out.json"
+    argv = ["predict", folder, "--out_format", "squad", "--out", str(out)]
+    cases = [
+        ([QUESTION, {**QUESTION, "id": 7}], None),
+        ([QUESTION, {**QUESTION, "id": None}], "a.jsonl:3: has no id, the key of"),
+        ([QUESTION, {**QUESTION, "id": True}], "a.jsonl:3: has no id"),
+        ([{**QUESTION, "id": ""}], "a.jsonl:1: has no id"),
+        ([QUESTION, QUESTION], "a.jsonl:3: has the id 'q' of line 1; give each its"),
+        ([{**QUESTION, "id": "7"}, {**QUESTION, "id": 7}], "the id '7' of line 1"),
+    ]
+    for objects, message in cases:
+        file.write_text("\n\n".join(map(json.dumps, objects)))
+        if message is None:
+            assert run([*argv, "--file", str(file)]) == 0
+            assert json.loads(out.read_text()).keys() == {"q", "7"}
+            out.unlink()
+            capsys.readouterr()
+        else:
+            fails(capsys, [*argv, "--file", str(file)], message)
+    fails(capsys, [*argv, "Where?\tAda slept."], "texts:1: has no id")
+    assert not out.exists()
+
+
+def test_other_tasks_have_no_official_file(reviews, tmp_path, capsys):
+    argv = ["predict", reviews, "a fine film", "--out_format", "squad"]
+    fails(capsys, argv, "task Classification does not give each question", "jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "places"),
+    [
+        ("a.txt", "fine\na weak film\tgood\n", ["a.txt:2: text 2 has a tab"]),
+        ("a.tsv", "text\tlabel\nweak\tgood\n", ["a.tsv:1: ", "--format csv"]),
+        ("a.jsonl", '{"question": "a", "context": "b"}', ["a.jsonl:1: text 1 has a"]),
+    ],
+)
+def test_a_run_on_single_texts_takes_no_pair(
+    reviews, tmp_path, capsys, name, content, places
+):
+    file, out = tmp_path / name, tmp_path / "out.jsonl"
+    file.write_text(content)
+    argv = ["predict", reviews, "--file", str(file), "--out", str(out)]
+    form = ["--format", "text"] if name.endswith(".tsv") else []
+    fails(capsys, [*argv, *form], *places, "trained on single ones")
+    assert not out.exists()
+    text = "a warm film\tbad"
+    fails(capsys, ["predict", reviews, text], "text 1 has a tab", "on single ones")
+    with pytest.raises(InputError, match="text 1 has a tab"):
+        dj.predict(reviews, [text])
+
+
+@pytest.mark.parametrize("source", ["JsonTexts", "LabelFirstFiles"])
+def test_a_tab_in_a_field_is_part_of_a_single_text(trained, predict, source, capsys):
+    if source == "JsonTexts":
+        rows = [{"text": f"{n} fine", "label": "ab"[n % 2]} for n in range(16)]
+        content = "\n".join(map(json.dumps, rows))
+    else:
+        content = "".join(f"{'ab'[n % 2]} {n} fine\n" for n in range(16))
+    folder = trained(source, "Classification", content)
+    objects = [{"id": "7", "text": text} for text in (" 1\tfine ", "1 fine")]
+    tabbed, spaced = predict(folder, "\n".join(map(json.dumps, objects)))
+    assert tabbed["texts"] == ["1\tfine"]
+    assert tabbed["probabilities"] == spaced["probabilities"]
+    capsys.readouterr()
+    fails(capsys, ["predict", folder, "1\tfine"], "text 1 has a tab")
 
 
 def test_machine_reading_in_all_formats(trained, predict):

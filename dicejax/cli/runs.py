@@ -43,6 +43,9 @@ Checkpoint = Annotated[
 TextFormat = Annotated[
     Literal["text", "jsonl", "conll", "csv"] | None, option(None, "by name")
 ]
+OutFormat = Annotated[
+    Literal["text", "jsonl", "conll", "csv", "squad"] | None, option(None, "by name")
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -119,7 +122,8 @@ class Predict:
       out: file to write instead of printing; appears whole or not at all.
       out_format: format of the results, by default guessed from the name of --out;
         conll appends the predicted tag as the last column, csv prediction and
-        probability.
+        probability; squad is the object of ids and answers that SQuAD's evaluation
+        scripts read.
       json: print one JSON object per example, as --out_format jsonl.
     """
 
@@ -128,7 +132,7 @@ class Predict:
     file: Annotated[str | None, arg(metavar="FILE")] = None
     format: TextFormat = None
     out: Annotated[str | None, arg(metavar="FILE")] = None
-    out_format: TextFormat = None
+    out_format: OutFormat = None
     checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     json: bool = False
@@ -136,6 +140,7 @@ class Predict:
     def __call__(self, console: Console) -> None:
         """Predict, and print or write."""
         from dicejax.formats import texts
+        from dicejax.training import inference
 
         if not (self.text or self.file):
             raise InputError("nothing to predict: give texts, or a file with --file")
@@ -148,8 +153,11 @@ class Predict:
         form = "jsonl" if self.json else self.out_format
         form = form or texts.format_of(self.out or "")
         cut: list[str] = []
-        pairs = self._predict(console, cut, tagged=form == "conll")
+        pairs = self._predict(console, cut, form)
         match form:
+            case "squad":
+                examples, results = zip(*pairs, strict=True)
+                lines = [inference.official_answers(examples, results, self.file)]
             case "csv":
                 records = [record for _, (record, _) in pairs]
                 lines = list(texts.table([text for text, _ in pairs], records))
@@ -167,7 +175,7 @@ class Predict:
         warn_of_cuts(console, cut)
 
     def _predict(
-        self, console: Console, cut: list[str], *, tagged: bool
+        self, console: Console, cut: list[str], out_form: str
     ) -> list[tuple[Text, tuple[dict[str, Any], list[str]]]]:
         """Return examples with predictions; add warnings of cut inputs to `cut`."""
         from dicejax.formats import tables, texts
@@ -181,7 +189,8 @@ class Predict:
             has_names = form in ("csv", "jsonl")
             columns = inference.text_columns(run) if has_names else ("text",)
             examples = inference.read_texts(file, form, columns)
-        if file is None and not tagged:
+        is_special = out_form in ("conll", "squad")
+        if file is None and not is_special:
             results = inference.predict(run, self.text, self.checkpoint, cut.append)
             return list(zip(examples, results, strict=True))
         count = sum(not example.is_blank for example in examples)
@@ -192,7 +201,8 @@ class Predict:
                 examples,
                 self.checkpoint,
                 file,
-                tagged=tagged,
+                tagged=out_form == "conll",
+                official=out_form == "squad",
                 decoded=lambda: bar.advance(task),
                 warn=cut.append,
             )

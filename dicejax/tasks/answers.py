@@ -6,7 +6,7 @@ import dataclasses
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,15 @@ class Candidate(NamedTuple):
     end: int
     score: float
 
+    def to_json(self) -> dict[str, Any]:
+        """Return where it is, in characters, and its probability.
+
+        >>> Candidate("Rome", 13, 17, math.log(0.5)).to_json()
+        {'start': 13, 'end': 17, 'probability': 0.5}
+        """
+        probability = math.exp(min(self.score, 0.0))  # rounding may exceed log 1
+        return {"start": self.start, "end": self.end, "probability": probability}
+
 
 @dataclasses.dataclass(frozen=True)
 class RankedAnswers:
@@ -39,12 +48,17 @@ class RankedAnswers:
 class Answer:
     """The prediction for one question: parts of the context, in its order.
 
-    There are no texts where the question is refused, but the best candidate.
+    There are no spans where the question is refused, but the text of the best.
     """
 
-    texts: tuple[str, ...]
+    spans: tuple[Candidate, ...]
     no_answer: float = 0.0
     best: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Texts of the spans."""
+        return tuple(span.text for span in self.spans)
 
 
 def log_odds(log_probability: float) -> float:

@@ -324,7 +324,7 @@ class QuestionAnswering(Task):
         elif self._takes_several:
             weights = [answers.log_odds(c.score) + limit for c in candidates.spans]
             chosen = answers.disjoint_answers(candidates.spans, weights) or chosen
-        return Answer(tuple(c.text for c in chosen), candidates.no_answer, best)
+        return Answer(tuple(chosen), candidates.no_answer, best)
 
     def tune(
         self, examples: Questions, candidates: Sequence[RankedAnswers], labels=()
@@ -413,10 +413,14 @@ class QuestionAnswering(Task):
         )
         if reason or len(spans) < len(answer):
             return reason or "several"
-        texts = tuple(example.context[start:end] for start, end in spans)
-        if texts == tuple(span.text for span in answer):
+        covered = Answer(
+            tuple(
+                Candidate(example.context[slice(*ends)], *ends, 0.0) for ends in spans
+            )
+        )
+        if covered.texts == tuple(span.text for span in answer):
             return None
-        exact = self.score([example], [Answer(texts)]).values["exact"]
+        exact = self.score([example], [covered]).values["exact"]
         return None if exact else "inexact"
 
     def parse(self, line: str, number: int) -> ReadingExample:
@@ -431,12 +435,20 @@ class QuestionAnswering(Task):
     def show(
         self, example: ReadingExample, prediction: Answer
     ) -> tuple[dict[str, Any], list[str]]:
-        """Format the answers, and the no-answer score where there may be none."""
+        """Format the answers, and the no-answer score where there may be none.
+
+        Each has its characters in the context, the end excluded, and its probability;
+        they are None where there is no answer.
+        """
         record: dict[str, Any] = {"id": example.id, "question": example.question}
         if self.several_spans:
-            record["answers"] = list(prediction.texts)
+            record["answers"] = [
+                {"text": span.text, **span.to_json()} for span in prediction.spans
+            ]
         else:
-            record["answer"] = "".join(prediction.texts)
+            record |= {"answer": "", "start": None, "end": None, "probability": None}
+            for span in prediction.spans:  # at most one
+                record |= {"answer": span.text, **span.to_json()}
         if self.unanswerable:
             record["no_answer"] = prediction.no_answer
         lines = [f"  {text}" for text in prediction.texts] or ["  no answer"]

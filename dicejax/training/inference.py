@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import sys
 import warnings
@@ -12,8 +13,11 @@ from typing import Any
 
 import jax
 
+from dicejax.config import Experiment
 from dicejax.data.examples import ReadingExample
-from dicejax.errors import Flaw, InputError, Truncation
+from dicejax.data.synthetic_labels import SyntheticLabels
+from dicejax.errors import Flaw, InputError, Truncation, quote
+from dicejax.formats import LabelFirstFiles
 from dicejax.formats import texts as text_files
 from dicejax.formats.conll import neighbours
 from dicejax.formats.texts import Format, Text
@@ -21,7 +25,8 @@ from dicejax.io import json_text
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
-from dicejax.tasks import Item, Prediction, Task
+from dicejax.tasks import Item, Prediction, QuestionAnswering, Task
+from dicejax.tasks.classification import TextTask
 from dicejax.tasks.described import beside_gold
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.predict import search
@@ -130,6 +135,7 @@ def predict_texts(
     path: str | None = None,
     *,
     tagged: bool = False,
+    official: bool = False,
     decoded: Callable[[], None] = lambda: None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[dict[str, Any], list[str]]]:
@@ -139,11 +145,12 @@ def predict_texts(
     entity in words, `start_char` and `end_char` in characters of the text. A blank
     example has a record without labels. The examples of a file, whose `path` errors
     name, are each other's context where the run was trained with that. `decoded` is
-    called after each example that is not blank.
+    called after each example that is not blank. `tagged` results are for column files,
+    `official` ones for `official_answers`.
 
     Raises:
-      InputError: the run cannot be used, an example lacks a part, or words have no
-        tags.
+      InputError: the run cannot be used, an example lacks a part, words have no tags,
+        or the task or an id does not suit `official_answers`.
     """
     run = Run.open(folder)
     experiment = run.experiment()
@@ -156,8 +163,16 @@ def predict_texts(
             f"task {type(task).__name__} gives words no tags; write jsonl or text "
             "instead of conll"
         )
+    if official:
+        if not isinstance(task, QuestionAnswering) or task.several_spans:
+            raise InputError(
+                f"task {type(task).__name__} does not give each question the text of "
+                "one answer; write jsonl instead of squad"
+            )
+        _official_ids(texts, path)
     written = [text for text in texts if not text.is_blank]
-    examples = [_parse(task, text, path) for text in written]
+    is_single = _has_single_texts(experiment)
+    examples = [_parse(task, text, path, is_single) for text in written]
     context = getattr(experiment.data, "context", 0)
     if context and path is not None:
         words = [example.words for example in examples]
@@ -184,6 +199,54 @@ def predict_texts(
     return results
 
 
+def official_answers(
+    texts: Sequence[Text],
+    results: Sequence[tuple[dict[str, Any], list[str]]],
+    path: str | None = None,
+) -> str:
+    """Format answers for SQuAD's evaluation scripts, `{id: text}`; "" for none.
+
+    Raises:
+      InputError: an example has no id, or two have the same.
+    """
+    ids = _official_ids(texts, path)
+    pairs = zip(ids, results, strict=True)
+    answers = {i: record.get("answer", "") for i, (record, _) in pairs if i is not None}
+    return json.dumps(answers, ensure_ascii=False)
+
+
+def _official_ids(texts: Sequence[Text], path: str | None) -> list[str | None]:
+    """Return the id of each example, None of a blank line; JSON's keys are texts."""
+    ids: list[str | None] = []
+    lines: dict[str, int] = {}
+    for text in texts:
+        if text.is_blank and not text.fields:
+            ids.append(None)
+            continue
+        value = text.fields.get("id")
+        is_id = isinstance(value, str | int) and not isinstance(value, bool)
+        if not is_id or value == "":
+            what, do = "has no id, the key of an answer of squad", "add it"
+            raise InputError.at(path or "texts", text.line, what, do)
+        name = str(value)
+        if name in lines:
+            what = f"has the id {quote(name)} of line {lines[name]}"
+            raise InputError.at(path or "texts", text.line, what, "give each its own")
+        lines[name] = text.line
+        ids.append(name)
+    return ids
+
+
+def _has_single_texts(experiment: Experiment) -> bool:
+    """Return whether the data of a run is known to have no pairs of texts."""
+    data = experiment.data
+    if not isinstance(experiment.task, TextTask):
+        return False
+    if isinstance(data, LabelFirstFiles | SyntheticLabels):
+        return True
+    return getattr(data, "second", "") is None  # other sources may have pairs
+
+
 def _folder(run: Folder | Result) -> str:
     return run.folder if isinstance(run, Result) else os.fspath(run)
 
@@ -206,11 +269,21 @@ def read_texts(
     return text_files.read(path, form, stream, columns)
 
 
-def _parse(task: Task, text: Text, path: str | None) -> Any:
+def _parse(task: Task, text: Text, path: str | None, is_single: bool) -> Any:
+    """Return the example of a text; a task of single texts refuses a pair."""
     try:
         if text.words is not None:
             return task.of_words(text.words, text.line)
-        return task.parse(text.text, text.line)
+        if not is_single or "\t" not in text.text:
+            return task.parse(text.text, text.line)
+        if text.text not in text.fields.values():
+            raise InputError(
+                f"text {text.line} has a tab, which separates two texts, but the run "
+                "was trained on single ones; replace it with a space, or read a table "
+                "that has a header with --format csv"
+            )
+        example = task.parse(text.text.replace("\t", " "), text.line)
+        return dataclasses.replace(example, first=text.text.strip())  # as in training
     except InputError as error:
         if path is None:
             raise

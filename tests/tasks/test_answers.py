@@ -8,13 +8,14 @@ import pytest
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.tasks.answers import (
-    Answer,
     Candidate,
     RankedAnswers,
     disjoint_answers,
     log_odds,
 )
 from dicejax.tasks.question_answering import QuestionAnswering
+
+from .perfect import answered
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -103,7 +104,7 @@ def test_reading_counts_characters_where_most_answers_have_no_spaces(unanswerabl
         ]
 
     task = QuestionAnswering(unanswerable=unanswerable)
-    predictions = [Answer(("红楼",), best="红楼"), Answer(("in York",), best="in York")]
+    predictions = [answered(text, best=text) for text in ("红楼", "in York")]
     chinese = task.score(
         asked("红楼梦", "York", "北京"), [*predictions, predictions[0]]
     )
@@ -121,5 +122,5 @@ def test_reading_counts_characters_where_most_answers_have_no_spaces(unanswerabl
 
 def test_an_answer_without_a_place_is_scored():
     example = ReadingExample("1", "?", "Bede slept", (), False, ("Adam Bede",))
-    score = QuestionAnswering().score([example], [Answer(("Bede",))])
+    score = QuestionAnswering().score([example], [answered("Bede")])
     assert score.values["f1"] == pytest.approx(2 / 3)

@@ -1,5 +1,7 @@
 """Gold beside predictions, the hardest example first."""
 
+import math
+
 from dicejax.data.examples import LabelledText, Sentence, Span, TaggedWords
 from dicejax.tasks import (
     Classification,
@@ -9,7 +11,7 @@ from dicejax.tasks import (
     Tagging,
     WordTagging,
 )
-from dicejax.tasks.answers import Answer
+from dicejax.tasks.answers import Answer, Candidate
 from dicejax.tasks.described import beside_gold
 
 from .test_question_answering import question
@@ -68,7 +70,9 @@ def test_each_task_has_gold_in_the_form_of_its_predictions():
     assert [word["text"] for word in row["gold"]["words"]] == ["我", "喜欢"]
     assert [word["text"] for word in row["predicted"]["words"]] == ["我"]
     asked = question("Ada slept in Rome.", ["Rome"])
-    (row,) = beside_gold(QuestionAnswering(), [asked], [Answer(("in Rome",), 0.0)], ())
+    rome = Answer((Candidate("in Rome", 10, 17, math.log(0.25)),))
+    (row,) = beside_gold(QuestionAnswering(), [asked], [rome], ())
     assert row["gold"] == {"answers": ["Rome"]} and row["id"] == "q"
-    assert row["predicted"] == {"answer": "in Rome"}
+    places = {"start": 10, "end": 17, "probability": 0.25}
+    assert row["predicted"] == {"answer": "in Rome", **places}
     assert row["errors"] == 1 - 2 / 3  # F1 of one word in two

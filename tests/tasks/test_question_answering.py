@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import math
 import re
 
 import jax.numpy as jnp
@@ -69,9 +70,9 @@ def read(data_folder, name):
 def test_gold_as_prediction_scores_full(data_folder, name):
     examples = read(data_folder, name)
     predictions = [
-        Answer(
-            tuple(span.text for answer in e.answers[:1] for span in answer),
-            float(e.impossible),
+        perfect.answered(
+            *(span.text for answer in e.answers[:1] for span in answer),
+            no_answer=float(e.impossible),
         )
         for e in examples
     ]
@@ -162,6 +163,55 @@ def test_characters_are_exact_whatever_the_text(tokenizer, form):
         assert best.text == example.context[slice(*ends)]
         exact += best.text == gold.text
     assert exact >= 0.9 * len(examples)
+
+
+PLACES = [
+    *made.TEXTS,
+    "\U0001f600\U0001f600 A 👍🏽 é 🇩🇪 b.",
+    "e\u0301a\u0300 o\u0308x\u0302 e\u0301",
+    "one\r\ntwo\r\n\r\n three\r four",
+    "a\tb  c\u00a0d",
+    " ".join(f"w\u0301{n} 👩\u200d👧\r\n" for n in range(40)),  # several windows
+]
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("context", PLACES)
+def test_records_name_the_characters_of_answers(tokenizer, context, several):
+    """Whatever the network says, and for the likeliest spans by enumeration."""
+    form = "sigmoid" if several else "positions"
+    task = QuestionAnswering(form=form, several_spans=several, stride=4)
+    example = ReadingExample("q", "é ?", context, (), False)
+    rng = np.random.default_rng(len(context))
+    items = task.encode([example], tokenizer, (), 32)
+    assert len(items) > 1 or context != PLACES[-1]
+    outputs = [
+        {n: -rng.exponential(1, len(i)).astype(np.float32) for n in ("start", "end")}
+        for i in items
+    ]
+    ranked = task.decode(example, items, outputs)
+    decided = task.decide(ranked, 1.0 if several else None)
+    (record, _) = task.show(example, decided)
+    record = json.loads(json.dumps(record))
+    answers = record["answers"] if several else [record | {"text": record["answer"]}]
+    if not ranked.spans:
+        assert [x for x in answers if x["text"]] == [] and decided.spans == ()
+        return
+    assert len(answers) == len(decided.spans) > 0
+    best = max(
+        (
+            float(output["start"][i] + output["end"][j])
+            for item, output in zip(items, outputs, strict=True)
+            for i in np.flatnonzero(item.detail.starts)
+            for j in np.flatnonzero(item.detail.candidates)
+            if i <= j < i + task.max_answer
+        ),
+    )
+    for answer in answers:
+        assert context[answer["start"] : answer["end"]] == answer["text"] != ""
+        assert 0 < answer["probability"] <= 1
+    if not several:
+        assert record["probability"] == pytest.approx(np.exp(best), rel=1e-5)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -390,12 +440,24 @@ def test_lines_are_read_and_answers_shown():
     for line in ("Who?", "Who?\t ", "\tAda"):
         with pytest.raises(InputError, match="line 4"):
             task.parse(line, 4)
-    record, lines = task.show(example, Answer(("Ada",), -2.0, "Ada"))
-    expected = {"id": "3", "question": "Who?", "answer": "Ada", "no_answer": -2.0}
-    assert record == expected and lines == ["Who?", "  Ada"]
-    assert task.show(example, Answer((), 2.0, "Ada"))[1] == ["Who?", "  no answer"]
+    ada, slept = Candidate("Ada", 0, 3, math.log(0.5)), Candidate("slept", 5, 10, 1e-9)
+    record, lines = task.show(example, Answer((ada,), -2.0, "Ada"))
+    asked = {"id": "3", "question": "Who?"}
+    ada_place = {"start": 0, "end": 3, "probability": 0.5}
+    assert record == {**asked, "answer": "Ada", **ada_place, "no_answer": -2.0}
+    assert lines == ["Who?", "  Ada"]
+    record, lines = task.show(example, Answer((), 2.0, "Ada"))
+    nowhere = dict.fromkeys(("start", "end", "probability"))
+    assert record == {**asked, "answer": "", **nowhere, "no_answer": 2.0}
+    assert lines == ["Who?", "  no answer"]
     several = QuestionAnswering(several_spans=True)
-    record, lines = several.show(example, Answer(("Ada", "slept")))
-    assert record["answers"] == ["Ada", "slept"] and len(lines) == 3
+    record, lines = several.show(example, Answer((ada, slept)))
+    assert record == asked | {
+        "answers": [
+            {"text": "Ada", **ada_place},
+            {"text": "slept", "start": 5, "end": 10, "probability": 1.0},
+        ]
+    }
+    assert len(lines) == 3
     words = list(task.texts([example, dataclasses.replace(example, id="4")]))
     assert words == ["Who?", "Who?", "Ada", "slept."]
