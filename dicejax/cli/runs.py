@@ -110,8 +110,8 @@ class Predict:
 
     For spans and parts of speech an example is a sentence, its words separated by
     spaces as in the training data: punctuation too, and Chinese characters where the
-    data has characters. A tab separates the texts of a pair, or a question and its
-    text.
+    data has characters. A tab separates the texts of a pair, a question and its text,
+    or a prompt and its answer.
 
     Args:
       text: one or more examples, each in quotes.

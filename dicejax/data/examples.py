@@ -18,6 +18,8 @@ class Sentence:
       line: first line in the file, from 1.
       before: words of the document in front of it that are read as context.
       after: the same, behind it.
+      prompt: the text to which the words are the answer, if any. It has no labels, and
+        words, spans and characters are counted without it.
     """
 
     words: tuple[str, ...]
@@ -25,6 +27,7 @@ class Sentence:
     line: int
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    prompt: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +45,7 @@ class TaggedWords:
     line: int
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    prompt: str = ""
 
 
 class AnswerSpan(NamedTuple):
@@ -132,7 +136,8 @@ def by_character(example: TaggedWords) -> Sentence:
     for word, label in zip(example.words, example.labels, strict=True):
         spans.append(Span(label, start, start + len(word)))
         start += len(word)
-    characters = (tuple("".join(words)) for words in (example.before, example.after))
-    return Sentence(
-        tuple("".join(example.words)), tuple(spans), example.line, *characters
+    words, before, after = (
+        tuple("".join(words))
+        for words in (example.words, example.before, example.after)
     )
+    return Sentence(words, tuple(spans), example.line, before, after, example.prompt)

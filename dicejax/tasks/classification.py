@@ -90,7 +90,7 @@ class TextTask(Task):
     def encode(
         self, examples: Examples, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
-        """Encode texts, in windows, and pairs; the detail: whether a pair was cut.
+        """Encode texts, in windows, and pairs.
 
         Unknown labels are left out of the loss.
         """
@@ -123,7 +123,7 @@ class TextTask(Task):
                     "summary_positions": pieces.summary,
                 }
                 is_cut = are_pairs and len(pieces) < len(whole)
-                items.append(Item(arrays, number, is_cut))
+                items.append(Item(arrays, number, is_cut=is_cut))
         return items
 
     def decode(
@@ -135,7 +135,7 @@ class TextTask(Task):
 
     def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
         """Warn of pairs that are cut off."""
-        count = sum(item.detail for item in items)
+        count = sum(item.is_cut for item in items)
         if not count:
             return []
         text = (

@@ -34,13 +34,14 @@ def text_and_gold(example: Any) -> tuple[str, str]:
     text, gold = "", ""
     match example:
         case Sentence(words=words, spans=spans):
-            text = " ".join(words)
+            text = _joined(example.prompt, " ".join(words))
             pairs = ((s.type, " ".join(words[s.start : s.end])) for s in spans)
             gold = "; ".join(map(": ".join, pairs))
         case TaggedWords():
-            text, gold = " ".join(example.words), " ".join(example.labels)
+            text = _joined(example.prompt, " ".join(example.words))
+            gold = " ".join(example.labels)
         case LabelledText() | MultiLabelText():
-            text = " | ".join(part for part in (example.first, example.second) if part)
+            text = _joined(example.first, example.second)
             is_class = isinstance(example, LabelledText)
             gold = example.label or "" if is_class else ", ".join(example.labels or ())
         case ReadingExample():
@@ -71,9 +72,9 @@ def beside_gold(
         gold = _gold(task, example)
         place = "id" if isinstance(example, ReadingExample) else "line"
         row: dict[str, Any] = {place: getattr(example, place), "errors": errors}
+        shared = {"id", "question", "texts", "prompt"}
         # "words" alone are words that the task predicts.
-        shared = {"id", "question", "texts"}
-        shared |= {"words"} if len(predicted) > 1 else set()
+        shared |= {"words"} if predicted.keys() - shared != {"words"} else set()
         row |= {name: value for name, value in predicted.items() if name in shared}
         for name, record in (("gold", gold), ("predicted", predicted)):
             row[name] = {k: v for k, v in record.items() if k not in shared}
@@ -83,6 +84,10 @@ def beside_gold(
         chance = by_label.get(gold.get("label"), 0.0) if is_class else 0.0
         ranks.append((-errors, chance))
     return [rows[place] for place in sorted(range(len(rows)), key=ranks.__getitem__)]
+
+
+def _joined(*texts: str | None) -> str:
+    return " | ".join(filter(None, texts))
 
 
 def _gold(task: Task, example: Any) -> dict[str, Any]:

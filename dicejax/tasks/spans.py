@@ -95,18 +95,24 @@ class SpanTask(WordsTask):
         "probabilities" of the words' tags.
         """
         words, entities = example.words, []
-        lines = [self.separator.join(words)]
+        record = prompt_field(example)
+        lines = [*record.values(), self.separator.join(words)]
         for span in prediction.values:
             text = self.separator.join(words[span.start : span.end])
             entities.append({**span._asdict(), "text": text})
             lines.append(f"  {span.type:8} {text}  (words {span.start}:{span.end})")
-        record: dict[str, Any] = {"words": list(words), "entities": entities}
+        record |= {"words": list(words), "entities": entities}
         if (probabilities := prediction.probabilities) is not None:
             for entity, probability in zip(entities, probabilities, strict=True):
                 entity["probability"] = probability
         if prediction.word_probabilities is not None:
             record["probabilities"] = list(prediction.word_probabilities)
         return record, lines if entities else [*lines, "  no entity"]
+
+
+def prompt_field(example: Any) -> dict[str, Any]:
+    """Return the prompt as a field of a record, if the example has one."""
+    return {"prompt": example.prompt} if example.prompt else {}
 
 
 def flat_spans(spans: Sequence[Span]) -> list[Span]:

@@ -18,6 +18,8 @@ from tokenizers import Tokenizer
 from dicejax.data import tags, tokenize
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme
+from dicejax.data.tokenize import EncodedText
+from dicejax.errors import InputError, Truncation
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
@@ -29,6 +31,7 @@ from dicejax.tasks.spans import (
     WordsTask,
     flat_spans,
     gold_warnings,
+    prompt_field,
 )
 from dicejax.tasks.task import (
     IGNORED,
@@ -63,10 +66,50 @@ class TokenTask(WordsTask):
 
     The words before and after a sentence are read as context, as many as the row has
     room for, the nearest: they have no label, so neither loss nor score.
+
+    With `prompt` an item is the pair of the example's prompt and its words, as
+    [CLS] prompt [SEP] words [SEP]; the prompt has neither loss nor score. Where both
+    are longer than `max_length`, the end of the prompt is cut off, but never below half
+    of the row, and words that have no room beside it are read in windows.
     """
 
     reads_context: ClassVar[bool] = True
     no_piece: ClassVar[str] = NONE
+
+    prompt: bool = False
+
+    def adapt(self, examples: Examples) -> Sequence[Any]:
+        """Return the examples.
+
+        Raises:
+          InputError: the data is of another kind of task; or one example has a prompt
+            and the task reads none, or the other way round.
+        """
+        for example in super().adapt(examples):
+            if self.prompt and not example.prompt.strip():
+                raise InputError(
+                    f"line {example.line} has no prompt, and the task reads a prompt "
+                    "and its answer; add it, or leave out --task.prompt"
+                )
+        return examples
+
+    def texts(self, examples: Examples) -> Iterable[str]:
+        """Yield all words, of prompts too."""
+        for example in examples:
+            yield from example.prompt.split()
+        yield from super().texts(examples)
+
+    def parse(self, line: str, number: int) -> Any:
+        """Take words separated by white space, of a prompt's answer behind a tab."""
+        if not self.prompt:
+            return super().parse(line, number)
+        prompt, *answers = line.split("\t")
+        if len(answers) != 1 or not answers[0].strip():
+            raise InputError(
+                f"text {number} is no prompt and answer with one tab between them; the "
+                "run reads both"
+            )
+        return dataclasses.replace(super().parse(answers[0], number), prompt=prompt)
 
     @abc.abstractmethod
     def word_classes(self, example: Any) -> Sequence[str]:
@@ -98,7 +141,20 @@ class TokenTask(WordsTask):
             max_length,
             self.stride,
             [(example.before, example.after) for example in examples],
+            [example.prompt for example in examples] if self.prompt else None,
         )
+
+    def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
+        """Warn of prompts that are cut off."""
+        count = len({item.example for item in items if item.is_cut})
+        if not count:
+            return []
+        total = len({item.example for item in items})
+        text = (
+            f"{count} of {total} {split} prompts ({count / total:.0%}) are cut off at "
+            f"their end at {max(map(len, items))} tokens; raise --training.max_length"
+        )
+        return [Truncation("input", text)]
 
     def reduce_logits(self, outputs, batch) -> Predicted:
         """Return the most probable class of each token, and its probability."""
@@ -132,10 +188,12 @@ def encode_words(
     max_length: int,
     overlap: int,
     around: Iterable[tuple[Sequence[str], Sequence[str]]] | None = None,
+    prompts: Sequence[str] | None = None,
 ) -> list[Item]:
     """Encode sentences with a label number per word, which its first piece gets.
 
-    `around` has the words before and after each sentence that are read as context.
+    `around` has the words before and after each sentence that are read as context,
+    `prompts` the text that is read in front of each as the first of a pair.
 
     Returns:
       An item per sentence, or per window of it. Its detail is, for each word, the place
@@ -150,24 +208,40 @@ def encode_words(
         [*before, *words, *after]
         for words, (before, after) in zip(sentences, sides, strict=True)
     ]
-    encoded = tokenize.encode(tokenizer, texts, every_word=True)
+    if prompts is None:
+        text, encoded = 0, tokenize.encode(tokenizer, texts, every_word=True)
+    else:  # whole, since pieces of bytes tell its white space
+        firsts = [[prompt] for prompt in prompts]
+        text, encoded = 1, tokenize.encode(tokenizer, firsts, texts, every_word=True)
     for example, (words, gold, pieces) in enumerate(
         zip(sentences, numbers, encoded, strict=True)
     ):
         first = len(sides[example][0])
         end = first + len(words)
         if len(texts[example]) > len(words):
-            pieces = pieces.around(first, end, max_length)
-        first_pieces = pieces.first_pieces(len(texts[example]))[first:end]
+            pieces = pieces.around(first, end, max_length, text=text)
+        whole = len(pieces)
+        if text:
+            pieces = _cut_prompt(pieces, max_length)
+        is_cut = len(pieces) < whole
+        first_pieces = pieces.first_pieces(len(texts[example]), text=text)[first:end]
         for part, window in windows.cut(
-            pieces, max_length, overlap, words=first_pieces
+            pieces, max_length, overlap, text=text, words=first_pieces
         ):
             decided = window.decided_words()
             places = np.where(decided, window.words, -1)
             targets = np.full(len(part), IGNORED, np.int32)
             targets[places[decided]] = np.asarray(gold, np.int32)[decided]
-            items.append(Item(token_arrays(part) | {HEAD: targets}, example, places))
+            arrays = token_arrays(part) | {HEAD: targets}
+            items.append(Item(arrays, example, places, is_cut))
     return items
+
+
+def _cut_prompt(encoded: EncodedText, max_length: int) -> EncodedText:
+    """Cut the end of a pair's first text to half of a row, or to the room left."""
+    size = int((encoded.texts == 0).sum())
+    room = max(max_length // 2, max_length - len(encoded) + size)
+    return encoded.window(0, len(encoded), ahead=room)
 
 
 def best_class(logits: Array) -> Array:
@@ -183,6 +257,7 @@ class Tagging(TokenTask, SpanTask):
 
     Args:
       stride: overlap of neighbouring windows in pieces, at most half of a window.
+      prompt: read the prompt of each example in front of its words, as a pair.
       scheme: tag scheme of the network, whatever the files use.
     """
 
@@ -226,7 +301,8 @@ class Tagging(TokenTask, SpanTask):
         types = {tag.partition("-")[2] for tag in labels}
         which = "which tags cannot express"
         remarks = gold_warnings(split, examples, types, 0, items, overlapping=which)
-        return remarks + windows.remark(split, examples, items)
+        cuts = self.cut_inputs(split, items)
+        return [*remarks, *cuts, *windows.remark(split, examples, items)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -289,7 +365,8 @@ class WordTagging(TokenTask):
         counts = Counter(label for text in examples for label in text.labels)
         text = "word{s} labelled {label}, which train lacks: counted as wrong"
         remarks = unseen_labels(split, counts, labels, text)
-        return remarks + windows.remark(split, examples, items)
+        cuts = self.cut_inputs(split, items)
+        return [*remarks, *cuts, *windows.remark(split, examples, items)]
 
     def of_words(self, words: Sequence[str], number: int) -> TaggedWords:
         """Take a sentence without gold."""
@@ -300,11 +377,14 @@ class WordTagging(TokenTask):
     ) -> tuple[dict[str, Any], list[str]]:
         """Format each word with its label."""
         labels = prediction.values
-        record = {"words": list(example.words), "labels": list(labels)}
+        record = prompt_field(example)
+        prompts = list(record.values())
+        record |= {"words": list(example.words), "labels": list(labels)}
         if prediction.probabilities is not None:
             record["probabilities"] = list(prediction.probabilities)
         pairs = zip(example.words, labels, strict=True)
-        return record, [" ".join(f"{word}/{label or '-'}" for word, label in pairs)]
+        text = " ".join(f"{word}/{label or '-'}" for word, label in pairs)
+        return record, [*prompts, text]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -315,6 +395,7 @@ class JointTagging(Tagging):
     Words with labels are taken too, and written as characters.
 
     Args:
+      prompt: read the prompt of each example in front of its words, as a pair.
       scheme: tag scheme of the network, whatever the files use.
     """
 
@@ -360,4 +441,6 @@ class JointTagging(Tagging):
         """Format each word with its label."""
         record, _ = super().show(example, prediction)
         words = [f"{word['text']}/{word['type']}" for word in record["entities"]]
-        return {"words": record["entities"]}, [" ".join(words)]
+        prompt = prompt_field(example)
+        lines = [*prompt.values(), " ".join(words)]
+        return prompt | {"words": record["entities"]}, lines

@@ -43,11 +43,13 @@ class Item:
       arrays: as in the task's layout: int `[n]` for each token, or one number.
       example: index of the example.
       detail: information for decoding.
+      is_cut: whether a part of the input is cut off, and in no other item.
     """
 
     arrays: Mapping[str, Any]
     example: int
     detail: Any = None
+    is_cut: bool = False
 
     def __len__(self) -> int:
         return len(self.arrays["input_ids"])
@@ -131,6 +133,7 @@ class Codec(abc.ABC):
     takes: ClassVar[tuple[type, ...]]  # the kinds of examples
     reads_words: ClassVar[bool] = True  # or raw text
     reads_context: ClassVar[bool] = False  # the words around a sentence
+    prompt: ClassVar[bool] = False  # whether each sentence answers a prompt
 
     def adapt(self, examples: Examples) -> Sequence[Any]:
         """Return examples in the form that the other methods take.
@@ -150,6 +153,12 @@ class Codec(abc.ABC):
                 raise InputError(
                     f"task {type(self).__name__} reads no context of a sentence; leave "
                     "out --data.context, or take Tagging or WordTagging"
+                )
+            if getattr(example, "prompt", "") and not self.prompt:
+                raise InputError(
+                    f"line {example.line} has a prompt, which task "
+                    f"{type(self).__name__} does not read; take Tagging, WordTagging "
+                    "or JointTagging with --task.prompt, or leave the prompts out"
                 )
         return examples
 

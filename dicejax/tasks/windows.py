@@ -96,8 +96,9 @@ def cut(
     special = len(encoded) - len(content)
     room = max_length - special
     if room < 1:
+        which = "special or of the prompt" if text else "special"
         raise InputError(
-            f"max_length {max_length} leaves no room: {special} pieces are special; "
+            f"max_length {max_length} leaves no room: {special} pieces are {which}; "
             "make it larger"
         )
     # The other text and special pieces do not interrupt it.

@@ -142,11 +142,12 @@ def predict_texts(
     """Predict for the examples of a file, as `predict` does for lines.
 
     Positions in the records count from 0, the end excluded: `start` and `end` of an
-    entity in words, `start_char` and `end_char` in characters of the text. A blank
-    example has a record without labels. The examples of a file, whose `path` errors
-    name, are each other's context where the run was trained with that. `decoded` is
-    called after each example that is not blank. `tagged` results are for column files,
-    `official` ones for `official_answers`.
+    entity in words, `start_char` and `end_char` in characters of the text, or of the
+    answer alone where the run reads prompts. A blank example has a record without
+    labels. The examples of a file, whose `path` errors name, are each other's context
+    where the run was trained with that. `decoded` is called after each example that is
+    not blank. `tagged` results are for column files, `official` ones for
+    `official_answers`.
 
     Raises:
       InputError: the run cannot be used, an example lacks a part, words have no tags,
@@ -295,9 +296,12 @@ def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     words = record.get("words")
     if not words:
         return record
+    content = text.text
+    if "prompt" in record and text.words is None:
+        content = content.partition("\t")[2]  # the answer alone
     joint = isinstance(words[0], dict)  # words that the task has found itself
-    parts = list("".join(text.text.split())) if joint else words
-    places = text_files.offsets(text.text, parts)
+    parts = list("".join(content.split())) if joint else words
+    places = text_files.offsets(content, parts)
     if "labels" in record:
         return {**record, "offsets": [list(place) for place in places]}
     key = "words" if joint else "entities"

@@ -112,7 +112,7 @@ def test_the_summary_is_where_the_template_puts_it(kind, tmp_path):
         names = {"xlnet": "<cls>", "byte_level": "<s>"}
         piece = tokenizer.token_to_id(names.get(kind, "[CLS]"))
         assert item.arrays["input_ids"][place] == piece
-        assert item.detail == (length < len(whole))
+        assert item.is_cut == (length < len(whole))
 
 
 def test_texts_and_pairs_do_not_mix_and_too_short_rows_are_named(tmp_path):

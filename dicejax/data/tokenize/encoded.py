@@ -105,18 +105,21 @@ class EncodedText:
             keep[np.flatnonzero(self.texts == 0)[ahead:]] = False
         return self._select(keep)
 
-    def around(self, first: int, end: int, max_length: int) -> EncodedText:
+    def around(
+        self, first: int, end: int, max_length: int, *, text: int = 0
+    ) -> EncodedText:
         """Return words from `first` up to `end`, with pieces around if room is left.
 
-        Both sides get as many pieces; what one does not need, the other has. Words that
-        alone have more than `max_length` pieces, special ones included, come alone.
+        The words are of one text; of a pair the other stays whole. Both sides get as
+        many pieces; what one does not need, the other has. Words that alone have more
+        than `max_length` pieces, special ones included, come alone.
 
         >>> from dicejax.data.tokenize import encode, learn_wordpiece
         >>> (encoded,) = encode(learn_wordpiece(list("abcde"), 40), [list("abcde")])
         >>> encoded.around(3, 4, 5).words
         array([-1,  2,  3,  4, -1], dtype=int32)
         """
-        places = np.flatnonzero(self.texts == 0)
+        places = np.flatnonzero(self.texts == text)
         words = self.words[places]
         ahead, behind = int((words < first).sum()), int((words >= end).sum())
         inside = len(places) - ahead - behind
@@ -125,7 +128,7 @@ class EncodedText:
         right = min(behind, room - left)
         in_reach = places[ahead - left : ahead + inside + right]
         bounds = (int(in_reach[0]), int(in_reach[-1])) if len(in_reach) else (0, -1)
-        return self.window(*bounds, text=0)
+        return self.window(*bounds, text=text)
 
     def span(self, first: int, last: int) -> tuple[int, int] | None:
         """Return the characters `[start, end)` of pieces, `last` included, if any.
