@@ -182,7 +182,10 @@ def predict_texts(
             dataclasses.replace(example, before=before, after=after)
             for example, (before, after) in zip(examples, around, strict=True)
         ]
-    adapted = task.adapt(examples)
+    try:
+        adapted = task.adapt(examples)
+    except InputError as error:
+        raise error if path is None else InputError(f"{path}: {error}") from None
     _, items, candidates, threshold = _find(run, adapted, which, decoded)
     for note in task.cut_inputs("given", items):
         warn(note.text)

@@ -354,9 +354,14 @@ def load_corpus(experiment: Experiment, warn: Warn) -> Corpus:
     if experiment.augmentation is not None:
         train, note = experiment.augmentation.augment(train)
         warn(f"train: {note}")
-    splits = (train, corpus.dev, corpus.test)
-    adapted = (tuple(experiment.task.adapt(split)) for split in splits)
-    return Corpus(*adapted, corpus.notes)
+    splits = {"train": train, "dev": corpus.dev, "test": corpus.test}
+    adapted = {}
+    for name, split in splits.items():
+        try:
+            adapted[name] = tuple(experiment.task.adapt(split))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
+    return Corpus(**adapted, notes=corpus.notes)
 
 
 def _learn_tokenizer(
