@@ -30,7 +30,7 @@ ALLOWED = {
     "objectives tasks",
     "planning": "config mesh models objectives optimizers training",
     "study": "config mesh data formats losses metrics objectives tasks training",
-    "init": "data formats objectives study tasks training",
+    "init": "config data formats objectives study tasks training",
 }
 
 BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())

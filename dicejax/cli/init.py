@@ -42,7 +42,12 @@ class Init:
       text: column or JSON field of the text, or of the first of a pair; of a file
         without a header its number, from 0.
       second: that of the second text of a pair.
-      label: that of the class, or of a list of labels in JSON.
+      label: that of the class, of a list of labels in JSON, or of an entity's label.
+      spans: JSON field of a text's entities.
+      start: field of an entity's first character, from 0.
+      end: field of the character after its last.
+      align: of entities that cut a word, have no words or overlap: "strict" is an
+        error, "expand" takes whole words, "skip" leaves the entity out.
       encoder: model folder, hub id, or "scratch" for random weights.
       on_error: "stop" at the first malformed example, or "skip" and count them.
       overwrite: replace an existing experiment.py.
@@ -57,6 +62,10 @@ class Init:
     text: Annotated[str | None, _COLUMN] = None
     second: Annotated[str | None, _COLUMN] = None
     label: Annotated[str | None, _COLUMN] = None
+    spans: Annotated[str | None, _COLUMN] = None
+    start: Annotated[str | None, _COLUMN] = None
+    end: Annotated[str | None, _COLUMN] = None
+    align: Literal["strict", "expand", "skip"] = "strict"
     encoder: Annotated[str | None, option("NAME", "by the script of the texts")] = None
     on_error: Literal["stop", "skip"] = "stop"
     overwrite: bool = False
@@ -64,7 +73,7 @@ class Init:
     def __call__(self, console: Console) -> None:
         """Profile the data and write the file."""
         from dicejax import config
-        from dicejax.formats import recognise
+        from dicejax.formats import JsonSentences, recognise
         from dicejax.formats.mapping import Columns
         from dicejax.init import starter
         from dicejax.study.profile import profile
@@ -80,22 +89,34 @@ class Init:
         if self.sample and self.kind != "ner":
             raise InputError(f"--sample is for ner, not for {self.kind}; name --data")
         data = self.data or str(starter.write_sample(Path(self.folder)))
-        columns = Columns(self.text, self.second, self.label)
+        columns = Columns(
+            text=self.text,
+            second=self.second,
+            label=self.label,
+            spans=self.spans,
+            start=self.start,
+            end=self.end,
+        )
         source = recognise.source_of(self.kind, data, columns)
-        source = dataclasses.replace(source, on_error=self.on_error)
+        settings = {"on_error": self.on_error}
+        if self.align != "strict":
+            if not isinstance(source, JsonSentences):
+                raise InputError("--align is for texts with entities")
+            settings["align"] = self.align
+        source = dataclasses.replace(source, **settings)
+        corpus = source.load()
+        train = corpus.train
         name = Path(os.path.abspath(self.folder)).name or self.kind
         draft = config.Experiment(
             name=name,
             data=source,
-            task=starter.task_of(self.kind, source)(),
+            task=starter.task_of(self.kind, train),
             training=config.Training(max_length=starter.ROWS[-1]),
         )
         if self.encoder not in (None, "scratch"):  # lengths are those of its tokenizer
             encoder = config.PretrainedEncoder(path=self.encoder)
             draft = dataclasses.replace(draft, encoder=encoder)
         show(f"{data}: {recognise.describe(source)}")
-        corpus = source.load()
-        train = corpus.train
         for text, gold in map(text_and_gold, train[:SHOWN]):
             show(f"  {text}\n    {gold}")
         note = note_printer(console)
@@ -104,7 +125,7 @@ class Init:
         counts = profile(draft, note)
         texts = draft.task.texts(draft.task.adapt(train[:1000]))
         settings = starter.suggest(counts, texts, self.encoder)
-        content = starter.file_for(self.kind, name, str(file), source, counts, settings)
+        content = starter.file_for(self.kind, draft, str(file), counts, settings)
         _write(file, content)
         first = next(iter(counts.splits["train"].outputs), None)
         show(f"{file}: written")

@@ -20,12 +20,6 @@ from dicejax.io.terminal import show
 if TYPE_CHECKING:
     from dicejax.formats.texts import Text
 
-_FORMATS = {
-    "text": "plain text, one example per line",
-    "jsonl": "JSON lines",
-    "conll": "columns, the first one words",
-    "csv": "a table with a header",
-}
 ExperimentOfRun = Annotated[
     str | None,
     option(
@@ -44,7 +38,8 @@ TextFormat = Annotated[
     Literal["text", "jsonl", "conll", "csv"] | None, option(None, "by name")
 ]
 OutFormat = Annotated[
-    Literal["text", "jsonl", "conll", "csv", "squad"] | None, option(None, "by name")
+    Literal["text", "jsonl", "conll", "csv", "squad", "same"] | None,
+    option(None, "by name"),
 ]
 
 
@@ -123,7 +118,7 @@ class Predict:
       out_format: format of the results, by default guessed from the name of --out;
         conll appends the predicted tag as the last column, csv prediction and
         probability; squad is the object of ids and answers that SQuAD's evaluation
-        scripts read.
+        scripts read, same is the layout of the run's data, for a file in it.
       json: print one JSON object per example, as --out_format jsonl.
     """
 
@@ -139,7 +134,7 @@ class Predict:
 
     def __call__(self, console: Console) -> None:
         """Predict, and print or write."""
-        from dicejax.formats import texts
+        from dicejax.formats import brat, recognise, texts
         from dicejax.training import inference
 
         if not (self.text or self.file):
@@ -153,14 +148,36 @@ class Predict:
         form = "jsonl" if self.json else self.out_format
         form = form or texts.format_of(self.out or "")
         cut: list[str] = []
-        pairs = self._predict(console, cut, form)
+        source = None
+        if self.file is None:
+            examples = [texts.Text(number, x) for number, x in enumerate(self.text, 1)]
+        else:
+            read = inference.read_texts(self.run, self.file, self.format)
+            examples, name, source = read
+        if form == "same" and source is None:
+            raise InputError(
+                "--out_format same is for a file in the format of the run's data; "
+                "name jsonl instead"
+            )
+        pairs = self._predict(console, cut, form, examples)
+        if self.file is not None and not self.format:
+            what = texts.FORMS[name]
+            if source is not None:
+                what = f"the run's data are ({recognise.fields_of(source)})"
+            note_printer(console)(f"{self.file} read as {what}; --format names another")
         match form:
+            case "same":
+                results = [(text, record) for text, (record, _) in pairs]
+                if brat.is_folder(self.file):
+                    brat.write(self.out, results)
+                    return warn_of_cuts(console, cut)
+                lines = list(source.lines(results))
             case "squad":
-                examples, results = zip(*pairs, strict=True)
+                results = [result for _, result in pairs]
                 lines = [inference.official_answers(examples, results, self.file)]
             case "csv":
                 records = [record for _, (record, _) in pairs]
-                lines = list(texts.table([text for text, _ in pairs], records))
+                lines = list(texts.table(examples, records))
             case "conll":
                 lines = [texts.conll(text, record) for text, (record, _) in pairs]
             case "jsonl":
@@ -175,22 +192,13 @@ class Predict:
         warn_of_cuts(console, cut)
 
     def _predict(
-        self, console: Console, cut: list[str], out_form: str
+        self, console: Console, cut: list[str], out_form: str, examples: list[Text]
     ) -> list[tuple[Text, tuple[dict[str, Any], list[str]]]]:
         """Return examples with predictions; add warnings of cut inputs to `cut`."""
-        from dicejax.formats import tables, texts
         from dicejax.training import inference
 
         run, file = self.run, self.file
-        if file is None:
-            examples = [texts.Text(number, x) for number, x in enumerate(self.text, 1)]
-        else:
-            form = self.format or texts.format_of(file)
-            has_names = form in ("csv", "jsonl")
-            columns = inference.text_columns(run) if has_names else ("text",)
-            examples = inference.read_texts(file, form, columns)
-        is_special = out_form in ("conll", "squad")
-        if file is None and not is_special:
+        if file is None and out_form not in ("conll", "squad"):
             results = inference.predict(run, self.text, self.checkpoint, cut.append)
             return list(zip(examples, results, strict=True))
         count = sum(not example.is_blank for example in examples)
@@ -206,9 +214,6 @@ class Predict:
                 decoded=lambda: bar.advance(task),
                 warn=cut.append,
             )
-        if file is not None and not self.format and not tables.is_table(file):
-            name = _FORMATS[form]
-            note_printer(console)(f"{file} read as {name}; --format names another")
         return list(zip(examples, results, strict=True))
 
 

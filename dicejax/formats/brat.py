@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from etils import epath
 
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats.records import FileRecord
 from dicejax.formats.skipping import OnError, report
+from dicejax.formats.text import Text
 from dicejax.io import files
 
 _PLACE = r"\d{1,18} \d{1,18}"
@@ -45,6 +47,33 @@ def records(
         yield FileRecord(value, number, file)
 
 
+def write(
+    path: str | os.PathLike[str] | None, pairs: Iterable[tuple[Text, Mapping[str, Any]]]
+) -> None:
+    """Write documents with predicted entities; the folder appears whole or not at all.
+
+    Raises:
+      InputError: no folder is named, it exists, or it cannot be written.
+    """
+    if path is None:
+        raise InputError("brat's files are written to a folder: name it with --out")
+    folder = epath.Path(path)
+    partial = folder.with_name(f".{folder.name}.partial")
+    with files.input_errors(folder):
+        if partial.exists():
+            partial.rmtree()
+        partial.mkdir(parents=True)
+        for text, record in pairs:
+            name, rows = text.fields["id"], []
+            for number, e in enumerate(record.get("entities", ()), start=1):
+                start, end = e["start_char"], e["end_char"]
+                part = " ".join(text.text[start:end].split())
+                rows.append(f"T{number}\t{e['type']} {start} {end}\t{part}\n")
+            (partial / f"{name}.txt").write_bytes(text.text.encode())
+            (partial / f"{name}.ann").write_bytes("".join(rows).encode())
+        partial.rename(folder)
+
+
 def _documents(folder: epath.Path) -> list[epath.Path]:
     return [entry for entry in files.entries(folder) if entry.suffix == ".ann"]
 
@@ -73,7 +102,7 @@ def _document(file: epath.Path, on_error: OnError | None) -> dict:
             do = "correct its offsets, which count characters from 0, end excluded"
             raise Flaw(f"{what} is {quote(text[start:end])}", do, line)
         entities.append({"id": name, "start": start, "end": end, "label": label})
-    return {"text": text, "entities": entities}
+    return {"id": file.stem, "text": text, "entities": entities}
 
 
 def _text(file: epath.Path) -> str:

@@ -221,7 +221,7 @@ def _are_inclusive(rows: list[_Record]) -> bool:
 
 def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
     if row.annotation is not None:
-        text, entities, _ = row.annotation
+        text, entities, prompt = row.annotation
         for e in entities:
             if not _is_quoted(text, e):
                 what = f"{e.place} is {quote(text[max(e.start, 0) : max(e.end, 0)])}"
@@ -232,7 +232,7 @@ def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
             raise Flaw("the text has no words", "remove the line")
         spans = aligner.spans(text, words, entities)
         strings = tuple(text[start:end] for start, end in words)
-        return Sentence(strings, spans, row.source.number)
+        return Sentence(strings, spans, row.source.number, prompt=prompt)
     spans = row.spans
     if row.labels is not None:
         for tag in set(row.labels):
@@ -302,7 +302,7 @@ class JsonSentences(FileSource):
     """
 
     several: ClassVar[str] = "sentences"
-    form: ClassVar[str] = "jsonl"
+    form = "jsonl"
 
     train: str = "train.jsonl"
     dev: str | None = "dev.jsonl"
@@ -351,12 +351,13 @@ class JsonSentences(FileSource):
             fields = record.fields()
             tokens = _tokens(fields)
             if tokens is None or annotations.has_text(fields, self.fields):
-                text, _ = annotations.text_of(fields, self.fields)
-                return Text(record.number, text, self.words_of(text), fields)
+                text, prompt = annotations.text_of(fields, self.fields)
+                words = self.words_of(text)
+                return Text(record.number, text, words, prompt, fields)
             words = tuple(strings(fields, tokens)) if fields[tokens] else ()
         except Flaw as flaw:
             raise record.error(flaw) from None
-        return Text(record.number, " ".join(words), words, fields)
+        return Text(record.number, " ".join(words), words, fields=fields)
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return a record with the predicted entities or tags in place of gold."""

@@ -148,14 +148,19 @@ def describe(source: FileSource) -> str:
         head = f"{source.several.capitalize()} in {tables.describe(first)}."
     elif brat.is_folder(first):
         head = "Documents with entities, brat's standoff: .txt and .ann files."
+    changed = fields_of(source).removeprefix(type(source).__name__).lstrip(", ")
+    return " ".join([head, changed]).strip()
+
+
+def fields_of(source: FileSource) -> str:
+    """Return the class of a source and its fields of reading that are no defaults."""
     common = {field.name for field in dataclasses.fields(FileSource)}
-    values = {
-        field.name: getattr(source, field.name)
+    changed = [
+        f"{field.name}: {getattr(source, field.name)}"
         for field in dataclasses.fields(source)
         if field.name not in common and getattr(source, field.name) != field.default
-    }
-    changed = [f"{name}: {value}" for name, value in values.items()]
-    return " ".join([head, ", ".join(changed)]).strip()
+    ]
+    return ", ".join([type(source).__name__, *changed])
 
 
 def _first(folder: epath.Path, names: str) -> epath.Path:

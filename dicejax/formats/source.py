@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
@@ -55,7 +55,7 @@ class FileSource(Source):
     on_error: Literal["stop", "skip"] = "stop"
 
     several: ClassVar[str] = "examples"  # plural of an example
-    form: ClassVar[str] = "text"  # of files to predict, as `texts.FORMS` names it
+    form: ClassVar[Literal["text", "jsonl", "conll", "csv"]] = "text"  # see `texts`
     reader: ClassVar[Callable[..., Sequence[Any]]]
 
     @classmethod
@@ -135,6 +135,11 @@ class FileSource(Source):
           record: its prediction, as `tasks` show it.
         """
         raise NotImplementedError(f"{type(self).__name__} writes no predictions")
+
+    def lines(self, pairs: Iterable[tuple[Text, Mapping[str, Any]]]) -> Iterator[str]:
+        """Yield the lines of a file like the training files, gold replaced."""
+        for text, record in pairs:
+            yield "" if text.is_blank else self.write(text, record)
 
     def read_with_notes(
         self, path: epath.Path, on_error: OnError | None

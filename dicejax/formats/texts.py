@@ -23,17 +23,27 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
+from etils import epath
+
 from dicejax.data import tags
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import containers, json_sentences, separated, squad, tables
 from dicejax.formats.conll import begins_document, is_break
 from dicejax.formats.records import FileRecord
+from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import did_you_mean
+from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
 from dicejax.io import files, json_text
 
 Format = Literal["text", "jsonl", "conll", "csv"]
+FORMS: Mapping[Format, str] = {
+    "text": "plain text, one example per line",
+    "jsonl": "JSON lines",
+    "conll": "columns, the first one words",
+    "csv": "a table with a header",
+}
 
 _ENDINGS: Mapping[str, Format] = {
     "jsonl": "jsonl",
@@ -43,16 +53,26 @@ _ENDINGS: Mapping[str, Format] = {
     "bio": "conll",
     "iob": "conll",
     "bmes": "conll",
+    "conllu": "conll",
     "csv": "csv",
+    "tsv": "csv",
+    "tab": "csv",
 }
 
 
-def format_of(path: str) -> Format:
-    """Guess the format of a file from its name."""
-    if tables.is_table(path):
+def format_of(path: str, source: FileSource | None = None) -> Format:
+    """Return the format of a file by its name, or by that of a run's training files.
+
+    A file whose name does not tell is of the source's format if it looks so.
+    """
+    file = FileSample(epath.Path(path))
+    if file.is_arrow or file.is_brat:
         return "jsonl"
-    ending = path.lower().removesuffix(".gz").rpartition(".")[2]
-    return _ENDINGS.get(ending, "text")
+    form = _ENDINGS.get(file.ending, "text")
+    is_file = form == "text" and path not in ("", "-") and file.path.exists()
+    if is_file and source is not None and source.fits(file):
+        return source.form
+    return form
 
 
 def read(
@@ -60,15 +80,19 @@ def read(
     form: Format,
     stream: IO[bytes] | None = None,
     columns: Sequence[str] = ("text",),
+    source: FileSource | None = None,
 ) -> list[Text]:
     """Read the examples of a file, or of a stream in its place.
 
-    `columns` hold the text, or the two of a pair, in CSV and in objects.
+    A file of the source's format is read as its training files were. In others
+    `columns` hold the text, or the two of a pair, of CSV and of objects.
 
     Raises:
       InputError: see `files.lines`; or a line is not of the format, or all are blank.
     """
-    if form == "csv":
+    if source is not None and source.form == form:
+        texts = source.texts(path, stream)
+    elif form == "csv":
         texts = _rows(path, stream, columns)
     elif form == "jsonl":
         texts = _objects(path, stream, columns)
@@ -103,7 +127,7 @@ def _rows(path, stream: IO[bytes] | None, columns: Sequence[str]) -> list[Text]:
         row = dict(zip(names, fields, strict=True))
         # A tab separates the texts of a pair.
         parts = [" ".join(row[column].split("\t")) for column in columns]
-        texts.append(Text(number, "\t".join(parts).strip(), None, row))
+        texts.append(Text(number, "\t".join(parts).strip(), fields=row))
     return texts
 
 
@@ -228,7 +252,7 @@ def _of_record(record: FileRecord, columns: Sequence[str]) -> Text:
             text = "\t".join(parts)
     except Flaw as flaw:
         raise record.error(flaw) from None
-    return Text(record.number, text, words, fields)
+    return Text(record.number, text, words, fields=fields)
 
 
 def documents(texts: Sequence[Text]) -> list[int]:

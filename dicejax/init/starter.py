@@ -7,17 +7,18 @@ import json
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import jax
 import jinja2
 from etils import epath
 
+from dicejax.config import Experiment
 from dicejax.data import tags
+from dicejax.data.examples import MultiLabelText
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import visible
-from dicejax.formats import FileSource, JsonMultiLabelTexts
 from dicejax.formats.recognise import Kind
 from dicejax.formats.splits import SPLITS
 from dicejax.io import files
@@ -45,11 +46,13 @@ UPDATES = {"pretrained": 200, "scratch": 1500}
 MOST_EPOCHS = {"pretrained": 30, "scratch": 100}
 
 
-def task_of(kind: Kind, source: FileSource) -> type[Task]:
-    """Return the task of a kind; texts that list their labels may have several."""
-    if isinstance(source, JsonMultiLabelTexts):
-        return MultiLabelClassification
-    return KINDS[kind]
+def task_of(kind: Kind, examples: Sequence[object]) -> Task:
+    """Return the task of a kind that takes the examples."""
+    if isinstance(examples[0], MultiLabelText):
+        return MultiLabelClassification()
+    if kind == "ner" and any(getattr(e, "prompt", "") for e in examples):
+        return Tagging(prompt=True)
+    return KINDS[kind]()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,9 +166,8 @@ MOST_LABELS = 12  # in a list of labels
 
 def file_for(
     kind: Kind,
-    name: str,
+    experiment: Experiment,
     file: str,
-    source: FileSource,
     profile: DataProfile,
     suggested: Suggestions,
 ) -> str:
@@ -179,6 +181,7 @@ def file_for(
     environment.filters |= {"python": _python, "comment": _comment}
     sequences = profile.splits["train"].sequences
     updates = suggested.epochs * math.ceil(sequences / suggested.batch_size)
+    source = experiment.data
     always = ("dir", "train", "dev", "test")
     fields = [
         (field.name, getattr(source, field.name))
@@ -189,8 +192,9 @@ def file_for(
         title=TITLES[kind],
         where=f"{source.dir}/{source.train}",
         file=file,
-        name=name,
-        task=task_of(kind, source).__name__,
+        name=experiment.name,
+        task=type(experiment.task).__name__,
+        has_prompt=getattr(experiment.task, "prompt", False),
         source=source,
         source_fields=fields,
         encoder_class=(

@@ -17,7 +17,7 @@ from dicejax.config import Experiment
 from dicejax.data.examples import ReadingExample
 from dicejax.data.synthetic_labels import SyntheticLabels
 from dicejax.errors import Flaw, InputError, Truncation, quote
-from dicejax.formats import LabelFirstFiles
+from dicejax.formats import FileSource, LabelFirstFiles
 from dicejax.formats import texts as text_files
 from dicejax.formats.conll import neighbours
 from dicejax.formats.texts import Format, Text
@@ -25,7 +25,7 @@ from dicejax.io import json_text
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
-from dicejax.tasks import Item, Prediction, QuestionAnswering, Task
+from dicejax.tasks import Item, Prediction, QuestionAnswering
 from dicejax.tasks.classification import TextTask
 from dicejax.tasks.described import beside_gold
 from dicejax.training.checkpoint import Which, restore_params
@@ -173,7 +173,7 @@ def predict_texts(
         _official_ids(texts, path)
     written = [text for text in texts if not text.is_blank]
     is_single = _has_single_texts(experiment)
-    examples = [_parse(task, text, path, is_single) for text in written]
+    examples = [_parse(experiment, text, path, is_single) for text in written]
     context = getattr(experiment.data, "context", 0)
     if context and path is not None:
         words = [example.words for example in examples]
@@ -255,9 +255,8 @@ def _folder(run: Folder | Result) -> str:
     return run.folder if isinstance(run, Result) else os.fspath(run)
 
 
-def text_columns(folder: str) -> tuple[str, ...]:
+def _columns(experiment: Experiment) -> tuple[str, ...]:
     """Return the columns that hold the texts in a run's data, by default "text"."""
-    experiment = Run.open(folder).experiment()
     if ReadingExample in experiment.task.takes:
         return ("question", "context")
     data = experiment.data
@@ -266,18 +265,41 @@ def text_columns(folder: str) -> tuple[str, ...]:
 
 
 def read_texts(
-    path: str, form: Format, columns: Sequence[str] = ("text",)
-) -> list[Text]:
-    """Read examples of a file, see `formats.texts`; "-" is standard input."""
+    folder: str, path: str, form: Format | None = None
+) -> tuple[list[Text], Format, FileSource | None]:
+    """Read examples of a file in a format; None recognises it, "-" is standard input.
+
+    A file of the format of the training files is read as they were.
+
+    Returns:
+      The examples, the format, and the source of the training files if it read them.
+
+    Raises:
+      InputError: see `formats.texts.read`.
+    """
+    experiment = Run.open(folder).experiment()
+    source = experiment.data if isinstance(experiment.data, FileSource) else None
+    form = form or text_files.format_of(path, source)
     stream = sys.stdin.buffer if path == "-" else None
-    return text_files.read(path, form, stream, columns)
+    if source is not None and source.form != form:
+        source = None
+    columns = _columns(experiment)
+    return text_files.read(path, form, stream, columns, source), form, source
 
 
-def _parse(task: Task, text: Text, path: str | None, is_single: bool) -> Any:
+def _parse(
+    experiment: Experiment, text: Text, path: str | None, is_single: bool
+) -> Any:
     """Return the example of a text; a task of single texts refuses a pair."""
+    task, data, words = experiment.task, experiment.data, text.words
+    if words is None and task.reads_words and isinstance(data, FileSource):
+        words = data.words_of(text.text)
     try:
-        if text.words is not None:
-            return task.of_words(text.words, text.line)
+        if words is not None:
+            example = task.of_words(words, text.line)
+            if text.prompt:
+                example = dataclasses.replace(example, prompt=text.prompt)
+            return example
         if not is_single or "\t" not in text.text:
             return task.parse(text.text, text.line)
         if text.text not in text.fields.values():
