@@ -16,7 +16,7 @@ from dicejax.losses.declaration import (
     Bounds,
     Scheme,
 )
-from dicejax.losses.elements import Elements, over_labels, prepare
+from dicejax.losses.elements import LOG_ZERO, Elements, over_labels, prepare
 
 
 @loss(
@@ -91,7 +91,10 @@ def _smoothed(
     losses = over_labels(elements, _minus_log_p, class_weights)
     classes = elements.logits.shape[-1] if elements.form == "softmax" else 2
     evenly = jnp.full_like(elements.logits, 1 / classes)
-    elements = elements._replace(labels=evenly, hard=False)
+    # Without smoothing a logit of -inf, which masks another class, costs nothing.
+    is_free = (label_smoothing == 0) & jnp.isneginf(elements.logits)
+    logits = jnp.where(is_free, LOG_ZERO, elements.logits)
+    elements = elements._replace(logits=logits, labels=evenly, hard=False)
     spread = over_labels(elements, _minus_log_p, class_weights)
     return (1 - label_smoothing) * losses + label_smoothing * spread
 

@@ -172,3 +172,13 @@ def test_fractions_are_refused_or_read_as_fractions(cases, tmp_path, capsys):
     assert run([*argv, "--unit", "fraction"]) == 0
     content = next((tmp_path / "o").rglob("comparison.json")).read_text()
     assert '"dsc"' in content
+
+
+@pytest.mark.parametrize(
+    "script", ["F1_cross_entropy_minus_inf/run.py", "D1_tokenizer_config/make.py"]
+)
+def test_a_script_finds_nothing_wrong(cases, tmp_path, script):
+    if script.startswith("D1"):
+        pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+    done = subprocess.run([sys.executable, str(cases / script)], cwd=tmp_path)
+    assert done.returncode == 0
