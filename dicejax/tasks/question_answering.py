@@ -126,8 +126,7 @@ class QuestionAnswering(Task):
         several = self.several_spans and self.form != "positions"
         if self.tune_threshold and not (self.unanswerable or several):
             raise ValueError(
-                "tune_threshold is for questions that may be unanswerable, or for "
-                "several_spans with form 'sigmoid'"
+                "tune_threshold is for unanswerable, or several_spans with form sigmoid"
             )
 
     @property
@@ -435,11 +434,7 @@ class QuestionAnswering(Task):
     def show(
         self, example: ReadingExample, prediction: Answer
     ) -> tuple[dict[str, Any], list[str]]:
-        """Format the answers, and the no-answer score where there may be none.
-
-        Each has its characters in the context, the end excluded, and its probability;
-        they are None where there is no answer.
-        """
+        """Format the answers with their characters, None where there is no answer."""
         record: dict[str, Any] = {"id": example.id, "question": example.question}
         if self.several_spans:
             record["answers"] = [
