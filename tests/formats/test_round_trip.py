@@ -1,0 +1,246 @@
+"""A file that was trained on is predicted on, and its predictions are read again.
+
+Files are made and read here without the package; the scores are seqeval's and
+scikit-learn's.
+"""
+
+import json
+import re
+
+import pytest
+import seqeval.metrics
+import sklearn.metrics
+
+from dicejax.cli import run
+
+NAMES, TOWNS = ("Ada", "Bo Li", "Cy"), ("Rome", "São Paulo", "Oslo")
+WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def sentences():
+    """Return texts with (start, end, label) of each entity."""
+    made = []
+    for number in range(24):
+        name, town = NAMES[number % 3], TOWNS[number // 3 % 3]
+        text = f"({name}), who lives in {town}."
+        places = [(name, "PER"), (town, "LOC")]
+        spans = [(text.index(n), text.index(n) + len(n), t) for n, t in places]
+        made.append((text, spans if number % 4 else spans[:1]))
+    return made
+
+
+def words(text):
+    """Return the words of a text with their characters."""
+    return [(match[0], *match.span()) for match in WORD.finditer(text)]
+
+
+def tags(text, spans):
+    """Return BIO tags of the words of a text."""
+    result = []
+    for _, start, end in words(text):
+        span = next((s for s in spans if s[0] <= start and end <= s[1]), None)
+        prefix = "" if span is None else "B-" if span[0] == start else "I-"
+        result.append(f"{prefix}{span[2]}" if span else "O")
+    return result
+
+
+def spans_of(text, row):
+    """Return the characters of the entities that BIO tags mark."""
+    places = words(text)
+    return [
+        (places[start][1], places[end][2], kind)
+        for kind, start, end in seqeval.metrics.sequence_labeling.get_entities(row)
+    ]
+
+
+def json_lines(records):
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def of_objects(start="start", end="end", label="label"):
+    def make(spans):
+        return [{start: s, end: e, label: t} for s, e, t in spans]
+
+    def read(values):
+        return [(v[start], v[end], v[label]) for v in values]
+
+    return make, read
+
+
+def layout(text, name, make, read, **fields):
+    """Return writer and reader of a record per line with a text and its entities."""
+
+    def write_all(rows):
+        return json_lines({text: t, name: make(s), **fields} for t, s in rows)
+
+    return write_all, lambda record: read(record[name])
+
+
+def lists():
+    return (
+        lambda spans: [list(s) for s in spans],
+        lambda values: [tuple(v) for v in values],
+    )
+
+
+def label_studio(rows):
+    return json.dumps(
+        [
+            {
+                "id": number,
+                "data": {"body": text},
+                "annotations": [
+                    {
+                        "result": [
+                            {
+                                "type": "labels",
+                                "from_name": "label",
+                                "to_name": "text",
+                                "value": {"start": s, "end": e, "labels": [t]}
+                                | {"text": text[s:e]},
+                            }
+                            for s, e, t in spans
+                        ]
+                    }
+                ],
+            }
+            for number, (text, spans) in enumerate(rows)
+        ]
+    )
+
+
+def of_label_studio(record):
+    values = [region["value"] for region in record["predictions"][0]["result"]]
+    text = record["data"]["body"]
+    assert all(text[v["start"] : v["end"]] == v["text"] for v in values)
+    return [(v["start"], v["end"], v["labels"][0]) for v in values]
+
+
+def tokens(rows):
+    return json_lines(
+        {"tokens": [w for w, _, _ in words(t)], "ner_tags": tags(t, s)} for t, s in rows
+    )
+
+
+def gliner(rows):
+    records = []
+    for text, spans in rows:
+        at = seqeval.metrics.sequence_labeling.get_entities(tags(text, spans))
+        named = [[start, end, kind] for kind, start, end in at]
+        records.append({"tokenized_text": [w for w, _, _ in words(text)], "ner": named})
+    return json_lines(records)
+
+
+def gliner2(rows):
+    records = []
+    for text, spans in rows:
+        by_label = {}
+        for start, end, kind in spans:
+            by_label.setdefault(kind, []).append(text[start:end])
+        records.append({"input": text, "output": {"entities": by_label}})
+    return json_lines(records)
+
+
+def of_gliner2(record):
+    text, entities = record["input"], record["output"]["entities"]
+    return [
+        (text.index(part), text.index(part) + len(part), kind)
+        for kind, parts in entities.items()
+        for part in parts
+    ]
+
+
+def nested():
+    make, read = of_objects("startOffset", "endOffset")
+    return (
+        lambda spans: {"annotations": {"entities": make(spans)}},
+        lambda value: read(value["annotations"]["entities"]),
+    )
+
+
+# Writer of a file, and reader of the entities of one record of the predictions; the
+# text is given where the record has words alone.
+ENTITIES = {
+    "hugging face": layout("text", "entities", *of_objects()),
+    "prodigy": layout("text", "spans", *of_objects(), answer="accept"),
+    "spacy": layout("text", "ents", *of_objects()),
+    "spacy 2": (
+        lambda rows: json_lines([t, {"entities": s}] for t, s in rows),
+        lambda record: [tuple(span) for span in record["entities"]],
+    ),
+    "doccano": layout("text", "label", *lists()),
+    "doccano objects": layout(
+        "text", "entities", *of_objects("start_offset", "end_offset")
+    ),
+    "ai4privacy": layout("source_text", "privacy_mask", *of_objects()),
+    "presidio": layout(
+        "full_text",
+        "spans",
+        *of_objects("start_position", "end_position", "entity_type"),
+    ),
+    "sagemaker": layout("source", "labels", *nested()),
+    "label studio": (label_studio, of_label_studio),
+    "prompts": layout("answer", "labels", *of_objects(), prompt="Who\tlives where?"),
+    "gliner2": (gliner2, of_gliner2),
+    "tokens": (tokens, lambda record, text: spans_of(text, record["ner_tags"])),
+    "gliner": (
+        gliner,
+        lambda record, text: [
+            (words(text)[first][1], words(text)[last][2], kind)
+            for first, last, kind in record["ner"]
+        ],
+    ),
+}
+
+
+def train(folder, kind, file, epochs):
+    """Run init and train on a file; return F1 of its training examples."""
+    argv = ["init", kind, str(folder / "e"), "--data", str(file)]
+    assert run([*argv, "--encoder", "scratch"]) == 0
+    experiment = folder / "e/experiment.py"
+    content = experiment.read_text()
+    for share in ("dev_share", "test_share"):
+        content = re.sub(rf"{share}=0.15", f"{share}=0.05", content)
+    experiment.write_text(content)
+    argv = ["train", str(experiment), "--out", str(folder / "run")]
+    assert run([*argv, "--training.epochs", str(epochs)]) == 0
+
+
+def evaluated(folder, file, capsys):
+    """Return F1 of all examples of a file, as evaluate has it."""
+    capsys.readouterr()
+    counts = []
+    for split in ("train", "dev", "test"):
+        argv = ["evaluate", str(folder / "run"), "--split", split, "--json"]
+        target = folder / f"{split}.jsonl"
+        assert run([*argv, "--predictions", str(target)]) == 0
+        counts += map(json.loads, target.read_text().splitlines())
+    capsys.readouterr()
+    return counts
+
+
+@pytest.mark.parametrize("name", ENTITIES)
+def test_entities_that_are_written_have_the_score_of_evaluate(tmp_path, capsys, name):
+    write, read = ENTITIES[name]
+    file = tmp_path / ("data.json" if name == "label studio" else "data.jsonl")
+    file.write_text(write(sentences()))
+    train(tmp_path, "ner", file, 4)
+    out = tmp_path / f"out{file.suffix}"
+    argv = ["predict", str(tmp_path / "run"), "--file", str(file), "--out", str(out)]
+    assert run([*argv, "--out_format", "same"]) == 0
+    content = out.read_text()
+    records = [json.loads(line) for line in content.splitlines()]
+    gold, predicted = [], []
+    for (text, spans), record in zip(sentences(), records, strict=True):
+        if name in ("tokens", "gliner"):
+            places = read(record, text)
+        else:
+            places = read(record)
+        gold.append(tags(text, spans))
+        predicted.append(tags(text, places))
+        assert spans_of(text, predicted[-1]) == sorted(places)  # whole words
+    rows = evaluated(tmp_path, file, capsys)
+    total = sum(len(r[n]["entities"]) for r in rows for n in ("gold", "predicted"))
+    errors = sum(row["errors"] for row in rows)
+    f1 = seqeval.metrics.f1_score(gold, predicted, mode="strict", scheme=None)
+    assert 0 < f1 == pytest.approx((total - errors) / total)
