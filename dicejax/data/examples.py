@@ -20,6 +20,7 @@ class Sentence:
       after: the same, behind it.
       prompt: the text to which the words are the answer, if any. It has no labels, and
         words, spans and characters are counted without it.
+      weight: factor of its loss in training, from 0 on.
     """
 
     words: tuple[str, ...]
@@ -28,6 +29,7 @@ class Sentence:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     prompt: str = ""
+    weight: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +48,7 @@ class TaggedWords:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     prompt: str = ""
+    weight: float = 1.0
 
 
 class AnswerSpan(NamedTuple):
@@ -76,6 +79,7 @@ class ReadingExample:
       answers: spans of each annotator's answer; empty without an answer.
       impossible: whether the context holds no answer.
       unlocated: texts of answers whose places are unknown: scored, not trained on.
+      weight: factor of its loss in training, from 0 on.
     """
 
     id: str
@@ -84,6 +88,7 @@ class ReadingExample:
     answers: tuple[tuple[AnswerSpan, ...], ...]
     impossible: bool
     unlocated: tuple[str, ...] = ()
+    weight: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +101,10 @@ class LabelledText:
       label: class, or None, as in texts to predict.
       id: identifier in the file, or row number from 0.
       line: line of the file, from 1.
+      probabilities: the soft label, classes with their probabilities, of which `label`
+        is the most probable; None where the label is sure. Classes left out have 0.
+        Training uses it where the loss can; scores are of `label`.
+      weight: factor of its loss in training, from 0 on.
     """
 
     first: str
@@ -103,6 +112,8 @@ class LabelledText:
     label: str | None
     id: str
     line: int
+    probabilities: tuple[tuple[str, float], ...] | None = None
+    weight: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +132,7 @@ class MultiLabelText:
     labels: tuple[str, ...] | None
     id: str
     line: int
+    weight: float = 1.0
 
 
 def by_character(example: TaggedWords) -> Sentence:
@@ -140,4 +152,5 @@ def by_character(example: TaggedWords) -> Sentence:
         tuple("".join(words))
         for words in (example.words, example.before, example.after)
     )
-    return Sentence(words, tuple(spans), example.line, before, after, example.prompt)
+    rest = {"prompt": example.prompt, "weight": example.weight}
+    return Sentence(words, tuple(spans), example.line, before, after, **rest)

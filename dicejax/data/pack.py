@@ -89,7 +89,7 @@ class BatchLayout:
     Args:
       tokens: a number per token, int `[n]`; in a batch `[B, T]`.
       sequences: one number per example, such as a class, in a batch `[B, S]`; or an
-        array of one shape, `[B, S, ...]`.
+        array of one shape, `[B, S, ...]`. Floats stay floats.
       places: one number that counts tokens from the example's first; in a batch `[B,
         S]`, from the row's first. Negative numbers stay as they are.
     """
@@ -113,8 +113,9 @@ def fill(
     Where all rows are empty, the shapes of arrays are those of the example `like`.
 
     Returns:
-      int32 arrays: those of the layout, `segment_ids` `[B, T]` (1, 2, ... in the row, 0
-      for padding) and `position_ids` `[B, T]` (from 0 in each example).
+      int32 arrays (float32 of floats): those of the layout, `segment_ids` `[B, T]` (1,
+      2, ... in the row, 0 for padding) and `position_ids` `[B, T]` (from 0 in each
+      example).
 
     Raises:
       ValueError: the examples of a row are too many or too long for it, or an array has
@@ -147,7 +148,8 @@ def fill(
     is_example = np.arange(sequences) < counts[:, None]
 
     def spread(values: np.ndarray, mask: np.ndarray, otherwise: int) -> np.ndarray:
-        array = np.full(mask.shape + values.shape[1:], otherwise, np.int32)
+        dtype = np.float32 if values.dtype.kind == "f" else np.int32
+        array = np.full(mask.shape + values.shape[1:], otherwise, dtype)
         array[mask] = values
         return array
 
@@ -161,9 +163,10 @@ def fill(
         values = np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
         batch[name] = spread(values, is_token, otherwise)
     for name, otherwise in layout.sequences.items():
-        shape = np.shape(examples[0][name] if examples else (like or {}).get(name, 0))
-        values = np.array([example[name] for example in examples], int)
-        batch[name] = spread(values.reshape(-1, *shape), is_example, otherwise)
+        first = np.asarray(examples[0][name] if examples else (like or {}).get(name, 0))
+        dtype = float if first.dtype.kind == "f" else int
+        values = np.array([example[name] for example in examples], dtype)
+        batch[name] = spread(values.reshape(-1, *first.shape), is_example, otherwise)
     # An example's place in its row: its number, and its first token.
     number = np.arange(len(examples)) - np.repeat(first_example[:-1], counts)
     start = first_token[:-1] - np.repeat(row_start[:-1], counts)

@@ -20,9 +20,10 @@ class Packed:
     """One batch with its metadata.
 
     Attributes:
-      arrays: int32, as `data.pack.fill` lays them out; and where examples have weights,
-        float32 `token_weights` `[B, T]` and `sequence_weights` `[B, S]`, 0 for padding.
-        They may hold some rows only; all other fields describe the whole batch.
+      arrays: as `data.pack.fill` lays them out; and where draws have weights, float32
+        `token_weights` `[B, T]` and `sequence_weights` `[B, S]`, 0 for padding; where
+        examples have, `token_example_weights` and `sequence_example_weights`. They may
+        hold some rows only; all other fields describe the whole batch.
       rows: for each row the indices of its examples.
       tokens: number of real tokens.
       places: number of places for tokens, padding included.
@@ -46,6 +47,7 @@ class Batches:
 
     A batch depends on the plan and its number alone, so a run can begin anywhere. The
     number of rows is a multiple of `multiple_of`, such as the number of devices.
+    `example_weights` are those of the examples, float `[E]`; None: they have none.
 
     >>> from dicejax.data.plan import packing_plan
     >>> examples = [{"input_ids": np.full(n, n)} for n in (5, 6, 2, 3)]
@@ -68,6 +70,7 @@ class Batches:
         layout: BatchLayout,
         plan: BatchPlan,
         multiple_of: int = 1,
+        example_weights: np.ndarray | None = None,
     ):
         if len(examples) != (count := len(plan.lengths)):
             raise ValueError(f"{len(examples)} examples, but the plan is for {count}")
@@ -75,6 +78,7 @@ class Batches:
         self._examples = examples
         self._layout = layout
         self.plan = plan
+        self.example_weights = example_weights
         # Of the fullest row of any batch: with it all have one shape.
         self.sequences = int(np.diff(plan.row_starts).max(initial=0))
 
@@ -110,14 +114,17 @@ class Batches:
             sequences=self.sequences,
             like=None if any(selected) else self._examples[0],
         )
+        first, last = (bounds[min(row, len(rows))] for row in (start, stop))
+        weights = {}
         if plan.weights is not None:
-            first, last = (bounds[min(row, len(rows))] for row in (start, stop))
-            arrays |= _weight_arrays(
-                plan.weights[first:last],
-                [len(row) for row in selected],
-                arrays["segment_ids"],
-                self.sequences,
-            )
+            weights["weights"] = plan.weights[first:last]
+        if self.example_weights is not None:
+            drawn = plan.items[first:last]
+            weights["example_weights"] = self.example_weights[drawn]
+        for name, values in weights.items():
+            counts = [len(row) for row in selected]
+            pair = _weight_arrays(values, counts, arrays["segment_ids"], self.sequences)
+            arrays |= {f"{kind}_{name}": array for kind, array in pair.items()}
         return Packed(
             arrays,
             rows,
@@ -155,4 +162,4 @@ def _weight_arrays(
     of_sequences[np.arange(sequences) < np.array(counts, int)[:, None]] = weights
     padded = np.pad(of_sequences, ((0, 0), (1, 0)))  # segment 0 is padding
     of_tokens = np.take_along_axis(padded, segment_ids, axis=1)
-    return {"token_weights": of_tokens, "sequence_weights": of_sequences}
+    return {"token": of_tokens, "sequence": of_sequences}

@@ -8,6 +8,7 @@ floats are leaves, so that a new value runs the program already compiled. Each l
 from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
 from dicejax.objectives import of_elements, of_sets
 from dicejax.objectives.declared import loss
+from dicejax.objectives.gold import Gold
 from dicejax.objectives.loss_objective import LossObjective, PositionCrossEntropy
 from dicejax.objectives.mining import Mined
 from dicejax.objectives.naming import is_loss, name_of, names_of
@@ -37,10 +38,10 @@ from dicejax.objectives.sets import SetObjective
 # fmt: off
 __all__ = [
     "CLASSES", "DL", "FL", "NON_NEGATIVE", "POSITIVE", "PRESETS", "TL", "UNIT_INTERVAL",
-    "Bounds", "Combination", "DLSet", "DSCEq11", "DSCOfficial", "LinearSchedule",
-    "LossObjective", "Mined", "Objective", "PositionCrossEntropy", "Preset", "Schedule",
-    "SetObjective", "StepSchedule", "WeightedSum", "by_short_name", "is_loss", "loss",
-    "name_of", "names_of", "objective",
+    "Bounds", "Combination", "DLSet", "DSCEq11", "DSCOfficial", "Gold",
+    "LinearSchedule", "LossObjective", "Mined", "Objective", "PositionCrossEntropy",
+    "Preset", "Schedule", "SetObjective", "StepSchedule", "WeightedSum",
+    "by_short_name", "is_loss", "loss", "name_of", "names_of", "objective",
 ]
 # fmt: on
 __all__ += of_elements.__all__

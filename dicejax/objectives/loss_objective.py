@@ -15,7 +15,14 @@ from jax import Array
 
 from dicejax.losses.contract import MASKED_LABEL
 from dicejax.losses.declaration import REGISTRY, Declaration
-from dicejax.objectives.objective import LabelCounts, Objective, State, objective
+from dicejax.objectives.gold import Gold, as_gold
+from dicejax.objectives.objective import (
+    LabelCounts,
+    Objective,
+    State,
+    Targets,
+    objective,
+)
 
 
 @objective
@@ -27,6 +34,7 @@ class LossObjective(Objective):
     `SetObjective`.
     """
 
+    takes_gold: ClassVar[bool] = True
     declaration: ClassVar[Declaration]
 
     @property
@@ -42,22 +50,43 @@ class LossObjective(Objective):
         parameters = inspect.signature(make).parameters
         return make(**{name: getattr(self, name) for name in parameters})
 
-    def loss(self, logits: Array, labels: Array) -> Array:
+    def check_weights(self) -> None:
+        """Check that its loss of a batch is a mean, which weights of examples take.
+
+        Raises:
+          ValueError: it is another function of the elements.
+        """
+        if self.declaration.kind != "pointwise":
+            raise ValueError(
+                "train has weights of examples, but the loss of an element depends on "
+                "others here; take a loss over elements, such as ce, or leave them out"
+            )
+
+    def loss(self, logits: Array, labels: Array | Gold) -> Array:
         """Return the loss of logits `[..., C]` against labels, a scalar."""
         return self.loss_and_state(logits, labels, ())[0]
 
     def loss_and_state(
-        self, logits: Array, labels: Array, state: State, counts: LabelCounts = None
+        self,
+        logits: Array,
+        labels: Array | Gold,
+        state: State,
+        counts: LabelCounts = None,
     ) -> tuple[Array, State]:
         """Return the loss of one output, and the next state."""
-        values, state = self.values(logits, labels, state)
-        counts = self._counts(labels) if counts is None else counts
-        return self._mean(values, logits, labels, counts), state
+        gold = as_gold(labels)
+        if gold.weights is not None:
+            self.check_weights()
+        values, state = self.values(logits, gold, state)
+        counts = self._counts(gold) if counts is None else counts
+        return self._mean(values, logits, gold, counts), state
 
     def values(
-        self, logits: Array, labels: Array, state: State = (), **layout: Any
+        self, logits: Array, labels: Array | Gold, state: State = (), **layout: Any
     ) -> tuple[Array, State]:
         """Return the loss of one output, unreduced, and the next state."""
+        gold = as_gold(labels)
+        labels = gold.labels
         declared, several = self.declaration, labels.ndim == logits.ndim
         takes = declared.takes
         settings = {
@@ -68,6 +97,10 @@ class LossObjective(Objective):
         settings |= layout
         if "class_counts" in takes:
             settings["class_counts"] = self._class_counts(logits, labels)
+        if gold.probabilities is not None:
+            seen = labels != MASKED_LABEL
+            settings["where"] = jnp.any(seen, axis=-1) if several else seen
+            labels = gold.probabilities
         if declared.multi_label:
             labels = to_multi_label(logits, labels)
         elif "multi_label" in takes:
@@ -87,28 +120,31 @@ class LossObjective(Objective):
         state = state or self.initial_state()
         return declared.function(logits, labels, state, **settings)
 
-    def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
+    def elements(self, targets: Targets) -> LabelCounts:
         """Return the numbers of labels and of labelled elements, `[2]`."""
         if not self.is_additive:
             return super().elements(targets)
-        return self._counts(targets[self._output_among(targets)])
+        return self._counts(as_gold(targets[self._output_among(targets)]))
 
-    def _counts(self, labels: Array) -> LabelCounts:
-        """Return the numbers of labels and of elements that have one, `[2]`."""
-        seen = labels != MASKED_LABEL
-        return jnp.stack([jnp.sum(seen), jnp.sum(jnp.any(seen, axis=-1))])
+    def _counts(self, gold: Gold) -> LabelCounts:
+        """Return the numbers of labels and of elements that have one, `[2]`.
+
+        With weights of examples they are the sums of those.
+        """
+        seen = gold.weigh(gold.labels != MASKED_LABEL)
+        return jnp.stack([jnp.sum(seen), jnp.sum(jnp.max(seen, axis=-1, initial=0))])
 
     def _mean(
-        self, values: Array, logits: Array, labels: Array, counts: LabelCounts
+        self, values: Array, logits: Array, gold: Gold, counts: LabelCounts
     ) -> Array:
         """Return the sum of values, divided by the count that their shape is of."""
         del logits
-        if values.ndim < labels.ndim:  # of all classes of an element
-            return values.sum() / jnp.maximum(counts[1], 1)
-        if values.ndim > labels.ndim:  # of each class, for labels that name one
+        if values.ndim < gold.labels.ndim:  # of all classes of an element
+            return gold.weigh(values).sum() / or_one(counts[1])
+        if values.ndim > gold.labels.ndim:  # of each class, for labels that name one
             values = values.mean(axis=-1)
-        values = jnp.where(labels == MASKED_LABEL, 0, values)
-        return values.sum() / jnp.maximum(counts[0], 1)
+        values = jnp.where(gold.labels == MASKED_LABEL, 0, values)
+        return gold.weigh(values).sum() / or_one(counts[0])
 
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
         """Return the objective with the counts of its output, if it takes any."""
@@ -153,6 +189,11 @@ class LossObjective(Objective):
             others = jnp.maximum(jnp.sum(counts) - counts, 0.5)  # if there is one class
             counts = jnp.stack([others, counts], axis=-1)
         return counts
+
+
+def or_one(count: Array) -> Array:
+    """Return a count, or a sum of weights, that may be a divisor: 1 for 0."""
+    return jnp.where(count > 0, count, 1)
 
 
 def to_multi_label(logits: Array, labels: Array) -> Array:

@@ -13,11 +13,14 @@ from jax import Array
 from dicejax.losses.contract import MASKED_LABEL
 from dicejax.losses.cross_entropy import cross_entropy
 from dicejax.losses.mining import hard_negative_mask
+from dicejax.objectives.gold import Gold
 from dicejax.objectives.objective import (
+    GOLD_REFUSED,
     Combination,
     LabelCounts,
     Objective,
     State,
+    Targets,
     at_defaults,
     objective,
     tunable,
@@ -58,18 +61,20 @@ class Mined(Combination):
     def __call__(
         self,
         outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
+        targets: Targets,
         state: State = (),
         progress: float | Array = 0.0,
         counts: LabelCounts = None,
     ) -> tuple[Array, State]:
         """Return the loss of what stays of a batch, and the state of the objective."""
         read = {leaf.output for leaf in self.terms()}
-        masked = {
-            name: self.mask_easy_negatives(logits, targets[name])
-            for name, logits in outputs.items()
-            if name in read or None in read
-        }
+        masked = {}
+        for name, logits in outputs.items():
+            if name in read or None in read:
+                labels = targets[name]
+                if isinstance(labels, Gold):
+                    raise ValueError(GOLD_REFUSED)
+                masked[name] = self.mask_easy_negatives(logits, labels)
         return super().__call__(outputs, {**targets, **masked}, state, progress, counts)
 
     def mask_easy_negatives(self, logits: Array, labels: Array) -> Array:
@@ -105,6 +110,6 @@ class Mined(Combination):
         """Return False: the negatives are chosen from the whole batch."""
         return False
 
-    def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
+    def elements(self, targets: Targets) -> LabelCounts:
         """Raise a TypeError: it is not additive."""
         return Objective.elements(self, targets)

@@ -15,11 +15,17 @@ import numpy as np
 from jax import Array
 
 from dicejax.losses.declaration import Range
+from dicejax.objectives.gold import Gold
 
 State: TypeAlias = Any  # a pytree of arrays
+Targets: TypeAlias = Mapping[str, Array | Gold]
 LabelCounts: TypeAlias = Any  # a pytree of counts
 _Class = TypeVar("_Class", bound=type)
 
+GOLD_REFUSED = (
+    "train has weights of examples or probabilities of classes, which this objective "
+    "takes none of; take a loss over elements, such as ce, or leave them out"
+)
 NO_WEIGHTS: Mapping[str, float] = types.MappingProxyType({})
 
 CLASSES: dict[str, type[Objective]] = {}
@@ -96,13 +102,15 @@ class Objective:
     is_of_a_set: ClassVar[bool] = False
     """Whether it compares classes over a set of elements, such as the batch: not for
     outputs whose labels are positions in a sequence."""
+    takes_gold: ClassVar[bool] = False
+    """Whether it takes `Gold`: soft labels and the weights of examples."""
 
     output: str | None = None
 
     def __call__(
         self,
         outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
+        targets: Targets,
         state: State = (),
         progress: float | Array = 0.0,
         counts: LabelCounts = None,
@@ -111,18 +119,22 @@ class Objective:
 
         Args:
           outputs: logits `[..., C]` by name of the output.
-          targets: labels by name of the output.
+          targets: labels by name of the output, or `Gold`.
           state: state returned by `initial_state` or the previous call.
           progress: completed share of training, in [0, 1].
           counts: the `elements` of the whole batch, where this is a part of it.
 
         Raises:
-          ValueError: no output is named and there are several.
+          ValueError: no output is named and there are several, or the targets are more
+            than it takes.
         """
         del progress
         name = self._output_among(outputs)
         part = () if counts is None else (counts,)
-        return self.loss_and_state(outputs[name], targets[name], state, *part)
+        labels: Any = targets[name]
+        if isinstance(labels, Gold) and not self.takes_gold:
+            raise ValueError(GOLD_REFUSED)
+        return self.loss_and_state(outputs[name], labels, state, *part)
 
     def loss_and_state(
         self, logits: Array, labels: Array, state: State, counts: LabelCounts = None
@@ -142,7 +154,7 @@ class Objective:
         """
         return False
 
-    def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
+    def elements(self, targets: Targets) -> LabelCounts:
         """Return the counts that the mean divides by, which depend on the labels alone.
 
         Those of micro-batches add up to those of the batch. Raises a TypeError if the
@@ -156,7 +168,7 @@ class Objective:
     def contribution(
         self,
         outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
+        targets: Targets,
         whole: LabelCounts,
         progress: float | Array = 0.0,
     ) -> Array:
@@ -308,7 +320,7 @@ class Combination(Objective):
     def __call__(
         self,
         outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
+        targets: Targets,
         state: State = (),
         progress: float | Array = 0.0,
         counts: LabelCounts = None,
@@ -332,7 +344,7 @@ class Combination(Objective):
         """Whether all members are."""
         return all(member.is_additive for member in self.members)
 
-    def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
+    def elements(self, targets: Targets) -> LabelCounts:
         """Return the counts of the members."""
         return tuple(member.elements(targets) for member in self.members)
 

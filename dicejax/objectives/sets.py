@@ -13,10 +13,8 @@ from jax import Array
 from dicejax.errors import hint
 from dicejax.losses.contract import MASKED_LABEL, check_choice
 from dicejax.losses.elements import log_probabilities, prepare
-from dicejax.objectives.loss_objective import (
-    LossObjective,
-    to_multi_label,
-)
+from dicejax.objectives.gold import Gold, as_gold
+from dicejax.objectives.loss_objective import LossObjective, or_one, to_multi_label
 from dicejax.objectives.objective import LabelCounts, Objective, State, objective
 
 Sets = Literal["batch", "sequence", "element", "published"]
@@ -69,11 +67,29 @@ class SetObjective(LossObjective):
         """Whether no micro-batch, which has whole rows, cuts a set."""
         return self.over in ("element", "sequence", 1)
 
+    def check_weights(self) -> None:
+        """Check that its loss of a batch is a mean, which weights of examples take.
+
+        Raises:
+          ValueError: it compares elements.
+        """
+        if self.over != "element":
+            raise ValueError(
+                f"train has weights of examples, but a set is over {self.over}; take "
+                "over=element, or another loss over elements, such as ce, or leave "
+                "them out"
+            )
+
     def loss_and_state(
-        self, logits: Array, labels: Array, state: State, counts: LabelCounts = None
+        self,
+        logits: Array,
+        labels: Array | Gold,
+        state: State,
+        counts: LabelCounts = None,
     ) -> tuple[Array, State]:
         """Return the loss of one output, and the next state."""
-        classes = 1 if labels.ndim == logits.ndim else logits.shape[-1]
+        shape = as_gold(labels).labels.shape
+        classes = 1 if len(shape) == logits.ndim else logits.shape[-1]
         changes: dict[str, Any] = {}
         if self.over == "published":
             changes["over"] = "element" if classes > 2 else "batch"
@@ -83,19 +99,21 @@ class SetObjective(LossObjective):
         return super(SetObjective, chosen).loss_and_state(logits, labels, state, counts)
 
     def values(
-        self, logits: Array, labels: Array, state: State = (), **layout: Any
+        self, logits: Array, labels: Array | Gold, state: State = (), **layout: Any
     ) -> tuple[Array, State]:
         """Return the loss of each set, and of each class unless it has one for all."""
-        logits, labels = self._of_classes(logits, labels)
+        gold = as_gold(labels)
+        logits, labels, soft = self._of_classes(logits, gold)
         if isinstance(self.over, int):
             logits = _in_sets(logits, self.over, 0)
             labels = _in_sets(labels, self.over, MASKED_LABEL)
+            soft = None if soft is None else _in_sets(soft, self.over, 0)
         if self.over != "batch":
             if "axis" not in self.declaration.takes:
                 raise ValueError(f"over is {self.over!r}, but it takes no axis")
             whole = self.over != "element"
             layout["axis"] = tuple(range(1, logits.ndim - 1)) if whole else ()
-        return super().values(logits, labels, state, **layout)
+        return super().values(logits, Gold(labels, soft), state, **layout)
 
     def bind_classes(
         self, names: Mapping[str, Sequence[str]], negative: Collection[str]
@@ -143,14 +161,17 @@ class SetObjective(LossObjective):
                 raise ValueError(f"classes has {name} but there are {classes} classes")
         return np.array([int(name) for name in self.classes])
 
-    def _of_classes(self, logits: Array, labels: Array) -> tuple[Array, Array]:
-        """Return logits and labels of the classes that count.
+    def _of_classes(
+        self, logits: Array, gold: Gold
+    ) -> tuple[Array, Array, Array | None]:
+        """Return logits, labels and soft labels of the classes that count.
 
         Those of a softmax become problems of 0 and 1, of the same probabilities.
         """
+        labels, soft = gold.labels, gold.probabilities
         numbers = self._numbers(logits, labels)
         if numbers is None:
-            return logits, labels
+            return logits, labels, soft
         setting, takes = f"classes is {','.join(self.classes)}", self.declaration.takes
         for name in _OF_ONE_CLASS:
             if getattr(self, name, None) is not None:
@@ -161,7 +182,12 @@ class SetObjective(LossObjective):
         if softmax and not self.declaration.multi_label:
             log_p, log_q = log_probabilities(prepare(logits, labels, None, -1))
             logits = log_p - log_q
-        return logits[..., numbers], to_multi_label(logits, labels)[..., numbers]
+        labels = to_multi_label(logits, labels)[..., numbers]
+        return (
+            logits[..., numbers],
+            labels,
+            None if soft is None else soft[..., numbers],
+        )
 
     def _labelled(self, labels: Array, axes: int) -> Array:
         """Return which sets have a label, for elements on so many axes."""
@@ -172,20 +198,23 @@ class SetObjective(LossObjective):
             seen, axes = _in_sets(seen, over, False), axes + 1
         return jnp.any(seen, axis=tuple(range(int(over != "batch"), axes)))
 
-    def _counts(self, labels: Array) -> LabelCounts:
+    def _counts(self, gold: Gold) -> LabelCounts:
         """Count labelled sets of a softmax, and multi-label of each class and of any.
 
-        Labels alone do not tell the two apart.
+        Labels alone do not tell the two apart. Weights of examples are summed.
         """
-        several = self._labelled(labels, labels.ndim - 1)
+        labels = gold.labels
+        several = gold.weigh(self._labelled(labels, labels.ndim - 1))
         each = jnp.sum(several, axis=tuple(range(several.ndim - 1)))
-        any_class = jnp.sum(jnp.any(several, axis=-1))
-        return jnp.sum(self._labelled(labels, labels.ndim)), each, any_class
+        any_class = jnp.sum(jnp.max(several, axis=-1, initial=0))
+        number = jnp.sum(gold.weigh(self._labelled(labels, labels.ndim)))
+        return number, each, any_class
 
     def _mean(
-        self, values: Array, logits: Array, labels: Array, counts: LabelCounts
+        self, values: Array, logits: Array, gold: Gold, counts: LabelCounts
     ) -> Array:
         """Return the mean over labelled sets, and the mean or sum over classes."""
+        labels = gold.labels
         number, each, any_class = counts
         several = labels.ndim == logits.ndim
         labelled = self._labelled(labels, labels.ndim - several)
@@ -203,7 +232,7 @@ class SetObjective(LossObjective):
                 number = jnp.sum(each)
         elif per_class:
             values = getattr(jnp, self.reduce)(values, axis=-1)
-        return jnp.sum(jnp.where(labelled, values, 0)) / jnp.maximum(number, 1)
+        return jnp.sum(gold.weigh(jnp.where(labelled, values, 0))) / or_one(number)
 
 
 def _in_sets(array: Array, rows: int, fill: int | bool) -> Array:

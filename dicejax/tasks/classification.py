@@ -22,6 +22,7 @@ from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import SequenceHead
 from dicejax.tasks.task import (
     IGNORED,
+    PROBABILITIES,
     Examples,
     Item,
     Items,
@@ -43,6 +44,8 @@ from dicejax.tasks.windows import cut, remark
 Texts = Sequence[LabelledText]
 
 HEAD = "label"
+ROUNDING = 0.02
+"""By how much a sum of probabilities may miss 1, as three of 0.33 do."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -226,7 +229,10 @@ class Classification(TextTask):
             them, or a threshold is to be tuned and there are more than two.
         """
         self.require_gold("train", examples)
-        names = sorted({example.label for example in examples})
+        names = sorted(
+            {example.label for example in examples}
+            | {name for e in examples for name, _ in e.probabilities or ()}
+        )
         listed = ", ".join(map(quote, names))
         if len(names) < 2:
             raise InputError(f"train has {listed or 'no class'} alone; want 2 classes")
@@ -243,6 +249,21 @@ class Classification(TextTask):
     def gold(self, example: LabelledText) -> tuple[str] | None:
         """Return the class."""
         return None if example.label is None else (example.label,)
+
+    def soften(self, items: Items, examples: Texts, labels: Labels) -> Items:
+        """Return training items with probabilities of classes, if any text has them.
+
+        A class that is sure has probability 1. They may miss a sum of 1 by `ROUNDING`,
+        and are divided by their sum.
+        """
+        if all(example.probabilities is None for example in examples):
+            return items
+        soft = [_distribution(example, labels) for example in examples]
+        name = HEAD + PROBABILITIES
+        return [
+            dataclasses.replace(item, arrays={**item.arrays, name: soft[item.example]})
+            for item in items
+        ]
 
     def label_fields(self, labels: Labels) -> dict[str, Any]:
         """Return the class."""
@@ -341,3 +362,25 @@ class Classification(TextTask):
         columns = np.array(names[1:] if len(names) == 2 else names)
         actual, predicted = (x[:, None] == columns for x in (gold, guesses))
         return np.stack([2.0 * (actual & predicted), 1.0 * actual + predicted], axis=-1)
+
+
+def _distribution(example: LabelledText, labels: Labels) -> np.ndarray:
+    """Return the probability of each class, float32 `[C]`."""
+    pairs = example.probabilities
+    pairs = ((example.label, 1.0),) if pairs is None else pairs
+    by_class, total = dict(pairs), sum(share for _, share in pairs)
+    reason = None
+    if len(by_class) < len(pairs):
+        reason = "name a class twice"
+    elif not all(0 <= share <= 1 for share in by_class.values()):
+        reason = "are not all from 0 to 1"
+    elif abs(total - 1) > ROUNDING:
+        reason = f"sum to {total:.4g}, not to 1"
+    elif by_class.get(example.label, 0.0) < max(by_class.values()):
+        reason = f"have another class at the top than its label {quote(example.label)}"
+    if reason is not None:
+        raise InputError(
+            f"line {example.line} of train: the probabilities of example {example.id} "
+            f"{reason}; correct them, or give one class"
+        )
+    return np.array([by_class.get(name, 0.0) / total for name in labels], np.float32)

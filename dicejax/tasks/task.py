@@ -23,6 +23,8 @@ from dicejax.models.heads import Head
 
 IGNORED = -100
 """The label of elements left out of the loss."""
+PROBABILITIES = "_probabilities"
+"""The end of the name of an item's array with the soft label of an output."""
 
 Examples = Sequence[Any]
 Labels = Sequence[str]
@@ -247,6 +249,17 @@ class Trainable(abc.ABC):
     @abc.abstractmethod
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return the training target of each output, by name."""
+
+    def soften(self, items: Items, examples: Examples, labels: Labels) -> Items:
+        """Return training items with the soft labels of their examples, if any has one.
+
+        The probabilities of the classes of an output, float `[C]`, stand beside its
+        label, under its name with `PROBABILITIES`.
+
+        Raises:
+          InputError: the probabilities of an example are not those of classes.
+        """
+        return items
 
     @property
     def loss_weights(self) -> Mapping[str, float]:

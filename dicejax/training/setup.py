@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
@@ -29,9 +30,9 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
-from dicejax.objectives import Objective
+from dicejax.objectives import Gold, Objective
 from dicejax.tasks import Item
-from dicejax.tasks.task import Remark
+from dicejax.tasks.task import PROBABILITIES, Remark
 from dicejax.training.predict import Search, search
 from dicejax.training.sharding import put
 from dicejax.training.state import (
@@ -140,12 +141,60 @@ class Setup:
                 shape = (1, width) if target.kind == "multi_label" else (1,)
                 golds[output] = jnp.zeros(shape, jnp.int32)
             objective(logits, golds, objective.initial_state())
+            if self._soft or self.example_weights is not None:
+                gold = self._uncertain(logits, golds)
+                objective(logits, gold, objective.initial_state())
         except ValueError as error:
             message = str(error)
             if not message.startswith("objective "):
                 message = f"objective {name}: {message}"
             raise InputError(message) from error
         return objective
+
+    def _uncertain(
+        self, logits: Mapping[str, Array], labels: Mapping[str, Array]
+    ) -> dict[str, Gold]:
+        """Return the labels of an element as training has them."""
+        weights = None if self.example_weights is None else jnp.ones(1)
+        return {
+            name: Gold(
+                labels[name],
+                jax.nn.softmax(x) if name + PROBABILITIES in self._soft else None,
+                weights,
+            )
+            for name, x in logits.items()
+        }
+
+    @functools.cached_property
+    def _soft(self) -> tuple[str, ...]:
+        """Names of the arrays of soft labels."""
+        arrays = self.data.items["train"][0].arrays
+        return tuple(name for name in arrays if name.endswith(PROBABILITIES))
+
+    @functools.cached_property
+    def example_weights(self) -> np.ndarray | None:
+        """The weight of each training item, float32 `[E]`; None where all are 1.
+
+        Raises:
+          InputError: a weight is no number from 0 on, or all are 0.
+        """
+        examples = self.data.corpus.train
+        weights = np.array([getattr(example, "weight", 1.0) for example in examples])
+        if (weights == 1).all():
+            return None
+        wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+        if len(wrong):
+            number = int(wrong[0])
+            line = getattr(examples[number], "line", None)
+            place = f"line {line}" if line else f"example {number + 1}"
+            raise InputError(
+                f"{place} of train: weight is {weights[number]}; want a number from 0 "
+                "on"
+            )
+        if not weights.any():
+            raise InputError("train: all weights are 0; want some above")
+        items = self.data.items["train"]
+        return weights[[item.example for item in items]].astype(np.float32)
 
     def batches(self, mesh: Mesh) -> Batches:
         """Return the training batches of the whole run.
@@ -181,11 +230,21 @@ class Setup:
         else:
             rows = rows or rows_per_batch(lengths, max_length, training.batch_size)
             plan = packing_plan(lengths, rows=rows, **settings)
+        if plan.weights is not None and self.example_weights is not None:
+            raise InputError(
+                "sampling: it weighs what it draws, and examples of train have weights;"
+                " leave out either, or take OverSampling"
+            )
+        layout = self.experiment.task.layout(self.data.tokenizer)
+        if self._soft:
+            sequences = {**layout.sequences, **dict.fromkeys(self._soft, 0)}
+            layout = dataclasses.replace(layout, sequences=sequences)
         return Batches(
             [item.arrays for item in items],
-            layout=self.experiment.task.layout(self.data.tokenizer),
+            layout=layout,
             plan=plan,
             multiple_of=parts,
+            example_weights=self.example_weights,
         )
 
     def step_settings(self, mesh: Mesh) -> dict[str, Any]:
@@ -334,6 +393,8 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
     for split in SPLITS:
         examples = getattr(corpus, split)
         items[split] = task.encode(examples, tokenizer, labels, max_length)
+        if split == "train":
+            items[split] = list(task.soften(items[split], examples, labels))
         notes += task.warnings(split, examples, items[split], labels)
     for note in notes:
         warn(str(note))

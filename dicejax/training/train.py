@@ -185,7 +185,10 @@ def _train(
         keep_last=recording.keep_last,
         keep_best=recording.keep_best,
     )
-    digest = checksum(item.arrays for item in setup.data.items["train"])
+    encoded = [item.arrays for item in setup.data.items["train"]]
+    if setup.example_weights is not None:
+        encoded.append({"weights": setup.example_weights})
+    digest = checksum(encoded)
     restored = None
     if run.continues:
         restored = restore(setup, run, checkpoints, mesh, digest, progress.note)

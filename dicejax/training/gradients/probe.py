@@ -32,7 +32,7 @@ from dicejax.losses import OverlapCounts
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
-from dicejax.training.accumulation import logits_of, scale_gradients
+from dicejax.training.accumulation import gold_of_batch, logits_of, scale_gradients
 from dicejax.training.gradients.measures import (
     FADING,
     Groups,
@@ -194,7 +194,8 @@ def measure_gradients(
     def value(logits: dict[str, Array]) -> Array:
         if "token_weights" in batch:
             logits = scale_gradients(logits, batch)
-        return objective(logits, labels, objective_state, progress)[0]
+        gold = gold_of_batch(logits, labels, batch)
+        return objective(logits, gold, objective_state, progress)[0]
 
     logits, backward, labels = jax.vjp(of_heads, params["heads"], has_aux=True)
     gradients = jax.grad(value)(logits)
