@@ -98,12 +98,11 @@ class Init:
             end=self.end,
         )
         source = recognise.source_of(self.kind, data, columns)
-        settings = {"on_error": self.on_error}
-        if self.align != "strict":
-            if not isinstance(source, JsonSentences):
-                raise InputError("--align is for texts with entities")
-            settings["align"] = self.align
-        source = dataclasses.replace(source, **settings)
+        source = dataclasses.replace(source, on_error=self.on_error)
+        if isinstance(source, JsonSentences):
+            source = dataclasses.replace(source, align=self.align)
+        elif self.align != "strict":
+            raise InputError("--align is for texts with entities")
         corpus = source.load()
         train = corpus.train
         name = Path(os.path.abspath(self.folder)).name or self.kind

@@ -166,12 +166,12 @@ class Predict:
                 what = f"the run's data are ({recognise.fields_of(source)})"
             note_printer(console)(f"{self.file} read as {what}; --format names another")
         match form:
-            case "same":
-                results = [(text, record) for text, (record, _) in pairs]
+            case "same" if source is not None and self.file is not None:
+                written = [(text, record) for text, (record, _) in pairs]
                 if brat.is_folder(self.file):
-                    brat.write(self.out, results)
+                    brat.write(self.out, written)
                     return warn_of_cuts(console, cut)
-                lines = list(source.lines(results))
+                lines = list(source.lines(written))
             case "squad":
                 results = [result for _, result in pairs]
                 lines = [inference.official_answers(examples, results, self.file)]

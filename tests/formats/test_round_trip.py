@@ -9,7 +9,6 @@ import re
 
 import pytest
 import seqeval.metrics
-import sklearn.metrics
 
 from dicejax.cli import run
 
@@ -232,10 +231,8 @@ def test_entities_that_are_written_have_the_score_of_evaluate(tmp_path, capsys, 
     records = [json.loads(line) for line in content.splitlines()]
     gold, predicted = [], []
     for (text, spans), record in zip(sentences(), records, strict=True):
-        if name in ("tokens", "gliner"):
-            places = read(record, text)
-        else:
-            places = read(record)
+        of_words = name in ("tokens", "gliner")
+        places = read(record, text) if of_words else read(record)
         gold.append(tags(text, spans))
         predicted.append(tags(text, places))
         assert spans_of(text, predicted[-1]) == sorted(places)  # whole words

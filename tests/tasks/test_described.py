@@ -1,8 +1,18 @@
 """Gold beside predictions, the hardest example first."""
 
+import dataclasses
 import math
 
-from dicejax.data.examples import LabelledText, Sentence, Span, TaggedWords
+import pytest
+
+from dicejax.data.examples import (
+    LabelledText,
+    ReadingExample,
+    Sentence,
+    Span,
+    TaggedWords,
+)
+from dicejax.errors import InputError
 from dicejax.tasks import (
     Classification,
     JointTagging,
@@ -76,3 +86,33 @@ def test_each_task_has_gold_in_the_form_of_its_predictions():
     places = {"start": 10, "end": 17, "probability": 0.25}
     assert row["predicted"] == {"answer": "in Rome", **places}
     assert row["errors"] == 1 - 2 / 3  # F1 of one word in two
+
+
+def test_lines_are_read_and_answers_shown():
+    task = QuestionAnswering(unanswerable=True)
+    example = task.parse("Who?\tAda  slept.\n", 3)
+    assert example == ReadingExample("3", "Who?", "Ada  slept.", (), False)
+    for line in ("Who?", "Who?\t ", "\tAda"):
+        with pytest.raises(InputError, match="line 4"):
+            task.parse(line, 4)
+    ada, slept = Candidate("Ada", 0, 3, math.log(0.5)), Candidate("slept", 5, 10, 1e-9)
+    record, lines = task.show(example, Answer((ada,), -2.0, "Ada"))
+    asked = {"id": "3", "question": "Who?"}
+    ada_place = {"start": 0, "end": 3, "probability": 0.5}
+    assert record == {**asked, "answer": "Ada", **ada_place, "no_answer": -2.0}
+    assert lines == ["Who?", "  Ada"]
+    record, lines = task.show(example, Answer((), 2.0, "Ada"))
+    nowhere = dict.fromkeys(("start", "end", "probability"))
+    assert record == {**asked, "answer": "", **nowhere, "no_answer": 2.0}
+    assert lines == ["Who?", "  no answer"]
+    several = QuestionAnswering(several_spans=True)
+    record, lines = several.show(example, Answer((ada, slept)))
+    assert record == asked | {
+        "answers": [
+            {"text": "Ada", **ada_place},
+            {"text": "slept", "start": 5, "end": 10, "probability": 1.0},
+        ]
+    }
+    assert len(lines) == 3
+    words = list(task.texts([example, dataclasses.replace(example, id="4")]))
+    assert words == ["Who?", "Who?", "Ada", "slept."]

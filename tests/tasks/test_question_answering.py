@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import math
 import re
 
 import jax.numpy as jnp
@@ -431,33 +430,3 @@ def test_data_of_another_kind_is_refused():
         plain.adapt(["a"])
     assert plain.adapt([alternatives]) == [alternatives]
     assert several.adapt([two]) == [two]
-
-
-def test_lines_are_read_and_answers_shown():
-    task = QuestionAnswering(unanswerable=True)
-    example = task.parse("Who?\tAda  slept.\n", 3)
-    assert example == ReadingExample("3", "Who?", "Ada  slept.", (), False)
-    for line in ("Who?", "Who?\t ", "\tAda"):
-        with pytest.raises(InputError, match="line 4"):
-            task.parse(line, 4)
-    ada, slept = Candidate("Ada", 0, 3, math.log(0.5)), Candidate("slept", 5, 10, 1e-9)
-    record, lines = task.show(example, Answer((ada,), -2.0, "Ada"))
-    asked = {"id": "3", "question": "Who?"}
-    ada_place = {"start": 0, "end": 3, "probability": 0.5}
-    assert record == {**asked, "answer": "Ada", **ada_place, "no_answer": -2.0}
-    assert lines == ["Who?", "  Ada"]
-    record, lines = task.show(example, Answer((), 2.0, "Ada"))
-    nowhere = dict.fromkeys(("start", "end", "probability"))
-    assert record == {**asked, "answer": "", **nowhere, "no_answer": 2.0}
-    assert lines == ["Who?", "  no answer"]
-    several = QuestionAnswering(several_spans=True)
-    record, lines = several.show(example, Answer((ada, slept)))
-    assert record == asked | {
-        "answers": [
-            {"text": "Ada", **ada_place},
-            {"text": "slept", "start": 5, "end": 10, "probability": 1.0},
-        ]
-    }
-    assert len(lines) == 3
-    words = list(task.texts([example, dataclasses.replace(example, id="4")]))
-    assert words == ["Who?", "Who?", "Ada", "slept."]
