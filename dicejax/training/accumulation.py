@@ -28,9 +28,9 @@ from jax.sharding import PartitionSpec as P
 from dicejax.mesh import in_use
 from dicejax.models.dropout import DropoutKeys
 from dicejax.models.network import Network, Params
-from dicejax.objectives import Gold, Objective
+from dicejax.objectives import Objective
 from dicejax.tasks import Task
-from dicejax.tasks.task import PROBABILITIES
+from dicejax.training.gold import gold_of_batch
 
 Batch = Mapping[str, Array]
 
@@ -204,25 +204,6 @@ def _join(tree: Any) -> Any:
 
 def _zeros(tree: Any) -> Any:
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), tree)
-
-
-def gold_of_batch(
-    outputs: Mapping[str, Array], labels: Mapping[str, Array], batch: Batch
-) -> Mapping[str, Array | Gold]:
-    """Join the labels of outputs to what the batch has of soft labels and weights.
-
-    Weights of examples are `token_example_weights` `[B, T]` where labels begin with
-    these axes, else `sequence_example_weights` `[B, S]`. Without either, labels are
-    returned as they are.
-    """
-    gold: dict[str, Array | Gold] = dict(labels)
-    for name in outputs:
-        weights, soft = batch.get("token_example_weights"), name + PROBABILITIES
-        if name in labels and (weights is not None or soft in batch):
-            if weights is not None and labels[name].shape[:2] != weights.shape:
-                weights = batch["sequence_example_weights"]
-            gold[name] = Gold(labels[name], batch.get(soft), weights)
-    return gold
 
 
 def scale_gradients(

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
@@ -30,9 +29,10 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
-from dicejax.objectives import Gold, Objective
+from dicejax.objectives import Objective
 from dicejax.tasks import Item
-from dicejax.tasks.task import PROBABILITIES, Remark
+from dicejax.tasks.task import Remark
+from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
 from dicejax.training.predict import Search, search
 from dicejax.training.sharding import put
 from dicejax.training.state import (
@@ -141,9 +141,9 @@ class Setup:
                 shape = (1, width) if target.kind == "multi_label" else (1,)
                 golds[output] = jnp.zeros(shape, jnp.int32)
             objective(logits, golds, objective.initial_state())
-            if self._soft or self.example_weights is not None:
-                gold = self._uncertain(logits, golds)
-                objective(logits, gold, objective.initial_state())
+            soft, weighted = self._soft, self.example_weights is not None
+            if soft or weighted:
+                check_gold(objective, logits, golds, soft, weighted)
         except ValueError as error:
             message = str(error)
             if not message.startswith("objective "):
@@ -151,50 +151,14 @@ class Setup:
             raise InputError(message) from error
         return objective
 
-    def _uncertain(
-        self, logits: Mapping[str, Array], labels: Mapping[str, Array]
-    ) -> dict[str, Gold]:
-        """Return the labels of an element as training has them."""
-        weights = None if self.example_weights is None else jnp.ones(1)
-        return {
-            name: Gold(
-                labels[name],
-                jax.nn.softmax(x) if name + PROBABILITIES in self._soft else None,
-                weights,
-            )
-            for name, x in logits.items()
-        }
-
-    @functools.cached_property
-    def _soft(self) -> tuple[str, ...]:
-        """Names of the arrays of soft labels."""
-        arrays = self.data.items["train"][0].arrays
-        return tuple(name for name in arrays if name.endswith(PROBABILITIES))
-
     @functools.cached_property
     def example_weights(self) -> np.ndarray | None:
-        """The weight of each training item, float32 `[E]`; None where all are 1.
+        """The weight of each training item, float32 `[E]`; None where all are 1."""
+        return weights_of_items(self.data.corpus.train, self.data.items["train"])
 
-        Raises:
-          InputError: a weight is no number from 0 on, or all are 0.
-        """
-        examples = self.data.corpus.train
-        weights = np.array([getattr(example, "weight", 1.0) for example in examples])
-        if (weights == 1).all():
-            return None
-        wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-        if len(wrong):
-            number = int(wrong[0])
-            line = getattr(examples[number], "line", None)
-            place = f"line {line}" if line else f"example {number + 1}"
-            raise InputError(
-                f"{place} of train: weight is {weights[number]}; want a number from 0 "
-                "on"
-            )
-        if not weights.any():
-            raise InputError("train: all weights are 0; want some above")
-        items = self.data.items["train"]
-        return weights[[item.example for item in items]].astype(np.float32)
+    @property
+    def _soft(self) -> tuple[str, ...]:
+        return soft_arrays(self.data.items["train"])
 
     def batches(self, mesh: Mesh) -> Batches:
         """Return the training batches of the whole run.
@@ -236,9 +200,8 @@ class Setup:
                 " leave out either, or take OverSampling"
             )
         layout = self.experiment.task.layout(self.data.tokenizer)
-        if self._soft:
-            sequences = {**layout.sequences, **dict.fromkeys(self._soft, 0)}
-            layout = dataclasses.replace(layout, sequences=sequences)
+        sequences = {**layout.sequences, **dict.fromkeys(self._soft, 0)}
+        layout = dataclasses.replace(layout, sequences=sequences)
         return Batches(
             [item.arrays for item in items],
             layout=layout,

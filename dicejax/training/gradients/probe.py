@@ -32,7 +32,8 @@ from dicejax.losses import OverlapCounts
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
-from dicejax.training.accumulation import gold_of_batch, logits_of, scale_gradients
+from dicejax.training.accumulation import logits_of, scale_gradients
+from dicejax.training.gold import gold_of_batch
 from dicejax.training.gradients.measures import (
     FADING,
     Groups,
