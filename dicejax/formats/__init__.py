@@ -8,7 +8,9 @@
 | `SquadFiles` | SQuAD v1.1, v2.0 and Quoref JSON | `ReadingExample` |
 | `TabSeparatedFiles` | tab-separated: a text or a pair and a class | `LabelledText` |
 | `CsvFiles` | CSV with any separator: a text or a pair and a class | `LabelledText` |
+| `CsvMultiLabelTexts` | CSV or TSV: a text or a pair and labels | `MultiLabelText` |
 | `LabelFirstFiles` | a label and a sentence per line: SST-2, SST-5 | `LabelledText` |
+| `FastTextFiles` | `__label__NAME` before a text | either of these |
 | `JsonTexts` | JSON lines: a text or a pair and a class | `LabelledText` |
 | `JsonMultiLabelTexts` | JSON lines: a text or a pair and labels | `MultiLabelText` |
 | `JsonSentences` | JSON lines: words and tags, or a text and entities | `Sentence` |
@@ -19,11 +21,16 @@ Sources of JSON lines and `SquadFiles` also read Parquet, Arrow and folders that
 `brat`.
 """
 
-from dicejax.formats.classification import CsvFiles, LabelFirstFiles, TabSeparatedFiles
+from dicejax.formats.classification import (
+    CsvFiles,
+    CsvMultiLabelTexts,
+    TabSeparatedFiles,
+)
 from dicejax.formats.conll import ConllFiles, WordLabelFiles
 from dicejax.formats.conllu import ConlluFiles
 from dicejax.formats.json_sentences import JsonSentences
 from dicejax.formats.json_texts import JsonMultiLabelTexts, JsonTexts
+from dicejax.formats.label_first import FastTextFiles, LabelFirstFiles
 from dicejax.formats.source import FileSource
 from dicejax.formats.squad import SquadFiles
 from dicejax.formats.tfds import TensorflowDataset
@@ -32,6 +39,8 @@ __all__ = [
     "ConllFiles",
     "ConlluFiles",
     "CsvFiles",
+    "CsvMultiLabelTexts",
+    "FastTextFiles",
     "FileSource",
     "JsonMultiLabelTexts",
     "JsonSentences",

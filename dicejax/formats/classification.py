@@ -1,200 +1,151 @@
-"""Texts and pairs with a class: CSV, tab-separated as in GLUE, or label first."""
+"""Texts and pairs with a class or labels in tables: CSV, and TSV as in GLUE."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-import functools
+import io
 import itertools
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import LabelledText
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import separated
+from dicejax.formats import mapping, separated
 from dicejax.formats.conll import has_tags
+from dicejax.formats.labelled import ClassSource, LabelledSource, LabelsSource
 from dicejax.formats.mapping import ALL_UNNAMED, columns_of
+from dicejax.formats.records import FileRecord
 from dicejax.formats.sample import FileSample
-from dicejax.formats.skipping import (
-    OnError,
-    check_label,
-    count,
-    did_you_mean,
-    report,
-)
-from dicejax.formats.source import FileSource
-from dicejax.io import files
+from dicejax.formats.skipping import OnError, count, did_you_mean
+from dicejax.formats.text import Text
 
-Row = TypeVar("Row", str, list[str])
-_BLANK = re.compile("[ \t]")
-
-
-def read(
-    path: str | os.PathLike[str],
-    *,
-    first: str | int,
-    second: str | int | None = None,
-    label: str | int,
-    id: str | int | None = None,
-    labels: Sequence[str] = (),
-    separator: str = "\t",
-    quoted: bool = False,
-    on_error: OnError | None = None,
-) -> list[LabelledText]:
-    """Read a file of columns, by the names in its header or by numbers without one.
-
-    Texts are stripped, blank lines skipped.
-
-    Raises:
-      InputError: the header lacks a column; a row has more or fewer columns than the
-        first; a text is empty; a label is not in the list; see `separated.rows`.
-      ValueError: the columns or the separator cannot be those of any file.
-    """
-    if len(separator) != 1 or separator in ' "\r\n':
-        what = f"separator is {separator!r}"
-        raise ValueError(f"{what}; want one character, such as a comma")
-    columns = {"first": first, "second": second, "label": label, "id": id}
-    columns = {part: column for part, column in columns.items() if column is not None}
-    used = list(columns.values())
-    if len({type(column) for column in used}) > 1:
-        raise ValueError(f"name all columns or number all, not {used}")
-    if len(set(used)) < len(used):
-        raise ValueError(f"a column is used twice: {used}")
-    flawed = _FlawCounter(on_error)
-    rows = separated.rows(path, separator, quoted=quoted, on_error=flawed)
-    first_line, names = separated.header(rows)
-    width, places = len(names), {}
-    if names:
-        between = "tabs" if separator == "\t" else repr(separator)
-        try:
-            places = _places(columns, names, between)
-        except Flaw as flaw:
-            raise flaw.at(path, first_line) from None
-        if not isinstance(label, str):
-            rows = itertools.chain([(first_line, names)], rows)
-    do = "mend the line; a text may hold no tab"
-    if quoted:
-        do = f"mend the row; put a text that holds {separator!r} in quotes"
-
-    def make(fields: list[str], row: int, line: int) -> LabelledText:
-        if len(fields) != width:
-            what = f"{width} are expected, as in line {first_line}"
-            raise Flaw(f"{count(len(fields), 'column')} where {what}", do)
-        part = {name: fields[place].strip() for name, place in places.items()}
-        for name in ("first", "second"):
-            if part.get(name) == "":
-                which = f"{name} text" if "second" in part else "text"
-                raise Flaw(f"the {which} is empty", "add it or remove the line")
-        check_label(part["label"], labels or None)
-        id_ = part.get("id", str(row))
-        return LabelledText(part["first"], part.get("second"), part["label"], id_, line)
-
-    return _examples(path, rows, make, flawed)
-
-
-def _places(
-    columns: Mapping[str, str | int], names: Sequence[str], between: str
-) -> dict[str, int]:
-    """Find the columns in the first row, by name or number."""
-    places = {}
-    for part, column in columns.items():
-        if isinstance(column, str):
-            if column not in names:
-                what = f"the header has no column {quote(column)}"
-                raise Flaw(what, did_you_mean(column, names))
-            column = names.index(column)
-        elif not 0 <= column < len(names):
-            what = f"but the {part} is asked from column {column}"
-            do = f"columns count from 0 and are separated by {between}"
-            raise Flaw(f"{count(len(names), 'column')}, {what}", do)
-        places[part] = column
-    return places
-
-
-@dataclasses.dataclass
-class _FlawCounter:
-    """Counter of rows that cannot be read, which have numbers too."""
-
-    on_error: OnError | None
-    count: int = 0
-
-    def __call__(self, error: InputError) -> None:
-        self.count += 1
-        report(error, self.on_error)
-
-
-def _examples(
-    path: str | os.PathLike[str],
-    rows: Iterable[tuple[int, Row]],
-    make: Callable[[Row, int, int], LabelledText | None],
-    flawed: _FlawCounter,
-) -> list[LabelledText]:
-    """Make an example of each row; there are too many for a `FileRecord` of each."""
-    examples = []
-    for number, (line, content) in enumerate(rows):
-        try:
-            example = make(content, number + flawed.count, line)
-        except Flaw as flaw:
-            report(flaw.at(path, line), flawed.on_error)
-            continue
-        if example is not None:
-            examples.append(example)
-    if not examples:
-        raise InputError.at(path, None, "holds no examples", "put one on each line")
-    return examples
-
-
-def read_label_first(
-    path: str | os.PathLike[str], *, on_error: OnError | None = None
-) -> list[LabelledText]:
-    """Read a file with a label, a space or tab, and a sentence on each line.
-
-    Sentences are stripped, blank lines skipped; one without a sentence is an error.
-    """
-    flawed = _FlawCounter(on_error)
-
-    def make(text: str, row: int, line: int) -> LabelledText | None:
-        if not text.strip():
-            return None
-        label, *rest = _BLANK.split(text.strip(" \t"), maxsplit=1)
-        first = rest[0].strip() if rest else ""
-        if not first:
-            raise Flaw("no text behind the label", "add it or remove the line")
-        return LabelledText(first, None, label, str(row), line)
-
-    rows = ((n, text) for n, text in files.lines(path, flawed) if text.strip(" "))
-    return _examples(path, rows, make, flawed)
+Column = str | int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TabSeparatedFiles(FileSource):
-    """Tab-separated texts or pairs of texts with a class.
+class TableSource(LabelledSource):
+    """Texts or pairs in the rows of a table.
 
     Args:
-      first: the column of the text, or of the first of a pair: its name in the header,
-        or its number from 0 where there is no header.
-      second: the column of the second of a pair; None where there is none.
-      label: the column of the class.
-      id: the column of a unique identifier; None numbers the rows from 0.
-      labels: every class there is; empty allows any.
+      id: column of a unique identifier; None numbers the rows from 0.
+      separator: character between two columns.
+      quoted: whether a field may be in quotes, as in CSV.
     """
 
-    reader = staticmethod(read)
+    form: ClassVar[str] = "csv"
 
-    train: str = "train.tsv"
-    dev: str | None = "dev.tsv"
-    test: str | None = "test.tsv"
-    first: str | int = "text"
-    second: str | int | None = None
-    label: str | int = "label"
-    id: str | int | None = None
-    labels: tuple[str, ...] = ()
+    train: str = "train.csv"
+    dev: str | None = "dev.csv"
+    test: str | None = "test.csv"
+    id: Column | None = None
+    separator: str = ","
+    quoted: bool = True
 
-    @classmethod
-    def fits(cls, file: FileSample) -> bool:
-        """Return whether a file is a table between tabs, without quotes."""
-        return _is_table(file) and file.table[:2] == ("\t", False)
+    def __post_init__(self):
+        super().__post_init__()
+        if len(self.separator) != 1 or self.separator in ' "\r\n':
+            what = f"separator is {self.separator!r}"
+            raise ValueError(f"{what}; want one character, such as a comma")
+        used = list(self.columns(labelled=True).values())
+        if len({type(column) for column in used}) > 1:
+            raise ValueError(f"name all columns or number all, not {used}")
+        if len(set(used)) < len(used):
+            raise ValueError(f"a column is used twice: {used}")
+
+    def columns(self, labelled: bool) -> dict[str, Column]:
+        """Return the columns that a file must have, by what they are for."""
+        columns = {"first": self.first, "second": self.second}
+        if labelled:
+            columns |= self.gold_columns() | {"id": self.id, "weight": self.weight}
+        return {part: name for part, name in columns.items() if name is not None}
+
+    def gold_columns(self) -> dict[str, Column]:
+        """Return the columns of gold, by what they are for."""
+        raise NotImplementedError
+
+    def id_of(self, fields: Mapping[Any, Any]) -> str | None:
+        """Return the identifier of a row; None numbers it."""
+        return None if self.id is None else fields[self.id].strip()
+
+    def text_of(self, fields: Mapping[Any, Any], name: Column) -> str:
+        """Return a text of a row, stripped."""
+        return fields[name].strip()
+
+    def records(
+        self,
+        path: str | os.PathLike[str],
+        on_error: OnError | None = None,
+        stream: IO[bytes] | None = None,
+        labelled: bool = True,
+    ) -> Iterator[FileRecord]:
+        """Yield the rows, their fields by the names in the header or by numbers."""
+        form = {"quoted": self.quoted, "on_error": on_error, "stream": stream}
+        rows = separated.rows(path, self.separator, **form)
+        first_line, header = next(rows, (1, []))
+        names: Sequence[Column] = range(len(header))
+        if not header:
+            return
+        if isinstance(self.first, int):
+            rows = itertools.chain([(first_line, header)], rows)
+        else:
+            names = _distinct([name.strip() for name in header])
+        try:
+            self._check(self.columns(labelled), names)
+        except Flaw as flaw:
+            raise flaw.at(path, first_line) from None
+        do = "mend the line; a text may hold no tab"
+        if self.quoted:
+            do = f"mend the row; put a text that holds {self.separator!r} in quotes"
+        expected = f"{len(names)} are expected, as in line {first_line}"
+        for line, fields in rows:
+            value: Any
+            if len(fields) == len(names):
+                value = dict(zip(names, fields, strict=True))
+            else:
+                value = Flaw(f"{count(len(fields), 'column')} where {expected}", do)
+            yield FileRecord(value, line, path, line)
+
+    def _check(self, columns: Mapping[str, Column], names: Sequence[Column]) -> None:
+        """Refuse a file that lacks a column, or has one of that name twice."""
+        for part, column in columns.items():
+            if isinstance(column, int) and column not in names:
+                what = f"but the {part} is asked from column {column}"
+                between = "tabs" if self.separator == "\t" else repr(self.separator)
+                do = f"columns count from 0 and are separated by {between}"
+                raise Flaw(f"{count(len(names), 'column')}, {what}", do)
+            if column not in names:
+                what = f"the header has no column {quote(column)}"
+                raise Flaw(what, did_you_mean(str(column), list(map(str, names))))
+            if f"{column}{_AGAIN}" in names:
+                raise Flaw(f"the header has {quote(column)} twice", "rename one")
+
+    def lines(self, pairs: Iterable[tuple[Text, Mapping[str, Any]]]) -> Iterator[str]:
+        """Yield the header, if there is one, and a row for each prediction."""
+        has_header = isinstance(self.first, str)
+        for text, record in pairs:
+            fields = self._predicted(text, record)
+            if has_header:
+                yield self._row(name.rstrip(_AGAIN) for name in fields)
+                has_header = False
+            yield self._row(fields.values())
+
+    def write(self, text: Text, record: Mapping[str, Any]) -> str:
+        """Return a row with its prediction in place of gold, or in a new column."""
+        return self._row(self._predicted(text, record).values())
+
+    def _predicted(self, text: Text, record: Mapping[str, Any]) -> dict[Any, Any]:
+        return {**text.fields, **self.predicted(text.fields, record)}
+
+    def _row(self, fields: Iterable[object]) -> str:
+        values = ["" if field is None else str(field) for field in fields]
+        if not self.quoted:
+            return self.separator.join(values)
+        written = io.StringIO()
+        form = {"delimiter": self.separator, "lineterminator": ""}
+        csv.writer(written, **form).writerow(values)
+        return written.getvalue()
 
     @classmethod
     def looks(cls, file: FileSample) -> str:
@@ -202,14 +153,9 @@ class TabSeparatedFiles(FileSource):
         assert file.table is not None
         return f"is a table of columns between {file.table.separator!r}"
 
-    @classmethod
-    def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the columns of texts and classes."""
-        return columns_of(file.path, file.rows(), file.named)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CsvFiles(FileSource):
+class CsvFiles(TableSource, ClassSource):
     """Texts or pairs of texts with a class, CSV as spreadsheets and pandas write it.
 
     Args:
@@ -217,29 +163,31 @@ class CsvFiles(FileSource):
         or its number from 0 where there is no header.
       second: the column of the second of a pair; None where there is none.
       label: the column of the class.
+      probabilities: columns of the probability of each class, in place of `label`.
+      weight: column of the factor of a text's loss; None weighs all alike.
+      id: the column of a unique identifier; None numbers the rows from 0.
+      labels: every class there is; empty allows any.
       separator: the character between two columns.
+      quoted: whether a field may be in quotes.
     """
 
-    reader = staticmethod(functools.partial(read, quoted=True))
+    labels: tuple[str, ...] = ()
 
-    train: str = "train.csv"
-    dev: str | None = "dev.csv"
-    test: str | None = "test.csv"
-    first: str | int = "text"
-    second: str | int | None = None
-    label: str | int = "label"
-    separator: str = ","
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """All classes; empty allows any."""
+        return self.labels
+
+    def gold_columns(self) -> dict[str, Column]:
+        """Return the column of the class, or those of its probabilities."""
+        if not self.probabilities:
+            return {"label": self.label}
+        return {f"probability of {name}": name for name in self.probabilities}
 
     @classmethod
     def fits(cls, file: FileSample) -> bool:
         """Return whether a file is a table."""
         return _is_table(file)
-
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        assert file.table is not None
-        return f"is a table of columns between {file.table.separator!r}"
 
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
@@ -249,21 +197,96 @@ class CsvFiles(FileSource):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LabelFirstFiles(FileSource):
-    """A label, a space or tab and a sentence on each line."""
+class TabSeparatedFiles(CsvFiles):
+    """Tab-separated texts or pairs of texts with a class, without quotes.
 
-    several: ClassVar[str] = "sentences"
-    reader = staticmethod(read_label_first)
+    The fields are those of `CsvFiles`.
+    """
+
+    train: str = "train.tsv"
+    dev: str | None = "dev.tsv"
+    test: str | None = "test.tsv"
+    separator: str = "\t"
+    quoted: bool = False
 
     @classmethod
     def fits(cls, file: FileSample) -> bool:
-        """Return whether a file may have a label and a text on each line."""
-        return file.is_text and not has_tags(file)
+        """Return whether a file is a table between tabs, without quotes."""
+        return _is_table(file) and file.table[:2] == ("\t", False)
 
     @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        return "holds a label and a text on each line"
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the columns of texts and classes."""
+        return columns_of(file.path, file.rows(), file.named)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CsvMultiLabelTexts(TableSource, LabelsSource):
+    """Texts or pairs of texts with any number of labels, in CSV or TSV.
+
+    Args:
+      first: the column of the text, or of the first of a pair: its name in the header,
+        or its number from 0 where there is no header.
+      second: the column of the second of a pair; None where there is none.
+      labels: the column of the labels, in a list that JSON or Python wrote or with
+        `between`; or a column for each label, 1 where it holds, else 0.
+      names: names of labels that are whole numbers, from 0; empty keeps the numbers.
+      between: character between the labels in a field; empty where it is a list.
+      indicators: whether lists have a 0 or 1 for each label, in the order of `names`.
+      weight: column of the factor of a text's loss; None weighs all alike.
+      id: the column of a unique identifier; None numbers the rows from 0.
+      separator: the character between two columns.
+      quoted: whether a field may be in quotes.
+    """
+
+    def gold_columns(self) -> dict[str, Column]:
+        """Return the column of the labels, or that of each."""
+        if isinstance(self.labels, tuple):
+            return {f"label {name}": name for name in self.labels}
+        return {"labels": self.labels}
+
+    @classmethod
+    def fits(cls, file: FileSample) -> bool:
+        """Return whether a file is a table whose rows list their labels."""
+        return (
+            _is_table(file)
+            and mapping.lists_of(file.path, file.rows(), file.named) is not None
+        )
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the columns of texts and labels, and the form of these."""
+        fields = mapping.lists_of(file.path, file.rows(), file.named) or {}
+        table = {"separator": file.table.separator, "quoted": file.table.quoted}
+        return fields | table
+
+
+_AGAIN = "\0"  # behind the name of a column that has one before; in no header
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Make names of columns different, by a mark behind those that come again."""
+    distinct: dict[str, None] = {}
+    for name in names:
+        while name in distinct:
+            name += _AGAIN
+        distinct[name] = None
+    return list(distinct)
+
+
+def read(
+    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
+) -> list[LabelledText]:
+    """Read a file as `TabSeparatedFiles` with these fields does.
+
+    Texts are stripped, blank lines skipped.
+
+    Raises:
+      InputError: the header lacks a column; a row has more or fewer columns than the
+        first; a text is empty; a label is not in the list; see `separated.rows`.
+      ValueError: the columns or the separator cannot be those of any file.
+    """
+    return TabSeparatedFiles(dir="", **settings).read(path, on_error)
 
 
 def _is_table(file: FileSample) -> bool:

@@ -16,7 +16,7 @@ from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.formats import annotations, containers, label_studio, tables
 from dicejax.formats.annotations import Annotation, Fields, LeftOut
-from dicejax.formats.json_texts import class_of
+from dicejax.formats.labels import class_of
 from dicejax.formats.records import FileRecord, read_examples
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import (

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from etils import epath
 
 from dicejax.errors import InputError, quote, truncate
+from dicejax.formats import labels
 
-LABELS = ("label", "class", "category", "target", "sentiment", "quality")
-TEXTS = ("text", "sentence", "review", "content", "tweet", "comment")
+LABELS = ("label", "labels", "class", "category", "target", "sentiment", "quality")
+TEXTS = ("text", "sentence", "review", "content", "tweet", "comment", "comment_text")
 PAIRS = (
     ("sentence1", "sentence2"),
     ("question1", "question2"),
@@ -45,27 +47,29 @@ class Columns:
 ALL_UNNAMED = Columns()
 
 
+Row = Mapping[str, object]
+
+
 def columns_of(
-    path: epath.Path,
-    rows: Iterable[Mapping[str, object]],
-    named: Columns,
-    by_name_alone: bool = False,
-) -> dict[str, str | int]:
+    path: epath.Path, rows: Iterable[Row], named: Columns, by_name_alone: bool = False
+) -> dict[str, Any]:
     """Return the columns of texts and classes: `first`, perhaps `second`, `label`.
 
     They are those that the user names, that have a usual name or, unless
-    `by_name_alone`, the only one whose values are texts, or few classes.
+    `by_name_alone`, the only one whose values are texts, or few classes; or `label` is
+    a tuple of those that have 0 or 1 where no other is left.
 
     Raises:
       InputError: a column is missing, cannot be told, or holds no classes.
     """
     sample = list(itertools.islice(rows, SAMPLE))
     names = list(sample[0]) if sample else []
+    if _are_numbers(named, names):
+        return {name: int(value) for name, value in named.fields().items()}
     listed = truncate(", ".join(map(quote, names)), 240)
-    if named.label and all(
-        n.isdecimal() and n not in names for n in named.fields().values()
-    ):
-        return {name: int(value) for name, value in named.fields().items()}  # no header
+    several = tuple(named.label.split(",")) if named.label else ()
+    if len(several) > 1 and set(several) <= set(names):
+        named = dataclasses.replace(named, label=several[0])
     for flag, name in dataclasses.asdict(named).items():
         if name is not None and name not in names:
             what = f"has no column {quote(name)}"
@@ -76,6 +80,10 @@ def columns_of(
             if (value := row.get(name)) not in (None, ""):
                 values[name].append(str(value))
     columns = _choose(named, values)
+    if len(several) < 2 and columns.text is not None and columns.label is None:
+        several = _indicators(columns, values)
+    if len(several) > 1 and columns.text is not None:
+        return Columns(columns.text, columns.second).fields() | {"label": several}
     if columns.text is None or columns.label is None:
         nouns = {"text": "the text", "label": "the class"}
         missing = [flag for flag in nouns if getattr(columns, flag) is None]
@@ -83,13 +91,52 @@ def columns_of(
         what += " and which ".join(nouns[flag] for flag in missing)
         flags = [f"--{flag} NAME" for flag in missing]
         raise InputError.at(path, 1, what, f"say it with {' and '.join(flags)}")
-    labels = values[columns.label]
-    if columns.label in labels or columns.text in values[columns.text]:
+    classes = values[columns.label]
+    if columns.label in classes or columns.text in values[columns.text]:
         what = "begins with an example where the names of columns are expected"
-        do = "add a first line with names, or number columns from 0: --text 1 --label 0"
+        chosen = dataclasses.asdict(columns).items()
+        flags = [f"--{flag} {names.index(name)}" for flag, name in chosen if name]
+        do = f"add a first line with names, or number columns from 0: {' '.join(flags)}"
         raise InputError.at(path, 1, what, do)
-    _check_classes(path, columns.label, labels)
+    _check_classes(path, columns.label, classes)
     return dict(columns.fields())
+
+
+def lists_of(
+    path: epath.Path, rows: Iterable[Row], named: Columns
+) -> dict[str, Any] | None:
+    """Return the columns of texts and labels; None where each text has one class."""
+    sample = list(itertools.islice(rows, SAMPLE))
+    try:
+        columns = columns_of(path, sample, named)
+    except InputError:  # the source of classes raises it again
+        return None
+    label = columns.pop("label")
+    if isinstance(label, tuple):
+        return columns | {"labels": label}
+    how = labels.form_of(
+        list(row.values())[label] if isinstance(label, int) else row.get(label)
+        for row in sample
+    )
+    return None if how is None else columns | {"labels": label} | how
+
+
+def _are_numbers(named: Columns, names: Sequence[str]) -> bool:
+    """Return whether the user numbers the columns, as those without a header."""
+    fields = named.fields().values()
+    return bool(named.label) and all(n.isdecimal() and n not in names for n in fields)
+
+
+def _indicators(
+    columns: Columns, values: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """Return the columns of 0 and 1, if others hold texts and identifiers alone."""
+    rest = {n: v for n, v in values.items() if n not in (columns.text, columns.second)}
+    are = {n: bool(v) and set(v) <= labels.INDICATORS.keys() for n, v in rest.items()}
+    others = [v for n, v in rest.items() if not are[n]]
+    if any(len(set(v)) < len(v) for v in others):
+        return ()
+    return tuple(n for n in rest if are[n])
 
 
 def _choose(named: Columns, values: Mapping[str, Sequence[str]]) -> Columns:

@@ -16,6 +16,8 @@ from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
     CsvFiles,
+    CsvMultiLabelTexts,
+    FastTextFiles,
     FileSource,
     JsonMultiLabelTexts,
     JsonSentences,
@@ -42,6 +44,8 @@ SOURCES: Mapping[Kind, Sequence[type[FileSource]]] = {
     "classification": (
         JsonMultiLabelTexts,
         JsonTexts,
+        FastTextFiles,
+        CsvMultiLabelTexts,
         TabSeparatedFiles,
         CsvFiles,
         LabelFirstFiles,

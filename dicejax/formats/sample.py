@@ -129,8 +129,10 @@ class FileSample:
 
     @property
     def first_line(self) -> str:
-        """The first line that is not blank."""
-        return containers.first_line(self.path)
+        """The first line that is neither blank nor for Excel."""
+        lines = (line for _, line in files.lines(self.path) if line.strip())
+        first = next(lines, "")
+        return next(lines, "") if separated.EXCEL.fullmatch(first) else first
 
     def rows(self) -> Iterator[Mapping[str, object]]:
         """Yield the rows of its table by the names in the header.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import os
+import re
 from collections.abc import Iterator
 from typing import IO
 
@@ -13,6 +14,9 @@ from dicejax.formats.skipping import OnError, report
 from dicejax.io import files
 
 SEPARATORS = (",", "\t", ";", "|")  # those that are recognised
+EXCEL = re.compile("sep=.")  # the line before a header by which Excel separates columns
+
+csv.field_size_limit(2**31 - 1)  # a document may be a field; 131,072 characters else
 
 
 def rows(
@@ -24,6 +28,8 @@ def rows(
     stream: IO[bytes] | None = None,
 ) -> Iterator[tuple[int, list[str]]]:
     r"""Yield the first line and the fields of each row; blank lines are skipped.
+
+    So is a first line `sep=;`, which is for Excel.
 
     With quotes, a field that begins with `"` ends at the next single one: it may hold
     separators, line breaks, and quotes that are doubled. `on_error` is called with the
@@ -39,6 +45,9 @@ def rows(
       InputError: see `files.lines`; or a quote is not closed, or closed within a field.
     """
     lines = files.lines(path, on_error, stream)
+    first = next(lines, None)
+    if first is not None and not EXCEL.fullmatch(first[1]):
+        lines = itertools.chain([first], lines)
     if not quoted:
         for number, line in lines:
             if line.strip(" "):
@@ -81,7 +90,7 @@ def _flaw(error: csv.Error) -> Flaw:
     if "expected after" in message:
         what = "text follows the quote that ends a field"
         return Flaw(what, 'double the quotes within a field: ""')
-    if "end of data" in message or "field larger" in message:
+    if "end of data" in message:
         what = "a quote begins a field and is not closed"
         return Flaw(what, 'close it; a quote as text is written """"')
     return Flaw(message, "mend the row")

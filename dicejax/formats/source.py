@@ -80,6 +80,11 @@ class FileSource(Source):
         del file
         return f"is of {cls.__name__}"
 
+    @property
+    def lists_labels(self) -> bool:
+        """Whether texts may have any number of labels."""
+        return False
+
     def __post_init__(self):
         if not 0 < self.dev_share < 1:
             raise ValueError(f"dev_share is {self.dev_share}; want between 0 and 1")

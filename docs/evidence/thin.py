@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dicejax.formats.classification import read, read_label_first
+from dicejax.formats import label_first
+from dicejax.formats.classification import read
 
 SEED = 0
 Labelled = tuple[str, str]  # a label, "0" or "1", and a text
@@ -27,7 +28,7 @@ def main(argv: Sequence[str]) -> None:
     """Write the folder of each share."""
     phrases, sentences, out = map(Path, argv[:3])
     splits = {
-        name: read_label_first(sentences / f"{name}.txt") for name in ("dev", "test")
+        name: label_first.read(sentences / f"{name}.txt") for name in ("dev", "test")
     }
     elsewhere = {example.first for examples in splits.values() for example in examples}
     train = read(phrases / "train.tsv", first="sentence", label="label")

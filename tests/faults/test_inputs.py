@@ -16,7 +16,7 @@ from word_replacement import SynonymPairs
 
 from dicejax.cli import init, run
 from dicejax.errors import InputError, quote, visible
-from dicejax.formats import classification, conll, squad
+from dicejax.formats import conll, label_first, squad
 from dicejax.init import starter
 from dicejax.io import files, json_text
 from dicejax.objectives import CrossEntropy, Focal
@@ -98,7 +98,7 @@ def test_predictions_and_training_data_end_lines_alike(tmp_path):
     path.write_bytes(f"1 {text}\r\n0 three\n".encode())
     texts = [text.text for text in read_texts(str(path), "text")]
     assert texts == [f"1 {text}", "0 three"]
-    assert classification.read_label_first(path)[0].first == text
+    assert label_first.read(path)[0].first == text
     path.write_bytes(f"one{WITHIN}\ttwo\r\n".encode())
     assert SynonymPairs(path=str(path)).load()("two")
 
@@ -139,7 +139,7 @@ OPENERS = {
     "synonyms": lambda path: SynonymPairs(path=str(path)).load(),
     "json": json_text.read,
     "bytes": files.read_bytes,
-    "reader": classification.read_label_first,
+    "reader": label_first.read,
 }
 
 

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from dicejax.data.examples import LabelledText
-from dicejax.formats.classification import read, read_label_first
+from dicejax.formats import label_first
+from dicejax.formats.classification import read
 
 from ..data.glue import GLUE_QQP, MRPC, QQP
 
@@ -47,7 +48,7 @@ def test_layouts_that_cannot_be(write, columns, message):
 
 def test_labels_behind_and_before(write):
     path = write("0 dull .\n4\tfine , witty \n\n2 so  so\n")
-    examples = read_label_first(path)
+    examples = label_first.read(path)
     assert [(e.label, e.first, e.id, e.line) for e in examples] == [
         ("0", "dull .", "0", 1),
         ("4", "fine , witty", "1", 2),

@@ -12,7 +12,8 @@ import pytest
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.formats import classification, conll, conllu, squad
+from dicejax.formats import classification, conll, conllu, label_first, squad
+from dicejax.formats.labelled import LEAVE_OUT
 from dicejax.formats.skipping import Skipped
 
 from ..data import glue
@@ -50,7 +51,7 @@ READERS = {
         functools.partial(classification.read, **glue.QQP),
         "1\tWo?\tZürich?\t7\n0\tWer?\tWas?\t8\n",
     ),
-    "label_first": (classification.read_label_first, "1 Zürich !\n0 ja\n"),
+    "label_first": (label_first.read, "1 Zürich !\n0 ja\n"),
 }
 BY_LINE = sorted(set(READERS) - {"bert_mrc", "squad"})
 
@@ -178,20 +179,18 @@ def test_skipped_counts_all_and_keeps_some(write):
     skipped = Skipped(keep=2)
     assert str(skipped) == "0 left out"
     path = write("1 a\n2\n3\n4\n1 b\n")
-    assert len(classification.read_label_first(path, on_error=skipped)) == 2
+    assert len(label_first.read(path, on_error=skipped)) == 2
     assert skipped.count == 3
     assert str(skipped).splitlines() == [
         "3 left out:",
-        f"  {path}:2: no text behind the label; add it or remove the line",
-        f"  {path}:3: no text behind the label; add it or remove the line",
+        f"  {path}:2: no text behind the label; {LEAVE_OUT}",
+        f"  {path}:3: no text behind the label; {LEAVE_OUT}",
         "  and 1 more",
     ]
 
 
 def test_nothing_left_is_an_error(write, refusal):
-    message = refusal(
-        classification.read_label_first, write("1\n2\n"), on_error=Skipped()
-    )
+    message = refusal(label_first.read, write("1\n2\n"), on_error=Skipped())
     assert message.startswith(": holds no examples")
 
 
@@ -200,4 +199,4 @@ def test_a_listener_may_stop_the_reading(write):
         raise InputError("enough")
 
     with pytest.raises(InputError, match="enough"):
-        classification.read_label_first(write("1\n2\n"), on_error=stop)
+        label_first.read(write("1\n2\n"), on_error=stop)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dicejax.data.examples import ReadingExample
-from dicejax.formats import classification, conll, conllu, squad
+from dicejax.formats import classification, conll, conllu, label_first, squad
 from dicejax.formats.json_sentences import read_sentences
 from dicejax.formats.json_texts import read_multi_label, read_texts
 from dicejax.formats.skipping import Skipped
@@ -96,13 +96,13 @@ PAIRS = [
     ("1\ta\tb\t3\n1\ta\tb\tc\t4\n", ":2: 5 columns where 4 are expected,", "1:a#3"),
     ("2\ta\tb\t3\n", ":1: label '2' is unknown; name one of 0, 1"),
     ("\ta\tb\t3\n", ":1: label '' is unknown;"),
-    ("1\t \tb\t3\n", ":1: the first text is empty; add it or remove the line"),
+    ("1\t \tb\t3\n", ":1: the first text is empty; add it, remove the line, or"),
     ("1\ta\t\t3\n", ":1: the second text is empty;"),
 ]
 COLUMNS = [
     ("sentence\tlabel\n\t1\n", ":2: the text is empty;"),
     ("sentences\tlabel\na\t1\n", ":1: the header has no column 'sentence';"),
-    ("sentence\tlabel\n", ": holds no examples;"),
+    ("sentence\tlabel\n", ": holds no texts;"),
     ("sentence label\na 1\n", ":1: the header has no column 'sentence'; did"),
     (  # rows that are left out keep their numbers
         b"sentence\tlabel\na\t1\nb\t2\nc\n\n\xff\t0\n\t\nd\t0\n",
@@ -152,14 +152,14 @@ SENTENCES = [
 ]
 TEXTS = [
     ({"text": "a", "label": 3.5}, "'label' is 3.5, a number and no class"),
-    ({"text": "a", "label": True}, "'label' is true or false, not a string"),
+    ({"text": "a", "label": True}, "label 'true' is unknown; name one of bad, good"),
     ({"text": "a", "label": 2}, "'label' is 2, but names are given for 0 to 1"),
     ({"text": "a", "label": "god"}, "label 'god' is unknown"),
-    ({"text": " ", "label": 1}, "'text' is empty"),
+    ({"text": " ", "label": 1}, "the text is empty; add it, remove the line, or leave"),
     ({"label": 1}, "has no 'text'"),
 ]
 LABELS = [
-    ({"text": "a", "labels": "good"}, "'labels' is a string, not a list"),
+    ({"text": "a", "labels": "good"}, "'labels' is 'good', no list; write ["),
     (
         {"text": "a", "labels": ["good", "good"]},
         "'labels' has 'good' twice; remove one",
@@ -169,7 +169,7 @@ LABELS = [
     ({"text": "a", "labels": [""]}, "'labels[0]' is blank"),
     ({"text": "a", "labels": [None]}, "'labels[0]' is null"),
     ({"text": "a", "labels": [0.5]}, "'labels[0]' is 0.5, a number and no class"),
-    ({"text": "a", "labels": [True]}, "'labels[0]' is true or false, not a string"),
+    ({"text": "a", "labels": [True]}, "label 'true' is unknown; name one of bad, good"),
     ({"text": "a", "labels": [2]}, "'labels[0]' is 2, but names are given for 0 to 1"),
     ({"text": "a", "labels": ["god"]}, "label 'god' is unknown"),
     ({"text": "a", "labels": ["a\0b"]}, "'labels[0]' holds a NUL"),
@@ -234,7 +234,7 @@ READERS = [
     (classification.read, glue.QQP, PAIRS),
     (classification.read, glue.SST2, COLUMNS),
     (classification.read, COMMAS, QUOTED),
-    (classification.read_label_first, {}, LABEL_FIRST),
+    (label_first.read, {}, LABEL_FIRST),
     (read_sentences, {}, json_cases(SENTENCES, tokens=["Anna"], tags=["B-PER"])),
     (read_sentences, {}, [("\n\n", ": holds no sentences")]),
     (read_texts, NAMES, json_cases(TEXTS, text="fine", label=1)),

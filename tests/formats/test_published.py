@@ -14,7 +14,7 @@ import cluener_files as cluener
 import pytest
 
 from dicejax.data import tags
-from dicejax.formats import classification, conll, conllu, squad
+from dicejax.formats import classification, conll, conllu, label_first, squad
 from dicejax.formats.skipping import Skipped
 
 from ..data import glue
@@ -100,12 +100,12 @@ def test_words(data_folder, read, file, examples, words, total, different, some)
         (columns(glue.QQP), "qqp/dev.tsv", [5_000, 5_000]),
         (columns(glue.SST2), "sst2/train.tsv", [67_349 - 37_569, 37_569]),
         (columns(glue.SST2), "sst2/dev.tsv", [872 - 444, 444]),
-        (classification.read_label_first, "sst2_sentences/train.txt", [3_310, 3_610]),
-        (classification.read_label_first, "sst2_sentences/dev.txt", [428, 444]),
-        (classification.read_label_first, "sst2_sentences/test.txt", [912, 909]),
-        (classification.read_label_first, "sst5/train.txt", SST5[0]),
-        (classification.read_label_first, "sst5/dev.txt", SST5[1]),
-        (classification.read_label_first, "sst5/test.txt", SST5[2]),
+        (label_first.read, "sst2_sentences/train.txt", [3_310, 3_610]),
+        (label_first.read, "sst2_sentences/dev.txt", [428, 444]),
+        (label_first.read, "sst2_sentences/test.txt", [912, 909]),
+        (label_first.read, "sst5/train.txt", SST5[0]),
+        (label_first.read, "sst5/dev.txt", SST5[1]),
+        (label_first.read, "sst5/test.txt", SST5[2]),
     ],
 )
 def test_classified_texts(data_folder, read, file, counts):

@@ -112,7 +112,7 @@ def test_what_is_wrong_with_a_row_names_it_as_datasets_counts(tmp_path):
     skipped = Skipped()
     result = read_texts(tmp_path / "x", first="sentence", on_error=skipped)
     assert len(result) == skipped.count == 2
-    assert f"{tmp_path / 'x'}: [3]: 'sentence' is empty" in skipped.messages[1]
+    assert f"{tmp_path / 'x'}: [3]: the text is empty" in skipped.messages[1]
     with pytest.raises(InputError, match=r"x: \[0\]: has no 'text'"):
         read_texts(tmp_path / "x")
 
