@@ -82,13 +82,12 @@ class LabelledSource(FileSource):
 
     def read(self, path: str | os.PathLike[str], on_error: OnError | None) -> list[Any]:
         """Read one file; see `FileSource.read`."""
-        lost = FlawCounter(on_error)
+        lost, first_name, name = FlawCounter(on_error), self.first, self.second
 
         def make(record: FileRecord, row: int) -> LabelledText | MultiLabelText:
             fields = record.content()
-            first, second = self.text_of(fields, self.first), None
-            if self.second is not None:
-                second = self.text_of(fields, self.second)
+            first = self.text_of(fields, first_name)
+            second = None if name is None else self.text_of(fields, name)
             if not first or second == "":
                 which = "second " if first else "first " * (second is not None)
                 raise Flaw(f"the {which}text is empty", LEAVE_OUT)
@@ -96,8 +95,8 @@ class LabelledSource(FileSource):
             if self.weight is not None:
                 if self.weight not in fields:
                     raise Flaw(f"has no {quote(self.weight)}", "add the weight")
-                name = str(self.weight)
-                more["weight"] = labels.number(fields[self.weight], name)
+                weight = labels.number(fields[self.weight], str(self.weight))
+                more["weight"] = weight
             id_ = self.id_of(fields)
             if id_ is None:
                 id_ = str(row + lost.count)

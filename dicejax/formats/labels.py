@@ -30,8 +30,8 @@ def class_of(value: object, field: str, names: Sequence[str]) -> str | None:
 
     True and false are classes of these names, a whole number one of `names`.
     """
-    if value is None:
-        return None
+    if value is None or (isinstance(value, str) and value in names):
+        return value
     if isinstance(value, bool):
         value = str(value).lower()
     if type(value) is int:
