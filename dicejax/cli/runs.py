@@ -134,7 +134,7 @@ class Predict:
 
     def __call__(self, console: Console) -> None:
         """Predict, and print or write."""
-        from dicejax.formats import brat, recognise, texts
+        from dicejax.formats import brat, recognise, tables, texts
         from dicejax.training import inference
 
         if not (self.text or self.file):
@@ -160,7 +160,7 @@ class Predict:
                 "name jsonl instead"
             )
         pairs = self._predict(console, cut, form, examples)
-        if self.file is not None and not self.format:
+        if self.file is not None and not (self.format or tables.is_table(self.file)):
             what = texts.FORMS[name]
             if source is not None:
                 what = f"the run's data are ({recognise.fields_of(source)})"

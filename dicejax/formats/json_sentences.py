@@ -353,7 +353,7 @@ class JsonSentences(FileSource):
             if tokens is None or annotations.has_text(fields, self.fields):
                 text, prompt = annotations.text_of(fields, self.fields)
                 words = self.words_of(text)
-                return Text(record.number, text, words, prompt, fields)
+                return Text(record.number, text, words, fields, prompt=prompt)
             words = tuple(strings(fields, tokens)) if fields[tokens] else ()
         except Flaw as flaw:
             raise record.error(flaw) from None

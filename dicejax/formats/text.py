@@ -15,21 +15,21 @@ class Text:
       line: its first line, from 1.
       text: text as on a line; words are joined by spaces.
       words: None for a text that the task divides.
-      prompt: what the words answer, for tasks that read prompts.
       fields: fields of its JSON object, or columns of its row.
       rows: rows of its column file.
       before: lines of a column file before the first example.
       after: lines of a column file from this example to the next.
+      prompt: what the words answer, for tasks that read prompts.
     """
 
     line: int
     text: str
     words: tuple[str, ...] | None = None
-    prompt: str = ""
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     rows: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    prompt: str = ""
 
     @property
     def is_blank(self) -> bool:
