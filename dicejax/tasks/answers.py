@@ -60,6 +60,15 @@ class Answer:
         """Texts of the spans."""
         return tuple(span.text for span in self.spans)
 
+    def to_json(self, *, several: bool) -> dict[str, Any]:
+        """Return the `answers` with their places, or the only `answer`."""
+        if several:
+            return {"answers": [{"text": x.text, **x.to_json()} for x in self.spans]}
+        if not self.spans:
+            return {"answer": "", "start": None, "end": None, "probability": None}
+        (span,) = self.spans
+        return {"answer": span.text, **span.to_json()}
+
 
 def log_odds(log_probability: float) -> float:
     """Return log P - log (1 - P); 69 where P rounds to 1."""

@@ -436,14 +436,7 @@ class QuestionAnswering(Task):
     ) -> tuple[dict[str, Any], list[str]]:
         """Format the answers with their characters, None where there is no answer."""
         record: dict[str, Any] = {"id": example.id, "question": example.question}
-        if self.several_spans:
-            record["answers"] = [
-                {"text": span.text, **span.to_json()} for span in prediction.spans
-            ]
-        else:
-            record |= {"answer": "", "start": None, "end": None, "probability": None}
-            for span in prediction.spans:  # at most one
-                record |= {"answer": span.text, **span.to_json()}
+        record |= prediction.to_json(several=self.several_spans)
         if self.unanswerable:
             record["no_answer"] = prediction.no_answer
         lines = [f"  {text}" for text in prediction.texts] or ["  no answer"]
