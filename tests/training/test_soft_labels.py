@@ -75,7 +75,9 @@ def experiment(objective=None, sampling=None, **data):
 def ce(p, y, w):
     """Return cross-entropy, sum w l / sum w, and its slopes for the logits."""
     w = w[..., None] / w.sum()
-    return -(w * y * np.log(p)).sum(), w * (p - y)
+    # Probabilities of float32 do not sum to 1 exactly.
+    slopes = w * (y.sum(-1, keepdims=True) * p - y)
+    return -(w * y * np.log(p)).sum(), slopes
 
 
 def semimetric(p, y, w):
