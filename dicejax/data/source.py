@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import itertools
+from collections.abc import Hashable
 from typing import Any
+
+from dicejax.data.examples import LabelledText, MultiLabelText, ReadingExample
+from dicejax.errors import quote, truncate
 
 Examples = tuple[Any, ...]
 
@@ -50,3 +55,37 @@ class Source(abc.ABC):
           InputError: there is no such restriction.
         """
         return self
+
+
+def shared(corpus: Corpus) -> list[str]:
+    """Return notes on texts of train that are in dev or test too, whatever their gold.
+
+    >>> from dicejax.data.examples import LabelledText
+    >>> train = tuple(LabelledText(x, None, "a", x, 1) for x in ("fine", "dull"))
+    >>> shared(Corpus(train, train[1:], ()))
+    ["1 of 1 dev texts are in train as well, which flatters scores: 'dull'"]
+    """
+    train = set(map(_text, corpus.train))
+    others = {"dev": corpus.dev}
+    if corpus.test is not corpus.dev:
+        others["test"] = corpus.test
+    notes = []
+    for split, examples in others.items():
+        texts = [text for text in map(_text, examples) if text in train]
+        if texts:
+            first = itertools.islice(dict.fromkeys(texts), 3)
+            listed = ", ".join(
+                quote(truncate(" ".join(filter(None, text)), 60)) for text in first
+            )
+            what = f"{len(texts)} of {len(examples)} {split} texts are in train as well"
+            notes.append(f"{what}, which flatters scores: {listed}")
+    return notes
+
+
+def _text(example: Any) -> tuple[str | None, ...]:
+    """Return all that is read of an example."""
+    if isinstance(example, LabelledText | MultiLabelText):
+        return example.first, example.second
+    if isinstance(example, ReadingExample):
+        return example.question, example.context
+    return example.words

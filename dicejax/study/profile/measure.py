@@ -13,6 +13,7 @@ import numpy as np
 
 from dicejax.config import Experiment
 from dicejax.data.pack import pack
+from dicejax.data.source import shared
 from dicejax.errors import InputError
 from dicejax.study.profile import imbalance
 from dicejax.study.profile.imbalance import LabelSupport, OutputCounts, count_outputs
@@ -138,6 +139,8 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
 
     task, training = experiment.task, experiment.training
     data = load_data(experiment, note)
+    for text in shared(data.corpus):
+        note(text)
     chosen = imbalance.rules(task, data.items["train"], data.labels)
     splits = {split: _split(experiment, data, split, chosen) for split in SPLITS}
     items, draw = data.items["train"], epochs_drawn(experiment, data)
