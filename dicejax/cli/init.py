@@ -119,7 +119,7 @@ class Init:
         for text, gold in map(text_and_gold, train[:SHOWN]):
             show(f"  {text}\n    {gold}")
         note = note_printer(console)
-        for remark in recognise.remarks([*train, *corpus.dev, *corpus.test]):
+        for remark in recognise.remarks([*train, *corpus.dev, *corpus.test], source):
             note(remark)
         counts = profile(draft, note)
         texts = draft.task.texts(draft.task.adapt(train[:1000]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import itertools
-from collections.abc import Hashable
 from typing import Any
 
 from dicejax.data.examples import LabelledText, MultiLabelText, ReadingExample

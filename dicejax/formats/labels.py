@@ -198,6 +198,8 @@ def is_between(between: str, texts: Sequence[str]) -> bool:
 
 def places(before: object, named: Iterable[str]) -> list[str]:
     """Return the names of unnamed indicators, by a list of them or by those in use."""
+    if isinstance(before, str) and before.strip():
+        before = _split(before, "", "")
     last = [int(name.removeprefix("label_")) for name in named]
     count = len(before) if isinstance(before, list) else max(last, default=-1) + 1
     return [f"label_{place}" for place in range(count)]

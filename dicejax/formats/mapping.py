@@ -132,7 +132,10 @@ def _indicators(
 ) -> tuple[str, ...]:
     """Return the columns of 0 and 1, if others hold texts and identifiers alone."""
     rest = {n: v for n, v in values.items() if n not in (columns.text, columns.second)}
-    are = {n: bool(v) and set(v) <= labels.INDICATORS.keys() for n, v in rest.items()}
+    are = {
+        n: bool(v) and {x.lower() for x in v} <= labels.INDICATORS.keys()
+        for n, v in rest.items()
+    }
     others = [v for n, v in rest.items() if not are[n]]
     if any(len(set(v)) < len(v) for v in others):
         return ()

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from etils import epath
 
-from dicejax.data.examples import LabelledText, MultiLabelText, TaggedWords
+from dicejax.data.examples import (
+    LabelledText,
+    MultiLabelText,
+    Sentence,
+    TaggedWords,
+)
 from dicejax.errors import InputError, quote
 from dicejax.formats import (
     ConllFiles,
@@ -32,7 +38,9 @@ from dicejax.formats import (
     tables,
 )
 from dicejax.formats.conll import has_tags
-from dicejax.formats.mapping import ALL_UNNAMED, Columns
+from dicejax.formats.labelled import LabelledSource
+from dicejax.formats.labels import BETWEEN
+from dicejax.formats.mapping import ALL_UNNAMED, LABELS, PAIRS, TEXTS, Columns
 from dicejax.formats.sample import FileSample, Table
 
 Kind = Literal["ner", "pos", "classification", "qa"]
@@ -55,6 +63,9 @@ SOURCES: Mapping[Kind, Sequence[type[FileSource]]] = {
 
 HELD_OUT = 0.15  # of a single file, for dev and again for test
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+# Names of fields that hold more of the gold than a class does.
+_BESIDE = {"probs", "probabilities", "soft_label", "soft_labels", "weight", "weights"}
+_BESIDE |= {"sample_weight", "label_text", "label_name"}
 
 _READS: Mapping[Kind, str] = {
     "ner": "a word and its tag on each line, JSON lines, or brat's folders",
@@ -84,6 +95,8 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     train = FileSample(_first(folder, by_split["train"]), named)
     make, fields = _format(kind, train)
     test, label = by_split["test"], fields.get("label", fields.get("labels"))
+    if isinstance(label, tuple):
+        label = label[0]
     if isinstance(label, str) and test is not None:
         separator = fields.get("separator", "\t")
         if not _has_column(FileSample(_first(folder, test)), label, separator):
@@ -102,7 +115,7 @@ def _check_named(kind: Kind, named: Columns) -> None:
             raise InputError(f"--{flag} is not for {kind}")
 
 
-def remarks(examples: Sequence[object]) -> list[str]:
+def remarks(examples: Sequence[Any], source: FileSource | None = None) -> list[str]:
     """Return warnings on labels that suggest a misread file.
 
     Raises:
@@ -111,11 +124,7 @@ def remarks(examples: Sequence[object]) -> list[str]:
     counts: Counter[str] = Counter()
     lines: dict[str, int] = {}
     for example in examples:
-        labels: Sequence[str] = ()
-        if isinstance(example, TaggedWords | MultiLabelText):
-            labels = example.labels or ()
-        elif isinstance(example, LabelledText) and example.label is not None:
-            labels = (example.label,)
+        labels = _labels(example)
         counts.update(labels)
         for label in labels:
             lines.setdefault(label, example.line)
@@ -135,7 +144,77 @@ def remarks(examples: Sequence[object]) -> list[str]:
     once = [label for label, count in counts.items() if count == 1]
     if of_texts and once:
         warnings.append(f"classes with a single text: {_list(once, lines)}")
+    warnings += _alike(counts)
+    if "-1" in numbers and len(numbers) == len(counts) and numbers != {"-1", "1"}:
+        times = f"{counts['-1']} times"
+        warnings.append(f"label '-1' among numbers often means unknown: {times}")
+    if of_texts:
+        warnings += _misread(examples, counts)
+    if isinstance(source, LabelledSource):
+        warnings += _unread(source)
     return warnings
+
+
+def _labels(example: Any) -> Sequence[str]:
+    if isinstance(example, TaggedWords | MultiLabelText):
+        return example.labels or ()
+    if isinstance(example, Sentence):
+        return [span.type for span in example.spans]
+    if isinstance(example, LabelledText) and example.label is not None:
+        return (example.label,)
+    return ()
+
+
+def _alike(counts: Counter[str]) -> list[str]:
+    """Return notes on labels that most likely are one."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for label in sorted(counts):
+        is_number = _NUMBER.fullmatch(label)
+        key = ("number format", f"{float(label):g}") if is_number else None
+        groups.setdefault(key or ("case", label.casefold()), []).append(label)
+    return [
+        f"labels that differ by {how} alone are two: "
+        + ", ".join(f"{quote(label)} ({counts[label]} times)" for label in alike)
+        for (how, _), alike in groups.items()
+        if len(alike) > 1
+    ]
+
+
+def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str]:
+    """Return notes on classes that look like lists or like a header."""
+    notes = []
+    for between in BETWEEN:
+        parts = {label: label.split(between) for label in counts}
+        lists = [
+            label
+            for label, names in parts.items()
+            if len(names) > 1 and counts.keys() & set(map(str.strip, names))
+        ]
+        if lists:
+            times = f"{sum(map(counts.__getitem__, lists))} times"
+            what = f"classes may be labels with {quote(between)} between"
+            notes.append(f"{what}: {quote(lists[0])}, {times}")
+    first = examples[0]
+    names = {*LABELS, *TEXTS, *itertools.chain(*PAIRS)}
+    if first.line == 1 and names & {(first.label or "").lower(), first.first.lower()}:
+        notes.append(f"line 1 looks like names of columns: {quote(first.first)}")
+    if len(examples) > 1 and len({(e.first, e.second) for e in examples}) == 1:
+        notes.append(f"all {len(examples)} texts are {quote(first.first)}")
+    return notes
+
+
+def _unread(source: LabelledSource) -> list[str]:
+    """Return a note on fields beside the class that may be what should be learnt."""
+    path = _first(epath.Path(source.dir), source.train)
+    fields = next((r.value for r in source.records(path) if type(r.value) is dict), {})
+    values = [getattr(source, field.name) for field in dataclasses.fields(source)]
+    used = {x for v in values for x in (v if isinstance(v, tuple) else (v,))}
+    unread = [name for name in fields if name in _BESIDE and name not in used]
+    if not unread:
+        return []
+    listed = " and ".join(map(quote, unread))
+    do = "--label names another field; in the experiment, weight names that of weights"
+    return [f"not read beside the class: {listed}; {do}"]
 
 
 def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:

@@ -1,0 +1,363 @@
+"""What texts are labelled with: each form of gold in each format that can hold it."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+
+import pytest
+
+from dicejax.data.examples import LabelledText, MultiLabelText
+from dicejax.errors import InputError
+from dicejax.formats import (
+    CsvFiles,
+    CsvMultiLabelTexts,
+    FastTextFiles,
+    JsonMultiLabelTexts,
+    JsonTexts,
+    TabSeparatedFiles,
+    recognise,
+)
+from dicejax.formats.mapping import Columns
+
+WORDS = ("a fine film", "not worth the evening", "two hours that flew by")
+
+
+def table(separator, *columns, head=None):
+    """Return a table of WORDS and of columns that begin with their names."""
+    names = ["text", *(name for name, *_ in columns)] if head is None else head
+    rows = zip(WORDS * 4, *(values * 4 for _, *values in columns), strict=True)
+    written = io.StringIO()
+    form = {"delimiter": separator, "lineterminator": "\n"}
+    csv.writer(written, **form).writerows([names, *rows] if names else rows)
+    return written.getvalue()
+
+
+def lines(**fields):
+    """Return JSON lines of WORDS and of three values of each field."""
+    records = (
+        {"text": text} | {name: values[n] for name, values in fields.items()}
+        for n, text in enumerate(WORDS)
+    )
+    return "".join(json.dumps(record) + "\n" for record in records) * 4
+
+
+def labels_first(*labels):
+    return "".join(f"{x} {text}\n" for x, text in zip(labels, WORDS, strict=True)) * 4
+
+
+LISTS = (("a",), ("a", "b"), ())
+SPLIT = (("a",), ("a", "b"), ("b",))
+CODES = ([1, 0], [1, 1], [0, 0])
+NUMBERED = (("label_0",), ("label_0", "label_1"), ())
+ZERO_ONE = {"a": [1, 1, 0], "b": [0, 1, 0]}
+PYTHON = ("labels", "['a']", "['a', 'b']", "[]")
+# The ending, the content, the labels of the three texts.
+SEVERAL = {
+    "csv, as Python writes lists": ("csv", table(",", PYTHON), LISTS),
+    "tsv, as Python writes lists": ("tsv", table("\t", PYTHON), LISTS),
+    "csv, as JSON": ("csv", table(";", ("x", '["a"]', '["a", "b"]', "[]")), LISTS),
+    "csv, commas": ("csv", table(",", ("labels", "a", "a,b", "")), LISTS),
+    "csv, semicolons": ("csv", table(",", ("labels", "a", "a; b", "b")), SPLIT),
+    "tsv, bars": ("tsv", table("\t", ("label", "a", "a|b", "b")), SPLIT),
+    "csv, 0 and 1": ("csv", table(",", ("a", 1, 1, 0), ("b", 0, 1, 0)), LISTS),
+    "tsv, 0.0 and 1.0": (
+        *("tsv", table("\t", ("a", "1.0", "1.0", "0.0"), ("b", "0.0", "1.0", "0.0"))),
+        LISTS,
+    ),
+    "csv, True and False": (
+        *("csv", table(",", ("a", True, True, False), ("b", False, True, False))),
+        LISTS,
+    ),
+    "csv, indicators": ("csv", table(",", ("labels", *map(str, CODES))), NUMBERED),
+    "json, lists": ("jsonl", lines(labels=[["a"], ["a", "b"], []]), LISTS),
+    "json, lists as text": ("jsonl", lines(label=["['a']", "['a', 'b']", "[]"]), LISTS),
+    "json, bars": ("jsonl", lines(labels=["a", "a|b", "b"]), SPLIT),
+    "json, 0 and 1": ("jsonl", lines(**ZERO_ONE), LISTS),
+    "json, indicators": ("jsonl", lines(labels=CODES), NUMBERED),
+    "json, floats": ("jsonl", lines(labels=[[1.0, 0.0], [1.0, 1.0], [0, 0]]), NUMBERED),
+    "fastText": (
+        *("txt", labels_first("__label__a", "__label__a __label__b", "")),
+        LISTS,
+    ),
+    "fastText, behind": (
+        "txt",
+        "".join(f"{x} __label__a\t__label__b\n" for x in WORDS) * 4,
+        [("a", "b")] * 3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_labels_are_read_predicted_and_written(tmp_path, name):
+    """A file of predictions that are the gold is read as the file itself."""
+    ending, content, labels = SEVERAL[name]
+    path = tmp_path / f"data.{ending}"
+    path.write_text(content)
+    source = recognise.source_of("classification", str(path))
+    assert source.lists_labels
+    examples = source.read(path, None)
+    assert all(isinstance(example, MultiLabelText) for example in examples)
+    assert [e.first for e in examples] == [*WORDS * 4]
+    assert [e.labels for e in examples] == [*labels] * 4
+    texts = source.texts(path)
+    assert [text.text for text in texts] == [*WORDS * 4]
+    records = [{"labels": list(e.labels)} for e in examples]
+    written = list(source.lines(zip(texts, records, strict=True)))
+    path.write_text("\n".join(written) + "\n")
+    assert [e.labels for e in source.read(path, None)] == [*labels] * 4
+    # Gold has no part in what is predicted, and a prediction replaces it.
+    other = [{"labels": list(labels[1])} for _ in texts]
+    path.write_text("\n".join(source.lines(zip(texts, other, strict=True))) + "\n")
+    assert {e.labels for e in source.read(path, None)} == {tuple(labels[1])}
+
+
+GOOD = ("good", "bad", "good")
+# The ending, the content, the classes of the three texts.
+CLASSES = {
+    "csv": ("csv", table(",", ("label", *GOOD)), GOOD),
+    "csv for Excel": ("csv", "sep=;\n" + table(";", ("label", *GOOD)), GOOD),
+    "tsv": ("tsv", table("\t", ("label", *GOOD)), GOOD),
+    "csv, names with commas": (
+        *("csv", table(",", ("label", "Rome, Italy", "Oslo", "Oslo"))),
+        ("Rome, Italy", "Oslo", "Oslo"),
+    ),
+    "csv, stray blanks": ("csv", table(",", ("label", "x", " y", "x ")), "xyx"),
+    "csv, true": ("csv", table(",", ("label", "true", "false", "true")), None),
+    "json": ("jsonl", lines(label=GOOD), GOOD),
+    "json, true": ("jsonl", lines(label=[True, False, True]), None),
+    "json, numbers": ("jsonl", lines(label=[1, 0, 1]), "101"),
+    "json, stray blanks": ("jsonl", lines(label=["x", " y", "x "]), "xyx"),
+    "fastText": ("txt", labels_first(*(f"__label__{x}" for x in GOOD)), GOOD),
+    "label first": ("txt", labels_first(*GOOD), GOOD),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_is_read_predicted_and_written(tmp_path, name):
+    ending, content, classes = CLASSES[name]
+    classes = classes or ("true", "false", "true")
+    path = tmp_path / f"data.{ending}"
+    path.write_text(content)
+    source = recognise.source_of("classification", str(path))
+    assert not source.lists_labels
+    examples = source.read(path, None)
+    assert [e.first for e in examples] == [*WORDS * 4]
+    assert [e.label for e in examples] == [*classes] * 4
+    texts = source.texts(path)
+    assert [text.text for text in texts] == [*WORDS * 4]
+    records = [{"label": classes[1]} for _ in texts]
+    written = list(source.lines(zip(texts, records, strict=True)))
+    path.write_text("\n".join(written) + "\n")
+    assert [e.label for e in source.read(path, None)] == [classes[1]] * 12
+    assert [text.text for text in source.texts(path)] == [*WORDS * 4]
+
+
+SOFT = [{"good": 0.8, "bad": 0.2}, {"good": 0.25, "bad": 0.75}, {"good": 1, "bad": 0}]
+COLUMNS = [(name, *(share[name] for share in SOFT)) for name in ("good", "bad")]
+PROBABILITIES = {"probabilities": ("good", "bad")}
+
+
+@pytest.mark.parametrize(
+    ("source", "content"),
+    [
+        (JsonTexts(dir=""), lines(label=SOFT, weight=[1, 0.5, 0])),
+        (
+            JsonTexts(dir="", **PROBABILITIES),
+            lines(weight=[1, 0.5, 0], **{name: v for name, *v in COLUMNS}),
+        ),
+        (
+            CsvFiles(dir="", **PROBABILITIES),
+            table(",", *COLUMNS, ("weight", 1, 0.5, 0)),
+        ),
+        (
+            TabSeparatedFiles(dir="", **PROBABILITIES),
+            table("\t", *COLUMNS, ("weight", 1, 0.5, 0)),
+        ),
+    ],
+)
+def test_soft_labels_and_weights(write, source, content):
+    source = dataclasses.replace(source, weight="weight")
+    path = write(content)
+    examples = source.read(path, None)
+    assert [e.label for e in examples] == ["good", "bad", "good"] * 4
+    assert [e.probabilities for e in examples[:3]] == [
+        (("good", 0.8), ("bad", 0.2)),
+        (("good", 0.25), ("bad", 0.75)),
+        (("good", 1.0), ("bad", 0.0)),
+    ]
+    assert [e.weight for e in examples] == [1.0, 0.5, 0.0] * 4
+    records = [{"label": "bad", "probabilities": {"good": 0.4, "bad": 0.6}}] * 12
+    written = source.lines(zip(source.texts(path), records, strict=True))
+    path = write("\n".join(written) + "\n")
+    assert {e.probabilities for e in source.read(path, None)} == {
+        (("good", 0.4), ("bad", 0.6))
+    }
+
+
+def test_a_sum_that_is_rounded_is_made_whole(write):
+    path = write(lines(label=[{"a": 0.3334, "b": 0.6667}] * 3))
+    shares = dict(JsonTexts(dir="").read(path, None)[0].probabilities)
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-15)
+    assert shares["a"] == pytest.approx(0.3334 / 1.0001, abs=1e-15)
+
+
+JSON, JSON_LISTS = JsonTexts(dir=""), JsonMultiLabelTexts(dir="")
+CSV = CsvFiles(dir="", weight="w")
+CSV_SOFT = CsvFiles(dir="", **PROBABILITIES)
+CSV_LISTS = CsvMultiLabelTexts(dir="")
+CSV_COLUMNS = CsvMultiLabelTexts(dir="", labels=("a", "b"))
+INDICATORS = JsonMultiLabelTexts(dir="", indicators=True, names=("a", "b"))
+# The source, the content, the message.
+FLAWS = [
+    (JSON, {"label": {"a": 0.5, "b": 0.4}}, "in 'label' sum to 0.9, not to 1"),
+    (JSON, {"label": {"a": 1.5, "b": -0.5}}, "'label[b]' is -0.5, no finite number fr"),
+    (JSON, {"label": {"a": True}}, "'label[a]' is True, no finite number"),
+    (JSON, {"label": {}}, "'label' names no class"),
+    (JSON, {"label": 0.5}, "'label' is 0.5, a number and no class"),
+    (JSON_LISTS, {"labels": "a|b"}, "'labels' is 'a|b', no list; write ["),
+    (JSON_LISTS, {"labels": "['a' 'b']"}, "no list"),  # as NumPy prints two
+    (JSON_LISTS, {"labels": "[a, b]"}, "no list"),
+    (
+        JSON_LISTS,
+        {"labels": [1, 0, 0]},
+        "'labels' has '0' twice; remove one, or set",
+    ),
+    (INDICATORS, {"labels": [1, 0, 0]}, "'labels' has 3 values for 2 names"),
+    (INDICATORS, {"labels": [1, 2]}, "'labels[1]' is 2, not 0 or 1"),
+    (CSV, "text,label,w\nx,a,-1\n", ":2: 'w' is '-1', no finite number from 0 on"),
+    (CSV, "text,label,w\nx,a,nan\n", ":2: 'w' is 'nan', no finite number"),
+    (CSV, "text,label,w\nx,a,\n", ":2: 'w' is '', no finite number"),
+    (CSV, "text,label\nx,a\n", ":1: the header has no column 'w'"),
+    (CSV, "text,label,w,label\nx,a,1,b\n", ":1: the header has 'label' twice"),
+    (CSV_SOFT, "text,good,bad\nx,0.5,0.4\n", ":2: the probabilities in 'probabilit"),
+    (CSV_SOFT, "text,good\nx,0.5\n", ":1: the header has no column 'bad'"),
+    (CSV_LISTS, "text,labels\nx,\n", ":2: 'labels' is '', no list"),
+    (CSV_COLUMNS, "text,a,b\nx,1,-1\n", ":2: 'b' is '-1', not 0 or 1"),
+    (FastTextFiles(dir=""), "__label__a __label__b x\n", ":1: the text has 2 labels;"),
+    (FastTextFiles(dir=""), "__label__a\n", ":1: the text is empty; add it, remove"),
+    (FastTextFiles(dir=""), "__label__ x\n", ":1: the label behind __label__ is e"),
+    (
+        FastTextFiles(dir=""),
+        "__label__a x __label__a\n",
+        ":1: label 'a' is there twice",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FLAWS)
+def test_gold_that_is_flawed_is_refused_in_one_line(write, refusal, case):
+    source, content, message = case
+    if not isinstance(content, str):
+        content = json.dumps({"text": "x", **content}) + "\n"
+    assert message in refusal(lambda path: source.read(path, None), write(content))
+
+
+# The content of a CSV file, what the notes say.
+NOTES = [
+    (
+        table(",", ("label", "pos", "Pos", "neg")),
+        "labels that differ by case alone are two: 'Pos' (4 times), 'pos' (4 times)",
+    ),
+    (
+        table(",", ("label", "1", "1.0", "0")),
+        "labels that differ by number format alone are two: '1' (4 times), '1.0' (4",
+    ),
+    (
+        table(",", ("label", 1, 0, -1)),
+        "label '-1' among numbers often means unknown",
+    ),
+    (table(",", ("label", -1, 1, -1)), None),
+    (
+        table(",", ("label", "Rome, Italy", "Rome", "Rome")),
+        "classes may be labels with ',' between: 'Rome, Italy', 4 times",
+    ),
+    (
+        table(",", ("label", 1, 0, 1), ("probs", 0.9, 0.1, 0.8), ("weight", 1, 2, 1)),
+        "not read beside the class: 'probs' and 'weight'; --label names another",
+    ),
+    ("text,label\n" + "fine,a\nfine,b\n" * 4, "all 8 texts are 'fine'"),
+    (table(",", ("label", *GOOD)), None),
+]
+
+
+@pytest.mark.parametrize(("content", "note"), NOTES)
+def test_what_would_spoil_training_is_noted(tmp_path, content, note):
+    path = tmp_path / "data.csv"
+    path.write_text(content)
+    source = recognise.source_of("classification", str(path))
+    notes = recognise.remarks(source.read(path, None), source)
+    assert len(notes) == (note is not None)
+    assert note is None or notes[0].startswith(note)
+
+
+def test_names_of_columns_that_are_read_as_an_example_are_noted(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("label text\n" + labels_first(*GOOD))
+    source = recognise.source_of("classification", str(path))
+    assert recognise.remarks(source.read(path, None), source)[-1] == (
+        "line 1 looks like names of columns: 'text'"
+    )
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_advice_on_a_file_without_header_reads_it(tmp_path, separator, order):
+    rows = [
+        [f"{text} {n}", "ham" if n % 2 else "spam"] for n, text in enumerate(WORDS * 10)
+    ]
+    content = "".join(separator.join(row[n] for n in order) + "\n" for row in rows)
+    path = tmp_path / ("data.csv" if separator == "," else "data.tsv")
+    path.write_text(content)
+    with pytest.raises(InputError, match="begins with an example") as caught:
+        recognise.source_of("classification", str(path))
+    *_, text, _, label = str(caught.value).split()
+    assert (text, label) == (str(order.index(0)), str(order.index(1)))
+    named = Columns(text=text, label=label)
+    source = recognise.source_of("classification", str(path), named)
+    examples = source.read(path, None)
+    assert [[e.first, e.label] for e in examples] == rows
+    texts = source.texts(path)
+    assert [text.text for text in texts] == [text for text, _ in rows]
+    pairs = [(t, {"label": e.label}) for t, e in zip(texts, examples, strict=True)]
+    assert list(source.lines(pairs)) == content.splitlines()
+
+
+def test_rows_keep_their_columns_when_predicted(write):
+    path = write('id,a,text,a\n7,"x, y", so fine ,z\n8,,dull,\n', "new.csv")
+    source = CsvFiles(dir="")
+    texts = source.texts(path)
+    assert [text.text for text in texts] == ["so fine", "dull"]
+    records = [{"label": "good"}, {"label": "bad"}]
+    assert list(source.lines(zip(texts, records, strict=True))) == [
+        "id,a,text,a,label",
+        '7,"x, y", so fine ,z,good',
+        "8,,dull,,bad",
+    ]
+
+
+def test_a_pair_is_two_texts_with_a_tab_between(write):
+    path = write("q,r,label\na\tb,c,1\nd,,1\n")
+    texts = CsvFiles(dir="", first="q", second="r").texts(path)
+    assert [text.text for text in texts] == ["a b\tc", "d\t"]
+
+
+def test_a_field_may_be_as_long_as_a_document(write):
+    long = "so, fine " * 30_000
+    path = write(f'text,label\n"{long}",a\nx,b\n')
+    first, other = CsvFiles(dir="").read(path, None)
+    assert first == LabelledText(long.strip(), None, "a", "0", 2)
+    assert other.label == "b"
+
+
+def test_columns_of_0_and_1_beside_others_are_not_taken_for_labels(tmp_path):
+    path = tmp_path / "data.csv"
+    others = ("is_new", 0, 1, 0), ("is_long", 1, 0, 0), ("shop", "x", "x", "y")
+    path.write_text(table(",", *others))
+    with pytest.raises(InputError, match="do not say which is the class"):
+        recognise.source_of("classification", str(path))
+    named = Columns(label="is_new,is_long")
+    source = recognise.source_of("classification", str(path), named)
+    assert source.labels == ("is_new", "is_long")
