@@ -52,8 +52,18 @@ class JsonRecords(LabelledSource):
             except Flaw as flaw:
                 yield record._replace(value=flaw)
 
+    def texts(
+        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
+    ) -> list[Text]:
+        """Read the texts of a file to predict; a blank line is an empty one."""
+        texts = {text.line: text for text in super().texts(path, stream)}
+        lines = range(1, max(texts, default=0) + 1)
+        return [texts.get(number, Text(number, "")) for number in lines]
+
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the object with its prediction in place of gold."""
+        if not text.fields:
+            return ""
         fields = {**text.fields, **self.predicted(text.fields, record)}
         return json.dumps(fields, ensure_ascii=False)
 

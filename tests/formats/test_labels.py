@@ -10,6 +10,7 @@ import json
 import pytest
 
 from dicejax.data.examples import LabelledText, MultiLabelText
+from dicejax.data.source import shared
 from dicejax.errors import InputError
 from dicejax.formats import (
     CsvFiles,
@@ -17,6 +18,7 @@ from dicejax.formats import (
     FastTextFiles,
     JsonMultiLabelTexts,
     JsonTexts,
+    LabelFirstFiles,
     TabSeparatedFiles,
     recognise,
 )
@@ -344,6 +346,33 @@ def test_a_pair_is_two_texts_with_a_tab_between(write):
     assert [text.text for text in texts] == ["a b\tc", "d\t"]
 
 
+def test_objects_keep_their_lines_and_the_kind_of_their_classes(write):
+    content = '{"text": "so fine", "label": 1}\n\n{"text": "dull", "x": [2]}\n'
+    source = JsonTexts(dir="", names=("bad", "good"))
+    texts = source.texts(write(content))
+    assert [text.text for text in texts] == ["so fine", "", "dull"]
+    records = [{"label": "bad"}, {}, {"label": "good"}]
+    assert list(source.lines(zip(texts, records, strict=True))) == [
+        '{"text": "so fine", "label": 0}',
+        "",
+        '{"text": "dull", "x": [2], "label": "good"}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("1 so fine\n0 dull\n" * 4, ["so fine", "dull"] * 4),
+        ("so fine\nfar too dull\nnot fine\n", ["so fine", "far too dull", "not fine"]),
+    ],
+)
+def test_first_words_of_lines_to_predict_are_labels_where_they_are_few(
+    write, content, texts
+):
+    lines = LabelFirstFiles(dir="").texts(write(content))
+    assert [text.text for text in lines] == texts
+
+
 def test_a_field_may_be_as_long_as_a_document(write):
     long = "so, fine " * 30_000
     path = write(f'text,label\n"{long}",a\nx,b\n')
@@ -361,3 +390,55 @@ def test_columns_of_0_and_1_beside_others_are_not_taken_for_labels(tmp_path):
     named = Columns(label="is_new,is_long")
     source = recognise.source_of("classification", str(path), named)
     assert source.labels == ("is_new", "is_long")
+
+
+# Files after public reports: their gold in order of size, and what a note has.
+PLAYED = {
+    "C1_fasttext_labels_in_text/fasttext_multi.txt": ("pos x|neg x", None),
+    "C4_labels_told_apart/pylist.csv": ("a|a b|b|", None),
+    "C4_labels_told_apart/floatlab_mixed.csv": ("1.0|0.0|1|0", "'1.0' (10 times)"),
+    "C4_labels_told_apart/stray.csv": ("pos|neg|Pos", "'Pos' (10 times)"),
+    "C4_labels_told_apart/comprehend_cls.jsonl": ("pos|pos neg", None),
+    "G_formats/boollab.jsonl": ("true|false", None),
+    "G_formats/delim_list.csv": ("a|a b|b|c a|", None),
+    "G_formats/multihot.jsonl": ("label_1|label_0||label_0 label_1", None),
+    "G_formats/toxic.csv": (
+        "severe_toxic threat|toxic||toxic severe_toxic|toxic threat|severe_toxic|threat"
+        "|toxic severe_toxic threat",
+        None,
+    ),
+    "P_passes/quoted_nl.csv": ("a|b", None),
+    "P_passes/davidson.csv": ("0|1|2", None),
+    "P_passes/crlf_bom.csv": ("a|b", None),
+    "P_passes/pretty.json": ("a|b", None),
+}
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_files_of_public_reports(data_folder, name):
+    path = data_folder.parent / "cases" / name
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    gold, note = PLAYED[name]
+    source = recognise.source_of("classification", str(path))
+    examples = source.read(path, None)
+    labels = {
+        e.label if isinstance(e, LabelledText) else " ".join(e.labels) for e in examples
+    }
+    assert labels == set(gold.split("|"))
+    assert not any("__label__" in e.first for e in examples)
+    notes = recognise.remarks(examples, source)
+    assert bool(notes) == (note is not None)
+    assert note is None or note in " ".join(notes)
+
+
+def test_texts_of_train_that_are_in_dev_and_test_are_noted(tmp_path):
+    row = "text,label\nfine,a\ndull,b\n"
+    for split, more in (("train", "so so,b\n"), ("dev", "good,a\n"), ("test", "")):
+        (tmp_path / f"{split}.csv").write_text(row + more)
+    notes = shared(CsvFiles(dir=str(tmp_path)).load())
+    assert notes == [
+        f"2 of {count} {split} texts are in train as well, which flatters scores: "
+        "'fine', 'dull'"
+        for split, count in (("dev", 3), ("test", 2))
+    ]
