@@ -50,7 +50,7 @@ MISTAKES = {
     "KIND: type[Objective] = Focal": "KIND: int = Focal",
     "warmup=0.1": "warm_up=0.1",
     "batch_size=32": "batchsize=32",
-    'scheme="BIO"': 'scheme="BILOU"',
+    'scheme="BIO"': 'scheme="BIOLU"',
     "objective=SMOOTHED": "objective=OPTIMIZER",
     'data=ConllFiles(dir="data"), training': "training",
 }

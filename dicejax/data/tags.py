@@ -7,21 +7,24 @@
 | BIO    | B        | B I I         | also called IOB2                         |
 | IOBES  | S        | B I E         | also called BIOES                        |
 | BMES   | S        | B M E         | M for I; common for Chinese              |
+| BILOU  | U        | B I L         | IOBES in other letters                   |
 
-A tag is `O`, or a prefix, the first `-` and a type; the type may hold further `-`. To
+A tag is `O`, or a prefix, the first `-` and a type; the type may hold further `-`;
+`prefixed` reorders what is written otherwise. To
 convert between schemes, decode and encode: `encode(spans(tags, a), len(tags), b)`.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from dicejax.errors import quote
 
-Scheme = Literal["IOB1", "BIO", "IOBES", "BMES"]
+Scheme = Literal["IOB1", "BIO", "IOBES", "BMES", "BILOU"]
 
 PREFIXES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -29,11 +32,16 @@ PREFIXES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "BIO": ("B", "I"),
         "IOBES": ("B", "I", "E", "S"),
         "BMES": ("B", "M", "E", "S"),
+        "BILOU": ("B", "I", "L", "U"),
     }
 )
 """The prefixes that the tags of each scheme may have besides `O`."""
 
 _ALL_PREFIXES = tuple(dict.fromkeys("".join(map("".join, PREFIXES.values()))))
+_BEGINS = frozenset("BSU")  # prefixes that begin a span wherever they are
+_ENDS = frozenset("ESLU")  # those that end it
+_SUFFIXED = re.compile(r"(.+)[-_]([BIESMLU])")
+_UNDERSCORED = re.compile(r"([BIESMLU])_(.+)")
 # What decoding calls a span whose tag names no type, such as a bare "B".
 _NO_TYPE = "_"
 
@@ -55,10 +63,10 @@ def spans(tags: Sequence[str], scheme: str) -> list[Span]:
     """Decode the tags of one sentence; any sequence of the scheme's tags is valid.
 
     They are read as conlleval and seqeval 1.2.2 (default mode) read them; M, which
-    seqeval does not know, as I. A span begins at B and at S, anywhere, and at I, M or E
-    when no span is open or the open one has another type. It ends before the next
-    beginning, before O, right after E or S, or with the sentence. So IOB1 and BIO
-    decode alike. A prefix without a type, such as a bare `B`, has the type `_`.
+    seqeval does not know, as I, and L and U as E and S. A span begins at B and at S,
+    anywhere, and at I, M or E when no span is open or the open one has another type. It
+    ends before the next beginning, before O, right after E or S, or with the sentence.
+    So IOB1 and BIO decode alike. A prefix without a type, such as a bare `B`, has the type `_`.
 
     >>> decoded = spans(["I-PER", "I-PER", "O", "B-LOC", "B-LOC"], "BIO")
     >>> [tuple(span) for span in decoded]
@@ -75,14 +83,14 @@ def spans(tags: Sequence[str], scheme: str) -> list[Span]:
             continue
         prefix, type_ = parse(tag, scheme)
         type_ = type_ or _NO_TYPE
-        if kind is not None and (prefix in ("O", "B", "S") or type_ != kind):
+        if kind is not None and (prefix == "O" or prefix in _BEGINS or type_ != kind):
             result.append(Span(kind, start, place))
             kind = None
         if prefix == "O":
             continue
         if kind is None:
             kind, start = type_, place
-        if prefix in ("E", "S"):
+        if prefix in _ENDS:
             result.append(Span(kind, start, place + 1))
             kind = None
     if kind is not None:
@@ -113,8 +121,9 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
         touches = (previous.type, previous.end) == (span.type, span.start)
         inner = "M" if scheme == "BMES" else "I"
         prefixes = "B" + inner * (span.end - span.start - 1)
-        if scheme in ("IOBES", "BMES"):
-            prefixes = "S" if len(prefixes) == 1 else prefixes[:-1] + "E"
+        if scheme in ("IOBES", "BMES", "BILOU"):
+            single, last = ("U", "L") if scheme == "BILOU" else ("S", "E")
+            prefixes = single if len(prefixes) == 1 else prefixes[:-1] + last
         elif scheme == "IOB1" and not touches:
             prefixes = "I" * len(prefixes)  # B only right after a span of the type
         tags[span.start : span.end] = [f"{prefix}-{span.type}" for prefix in prefixes]
@@ -125,7 +134,7 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
     """Detect the scheme from the tags of a corpus.
 
-    An M- makes it BMES; else an E- or S- makes it IOBES. Without a span of three words
+    An M- makes it BMES; else an E- or S- makes it IOBES, an L- or U- BILOU. Without a span of three words
     the two look alike, and decode alike. Else a B- that separates nothing, because the
     word before is O or of another type, makes it BIO: IOB1 never writes one. Else a
     span that begins with I- makes it IOB1. IOB1 and BIO decode alike too.
@@ -150,6 +159,8 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
         return "BMES"
     if prefixes & {"E", "S"}:
         return "IOBES"
+    if prefixes & {"L", "U"}:
+        return "BILOU"
     return "IOB1" if begins_with_i and not needless_b else "BIO"
 
 
@@ -188,6 +199,23 @@ def parse(tag: str, scheme: str | None = None) -> tuple[str, str]:
             f"tag {quote(tag)} does not belong to {belongs} ({forms(scheme)})"
         )
     return prefix, kind
+
+
+@functools.lru_cache(maxsize=4096)
+def prefixed(tag: str) -> str:
+    """Return a tag as schemes have it where the prefix is a suffix, or `_` follows it.
+
+    Others come back as they are.
+
+    >>> [prefixed(tag) for tag in ("B_PER", "PER-B", "PER_B", "B-PER", "O", "NNP")]
+    ['B-PER', 'B-PER', 'B-PER', 'B-PER', 'O', 'NNP']
+    """
+    if tag.partition("-")[0] in ("O", *_ALL_PREFIXES):
+        return tag
+    if match := _UNDERSCORED.fullmatch(tag):
+        return f"{match[1]}-{match[2]}"
+    match = _SUFFIXED.fullmatch(tag)
+    return f"{match[2]}-{match[1]}" if match else tag
 
 
 def forms(scheme: str | None = None) -> str:

@@ -42,6 +42,7 @@ def test_every_scheme_writes_the_same_spans_its_own_way():
         "BIO": "BBIBIIOBI",
         "IOBES": "SBEBIEOBE",
         "BMES": "SBEBMEOBE",
+        "BILOU": "UBLBILOBL",
     }
 
 
@@ -83,11 +84,14 @@ def test_decoding_equals_seqeval(seqeval, scheme, data):
     assert [(span.type, span.start, span.end - 1) for span in decoded] == expected
 
 
+@pytest.mark.parametrize(
+    ("scheme", "letters"), [("BMES", {"I": "M"}), ("BILOU", {"E": "L", "S": "U"})]
+)
 @unhurried
-@given(tag_sequences("IOBES"))
-def test_m_decodes_as_i(sequence):
-    with_m = ["M" + tag[1:] if tag[0] == "I" else tag for tag in sequence]
-    assert tags.spans(with_m, "BMES") == tags.spans(sequence, "IOBES")
+@given(sequence=tag_sequences("IOBES"))
+def test_other_letters_decode_as_those_of_iobes(scheme, letters, sequence):
+    written = [letters.get(tag[0], tag[0]) + tag[1:] for tag in sequence]
+    assert tags.spans(written, scheme) == tags.spans(sequence, "IOBES")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +120,7 @@ def test_hand_decoded_sequences(sequence, expected):
     assert tags.spans(sequence.split(), "IOBES") == expected
 
 
-@pytest.mark.parametrize("tag", ["X-PER", "PER", "o", "", "O-PER", "b-PER", "L-PER"])
+@pytest.mark.parametrize("tag", ["X-PER", "PER", "o", "", "O-PER", "b-PER", "K-PER"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_tag_of_no_scheme_is_refused(tag, scheme):
     with pytest.raises(ValueError, match=f"{tag!r} does not belong to {scheme}.*O, B-"):
@@ -128,13 +132,15 @@ def test_a_tag_of_no_scheme_is_refused(tag, scheme):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: tags.spans([], "BILOU"),
-        lambda: tags.encode([], 0, "BILOU"),
-        lambda: tags.label_set("BILOU", []),
+        lambda: tags.spans([], "BIOLU"),
+        lambda: tags.encode([], 0, "BIOLU"),
+        lambda: tags.label_set("BIOLU", []),
     ],
 )
 def test_an_unknown_scheme_is_refused_with_the_known_ones(call):
-    with pytest.raises(ValueError, match="'BILOU'; known are IOB1, BIO, IOBES, BMES"):
+    with pytest.raises(
+        ValueError, match="'BIOLU'; known are IOB1, BIO, IOBES, BMES, BILOU"
+    ):
         call()
 
 
@@ -174,6 +180,8 @@ def test_spans_that_tags_cannot_hold_are_refused(spans, message):
         ([["B-A", "E-A"]], "IOBES"),
         ([["B-A", "I-A", "E-A"]], "IOBES"),
         ([["B-A", "M-A", "E-A"], ["S-A"]], "BMES"),
+        ([["U-A", "O"]], "BILOU"),
+        ([["B-A", "L-A"]], "BILOU"),
     ],
 )
 def test_detection(sequences, scheme):

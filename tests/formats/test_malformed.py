@@ -29,7 +29,7 @@ CONLL = [
     ("a O\n", ":1: 2 columns, but the word is asked fr", "", {"word_column": -3}),
     ("\tO\n", ":1: the word is empty;", "", {"separator": "\t"}),
     ("a O\n", ": the separator is empty;", "", {"separator": ""}),
-    ("a O\n", ": scheme 'BILOU' is unknown; name one of IOB1", "", {"scheme": "BILOU"}),
+    ("a O\n", ": scheme 'BIOLU' is unknown; name one of IOB1", "", {"scheme": "BIOLU"}),
     ("a O\nb NNP\n", f":2: tag 'NNP' {NEITHER}"),
     ("a O\nb B\n", ":2: tag 'B' names no type (O, B-TYPE"),
     ("a O\nb I-\n", ":2: tag 'I-' names no type (O, B-TYPE, I-", "", {"scheme": "BIO"}),
