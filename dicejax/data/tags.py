@@ -66,7 +66,8 @@ def spans(tags: Sequence[str], scheme: str) -> list[Span]:
     seqeval does not know, as I, and L and U as E and S. A span begins at B and at S,
     anywhere, and at I, M or E when no span is open or the open one has another type. It
     ends before the next beginning, before O, right after E or S, or with the sentence.
-    So IOB1 and BIO decode alike. A prefix without a type, such as a bare `B`, has the type `_`.
+    So IOB1 and BIO decode alike. A prefix without a type, such as a bare `B`, has the
+    type `_`.
 
     >>> decoded = spans(["I-PER", "I-PER", "O", "B-LOC", "B-LOC"], "BIO")
     >>> [tuple(span) for span in decoded]

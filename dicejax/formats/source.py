@@ -55,6 +55,7 @@ class FileSource(Source):
     on_error: Literal["stop", "skip"] = "stop"
 
     several: ClassVar[str] = "examples"  # plural of an example
+    parted_by: ClassVar[str] = ""  # what parts examples
     form: ClassVar[Literal["text", "jsonl", "conll", "csv"]] = "text"  # see `texts`
     reader: ClassVar[Callable[..., Sequence[Any]]]
 
@@ -242,8 +243,13 @@ class FileSource(Source):
         count = min(max(1, round(share * len(order))), len(order) - 1)
         out = {distinct[place] for place in order[:count]}
         if not out:
-            few = f"holds too few {self.several} to hold some out for {split}"
-            raise InputError(f"{self.dir}: {self.train} {few}")
+            what = f"holds too few {self.several} to hold some out for {split}"
+            if len(examples) > 1:
+                what = f"has {len(examples)} {self.several}, all about one text, "
+                what += f"which {split} cannot share; name a {split} file or add texts"
+            elif self.parted_by:
+                what += f"; is {self.parted_by} missing between them?"
+            raise InputError(f"{self.dir}: {self.train} {what}")
         pairs = list(zip(examples, units, strict=True))
         return (
             tuple(example for example, unit in pairs if unit not in out),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
-from collections.abc import Hashable, Iterator
-from typing import ClassVar
+from collections.abc import Hashable, Iterator, Mapping
+from typing import IO, Any, ClassVar
 
 from etils import epath
 
@@ -16,7 +17,8 @@ from dicejax.formats.records import FileRecord, read_examples
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped, report
 from dicejax.formats.source import FileSource
-from dicejax.io import json_text
+from dicejax.formats.text import Text
+from dicejax.io import files, json_text
 
 # How far from its offset an answer is looked for, in characters.
 _REACH = 20
@@ -35,6 +37,7 @@ def read(
     "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}`; or JSON lines as
     `datasets` writes them, `{"id", "context", "question", "answers": {"text": [...],
     "answer_start": [...]}}`, impossible without an answer. Offsets count code points.
+    Ids may be whole numbers, and impossible questions may have an empty answer.
 
     An answer must be at its offset; 50 of Quoref's published dev set are not. With
     `on_repair` such an answer is moved to the nearest place that has its text, at most
@@ -50,7 +53,7 @@ def read(
 
     def make(record: FileRecord, row: int) -> ReadingExample:
         context, asked = record.content()
-        id_ = json_text.field(asked, "id", str)
+        id_ = _id(asked)
         if id_ in ids:
             raise Flaw("the id comes a second time", "give each its own")
         repairs: list[Flaw] = []
@@ -89,10 +92,12 @@ def example(
     Raises:
       Flaw: something is missing or wrong.
     """
-    id_ = json_text.field(asked, "id", str)
+    id_ = _id(asked)
     question = json_text.field(asked, "question", str)
     impossible = json_text.field(asked, "is_impossible", bool, False)
     records = json_text.field(asked, "answers", list)
+    if impossible:  # some tools write an empty answer there
+        records = [x for x in records if not isinstance(x, dict) or x.get("text") != ""]
     if impossible and records:
         raise Flaw("is impossible but has answers", "correct one or the other")
     spans: list[AnswerSpan] = []
@@ -171,7 +176,8 @@ def _of_records(
             yield record._replace(value=flaw)
             continue
         asked = {"id": str(row), **fields, "answers": answers}
-        value = (context, asked | {"is_impossible": not answers})
+        impossible = asked.get("is_impossible") or not answers
+        value = (context, asked | {"is_impossible": impossible})
         yield record._replace(value=value, where=_where(record.where, asked))
 
 
@@ -202,8 +208,30 @@ def _of_document(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
 
 
 def _where(place: str, asked: object) -> str:
-    id_ = asked.get("id") if isinstance(asked, dict) else None
-    return f"{place} (id {quote(id_)})".lstrip() if isinstance(id_, str) else place
+    try:
+        return f"{place} (id {quote(_id(asked))})".lstrip()
+    except Flaw:
+        return place
+
+
+def _id(asked: object) -> str:
+    """Return the id of a question, a string or a whole number."""
+    fields = json_text.value_of(asked, dict)
+    is_number = type(fields.get("id")) is int
+    return str(fields["id"]) if is_number else json_text.field(fields, "id", str)
+
+
+def _text(record: FileRecord) -> Text:
+    """Return a question and its context to predict, between them a tab."""
+    try:
+        fields = record.fields()
+        names = ("question", "context")
+        question, context = (json_text.field(fields, name, str) for name in names)
+        if "\t" in question:
+            raise Flaw("'question' holds a tab", "replace it")
+    except Flaw as flaw:
+        raise record.error(flaw) from None
+    return Text(record.number, f"{question}\t{context}", None, fields)
 
 
 def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpan:
@@ -242,6 +270,7 @@ class SquadFiles(FileSource):
     """
 
     several: ClassVar[str] = "questions"
+    form: ClassVar[str] = "jsonl"
 
     train: str = "train.json"
     dev: str | None = None
@@ -265,6 +294,49 @@ class SquadFiles(FileSource):
             on_error=on_error,
         )
         return examples, [str(repaired)] if repaired.count else []
+
+    def texts(
+        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
+    ) -> list[Text]:
+        """Read the questions of a document, of JSON lines or of a table.
+
+        Fields of a document's question are its id, the question and the context.
+
+        Raises:
+          InputError: the file is malformed; a question or its context is missing.
+        """
+        if stream is not None:
+            lines = files.lines(path, stream=stream)
+        elif not is_flat(path):
+            return list(map(_text, question_records(path)))
+        elif tables.is_table(path) or containers.first_line(path).lstrip()[:1] == "[":
+            return list(map(_text, containers.records(path)))
+        else:
+            lines = files.lines(path)
+        return [
+            _text(containers.record(path, number, line))
+            if line.strip()
+            else Text(number, "")
+            for number, line in lines
+        ]
+
+    def write(self, text: Text, record: Mapping[str, Any]) -> str:
+        """Return the object of a question with the predicted answers, on a line.
+
+        They are columns as `datasets` writes them, or a list where the object has one.
+        """
+        answers = record.get("answers")
+        if answers is None:
+            answers = [{**record, "text": record["answer"]}] if record["answer"] else []
+        names = {"text": "text", "answer_start": "start"}
+        rows = [{name: x[key] for name, key in names.items()} for x in answers]
+        written: object = rows
+        if not isinstance(text.fields.get("answers"), list):
+            written = {name: [row[name] for row in rows] for name in names}
+        fields = dict(text.fields)
+        if "is_impossible" in fields:
+            fields["is_impossible"] = not rows
+        return json.dumps(fields | {"answers": written}, ensure_ascii=False)
 
     def unit(self, example: ReadingExample) -> Hashable:
         """Keep the questions of a context together."""

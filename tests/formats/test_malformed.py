@@ -196,6 +196,8 @@ SPANNING = [  # the last is the text that is scored although it has no place
     (question(answer(" ", 3)), "the text of an answer is empty;", ""),
     (question(answer("", 3)), "the text of an answer is empty;", ""),
     (question(answer("Ada", 0), is_impossible=True), "is impossible but has answ", ""),
+    (question(answer("", 3), answer("Ada", 0), is_impossible=True), "is impossib", ""),
+    (question(answer("Ada", 0), id=True), "'id' is true or false, not a string", ""),
     (question(answer("Ada", 0), is_impossible="no"), "'is_impossible' is a string", ""),
     (question(answer("Ada", 0), question=None), "'question' is null, not a str", ""),
     (question(answer("Ada", 0), id="q0"), "the id comes a second time;", ""),
@@ -207,7 +209,10 @@ SPANNING = [  # the last is the text that is scored although it has no place
 def squad_cases():
     good = question(answer("Ada", 0), id="q0")
     for asked, message, lost in SPANNING:
-        place = f": data[0].paragraphs[0].qas[1] (id {asked['id']!r}): "
+        place = ": data[0].paragraphs[0].qas[1]"
+        if isinstance(asked["id"], str):
+            place += f" (id {asked['id']!r})"
+        place += ": "
         rest = f"q0 q1{lost}" if lost else "q0"
         yield document(good, asked), place + message, rest
     content = document(good)

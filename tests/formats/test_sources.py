@@ -105,6 +105,13 @@ def test_too_little_to_hold_out_is_said(tmp_path):
         LabelFirstFiles(dir=str(tmp_path), dev=None, test=None).load()
 
 
+def test_questions_about_one_text_cannot_be_held_out(tmp_path):
+    asked = [question(answer("Ada", 0), id=str(n)) for n in range(20)]
+    (tmp_path / "train.json").write_text(json.dumps(document(*asked)))
+    with pytest.raises(InputError, match="20 questions, all about one text, which dev"):
+        SquadFiles(dir=str(tmp_path), test=None).load()
+
+
 def test_questions_of_a_context_stay_together(tmp_path):
     documents = (
         document(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
+from dicejax.formats import SquadFiles
 from dicejax.formats.skipping import Skipped
 from dicejax.formats.squad import read
 
@@ -136,3 +138,60 @@ def test_lines_as_datasets_writes_them(write, refusal):
     uneven = FLAT | {"answers": {"text": ["Rome"], "answer_start": []}}
     message = refusal(read, write(json.dumps(uneven)))
     assert message.startswith(":1: 'answers' has 1 texts but 0 starts")
+
+
+def test_ids_may_be_numbers_and_impossible_questions_have_an_empty_answer(
+    write, refusal
+):
+    none = question(answer("", -1), id=8, is_impossible=True)
+    first, second = read(write(document(question(answer("Ada", 0), id=7), none)))
+    assert (first.id, second.id, second.impossible) == ("7", "8", True)
+    blank = {"answers": {"text": [""], "answer_start": [-1]}, "is_impossible": True}
+    (other,) = read(write(json.dumps(FLAT | blank)))
+    assert other.impossible and not other.answers
+    twice = document(question(answer("Ada", 0), id=7), question(id="7"))
+    assert "(id '7'): the id comes a second time" in refusal(read, write(twice))
+    marked = json.dumps(FLAT | {"is_impossible": True})
+    assert "is impossible but has answers" in refusal(read, write(marked))
+
+
+def test_predicted_answers_take_the_place_of_gold(write):
+    source, listed = SquadFiles(dir="."), [{"text": "Rome", "answer_start": 13}]
+    asked = document(question(answer("Ada", 0), id=7))
+    lines = f"{json.dumps(FLAT)}\n\n{json.dumps(FLAT | {'answers': listed})}\n"
+    (first,) = source.texts(write(asked))
+    second, blank, third = source.texts("-", io.BytesIO(lines.encode()))
+    assert first.text == f"Who?\t{CONTEXT}" and blank.is_blank
+    assert (second.line, third.line) == (1, 3)
+    (only,) = source.texts(write(json.dumps([FLAT], indent=1)))
+    assert only.fields == FLAT
+    place = {"start": 0, "end": 3, "probability": 0.5}
+    record = {"id": "1", "question": "x", "answer": "Ada", **place}
+    several = {"answers": [{"text": "Ada", **place}]}
+    refused = {"answer": "", "start": None}
+    in_columns = {"text": ["Ada"], "answer_start": [0]}
+    for text, prediction, expected in [
+        (first, record, {"id": 7, "answers": in_columns}),
+        (second, record, {"id": "5733", "title": "Notre_Dame", "answers": in_columns}),
+        (second, several, {"answers": in_columns}),
+        (second, refused, {"answers": {"text": [], "answer_start": []}}),
+        (third, record, {"answers": [{"text": "Ada", "answer_start": 0}]}),
+    ]:
+        written = json.loads(source.write(text, prediction))
+        assert written == {**text.fields, **expected}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"question": "a\\tb", "context": "c"}', ":1: 'question' holds a tab;"),
+        ('{"question": "a", "context": 3}', ":1: 'context' is a whole number"),
+        (
+            '{"question": "a", "context": "c"}\n{"question": "a"}',
+            ":2: has no 'context'",
+        ),
+    ],
+)
+def test_questions_to_predict_are_refused_in_one_line(write, refusal, content, message):
+    refused = refusal(SquadFiles(dir=".").texts, write(content))
+    assert refused.startswith(message)
