@@ -135,10 +135,11 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
     """Detect the scheme from the tags of a corpus.
 
-    An M- makes it BMES; else an E- or S- makes it IOBES, an L- or U- BILOU. Without a span of three words
-    the two look alike, and decode alike. Else a B- that separates nothing, because the
-    word before is O or of another type, makes it BIO: IOB1 never writes one. Else a
-    span that begins with I- makes it IOB1. IOB1 and BIO decode alike too.
+    An M- makes it BMES; else an E- or S- makes it IOBES, an L- or U- BILOU. Without a
+    span of three words the first two look alike, and decode alike. Else a B- that
+    separates nothing, because the word before is O or of another type, makes it
+    BIO: IOB1 never writes one. Else a span that begins with I- makes it
+    IOB1. IOB1 and BIO decode alike too.
 
     Raises:
       ValueError: a tag has a prefix of no scheme.

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -46,10 +47,6 @@ _LEFT_OUT = {
     "status": {name: name for name in ("discarded", "rejected", "pending")},  # Argilla
 }
 _INNER = ("annotations", "entities")  # of SageMaker and GLiNER2
-
-
-class LeftOut(Exception):
-    """A text that its annotator leaves out; the argument is the reason."""
 
 
 class Annotation(NamedTuple):
@@ -97,6 +94,22 @@ class Fields:
         return dataclasses.replace(self, **changed)
 
 
+def left_out(record: Mapping[str, object]) -> str | None:
+    """Return why a text is left out, if its annotator says so."""
+    if label_studio.is_task(record):
+        return label_studio.reason(record)
+    for name, reasons in _LEFT_OUT.items():
+        if isinstance(value := record.get(name), str) and value in reasons:
+            return reasons[value]
+    return None
+
+
+def notes(reasons: Counter[str]) -> list[str]:
+    """Return a note on texts that are left out, if there are any."""
+    listed = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+    return [f"{listed} left out"] if listed else []
+
+
 def has_text(record: Mapping[str, object], fields: Fields) -> bool:
     """Return whether a record has a text."""
     return label_studio.is_task(record) or fields.of_text(record) in record
@@ -123,15 +136,9 @@ def read(record: Mapping[str, object], fields: Fields) -> Annotation:
 
     Raises:
       Flaw: it has no text or no list of entities, or one of them has no place or label.
-      LeftOut: the annotation says that it is rejected, cancelled or not made.
     """
-    for name, reasons in _LEFT_OUT.items():
-        if (value := record.get(name)) in reasons:
-            raise LeftOut(reasons[value])
     text, prompt = text_of(record, fields)
     if label_studio.is_task(record):
-        if (reason := label_studio.reason(record)) is not None:
-            raise LeftOut(reason)
         values = label_studio.regions(record)
     else:
         values = _values(record, fields.of_spans(record))

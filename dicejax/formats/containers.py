@@ -44,8 +44,8 @@ def records(
 
 def to_predict(
     path: str | os.PathLike[str], stream: IO[bytes] | None = None
-) -> Iterator[FileRecord | int]:
-    """Yield records as `records` does, and the numbers of blank lines.
+) -> Iterator[FileRecord]:
+    """Yield records as `records` does; a blank line is one without a value.
 
     A stream is read in the place of the path; it holds an object on each line.
     """
@@ -58,7 +58,8 @@ def to_predict(
         yield from records(path)
         return
     for number, line in files.lines(path, stream=stream):
-        yield record(path, number, line) if line.strip() else number
+        blank = FileRecord(None, number, path, number)
+        yield record(path, number, line) if line.strip() else blank
 
 
 def record(path: str | os.PathLike[str], number: int, line: str) -> FileRecord:

@@ -15,7 +15,7 @@ from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.formats import annotations, containers, label_studio, tables
-from dicejax.formats.annotations import Annotation, Fields, LeftOut
+from dicejax.formats.annotations import Annotation, Fields
 from dicejax.formats.labels import class_of
 from dicejax.formats.records import FileRecord, read_examples
 from dicejax.formats.sample import FileSample
@@ -102,15 +102,13 @@ def read_sentences(
     left_out: Counter[str] = Counter()
 
     def make(record: FileRecord, row: int) -> _Record | None:
-        try:
-            return _parse(record, names, fields)
-        except LeftOut as reason:
-            left_out[str(reason)] += 1
+        if (reason := annotations.left_out(record.fields())) is not None:
+            left_out[reason] += 1
             return None
+        return _parse(record, names, fields)
 
     rows = read_examples(path, containers.records(path, on_error), make, on_error)
-    remarks = [", ".join(f"{n} {reason}" for reason, n in left_out.items())]
-    remarks = [f"{remark} left out" for remark in remarks if remark]
+    remarks = annotations.notes(left_out)
     more = sum(label_studio.has_several(row.source.value) for row in rows)
     if more:
         remarks.append(f"{more} with several annotations: the first with regions taken")
@@ -344,9 +342,9 @@ class JsonSentences(FileSource):
         """Read words or texts; gold is not looked at."""
         return [self._text(record) for record in containers.to_predict(path, stream)]
 
-    def _text(self, record: FileRecord | int) -> Text:
-        if isinstance(record, int):
-            return Text(record, "")
+    def _text(self, record: FileRecord) -> Text:
+        if record.value is None:
+            return Text(record.number, "")
         try:
             fields = record.fields()
             tokens = _tokens(fields)

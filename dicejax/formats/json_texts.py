@@ -10,13 +10,17 @@ from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw
-from dicejax.formats import containers, mapping, tables
-from dicejax.formats.labelled import ClassSource, LabelledSource, LabelsSource
-from dicejax.formats.records import FileRecord, fields_of
+from dicejax.formats import annotations, containers, label_studio, mapping, tables
+from dicejax.formats.labelled import (
+    ClassSource,
+    FlawCounter,
+    LabelledSource,
+    LabelsSource,
+)
+from dicejax.formats.records import FileRecord
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError
 from dicejax.formats.text import Text
-from dicejax.io import files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,24 +45,23 @@ class JsonRecords(LabelledSource):
         labelled: bool = True,
     ) -> Iterator[FileRecord]:
         """Yield the objects of a file."""
-        del labelled  # an object without gold is an example to predict
-        rows = containers.records(path, on_error)
-        if stream is not None:
-            lines = files.lines(path, stream=stream)
-            rows = (containers.record(path, n, x) for n, x in lines if x.strip())
+        if labelled:
+            rows = containers.records(path, on_error)
+        else:
+            rows = containers.to_predict(path, stream)
         for record in rows:
+            if record.value is None and not labelled:
+                yield record
+                continue
             try:
-                yield record._replace(value=fields_of(record.content()))
+                fields = record.fields()
+                reason = annotations.left_out(fields) if labelled else None
+                if reason is not None and isinstance(on_error, FlawCounter):
+                    on_error.left_out[reason] += 1
+                    continue
+                yield record._replace(value=label_studio.with_classes(fields))
             except Flaw as flaw:
                 yield record._replace(value=flaw)
-
-    def texts(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> list[Text]:
-        """Read the texts of a file to predict; a blank line is an empty one."""
-        texts = {text.line: text for text in super().texts(path, stream)}
-        lines = range(1, max(texts, default=0) + 1)
-        return [texts.get(number, Text(number, "")) for number in lines]
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the object with its prediction in place of gold."""

@@ -79,6 +79,18 @@ def classes(record: Mapping[str, object]) -> list[str]:
     return names
 
 
+def with_classes(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a task that has choices with its text and classes as fields.
+
+    A task with one choice has a `label`, another one `labels`.
+    """
+    if not is_task(record):
+        return record
+    fields = {**record, "text": text_of(record)}
+    names = classes(record)
+    return fields | ({"label": names[0]} if len(names) == 1 else {"labels": names})
+
+
 def write(record: Mapping[str, Any], entities: Sequence[Entity]) -> dict[str, Any]:
     """Return a task with entities as a prediction, as Label Studio imports it."""
     of_text = next((r for _, r in _results(record)), {})

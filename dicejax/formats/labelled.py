@@ -6,12 +6,13 @@ import abc
 import dataclasses
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import labels
+from dicejax.formats import annotations, labels
 from dicejax.formats.records import FileRecord, read_examples
 from dicejax.formats.skipping import OnError, report
 from dicejax.formats.source import FileSource
@@ -27,6 +28,7 @@ class FlawCounter:
 
     on_error: OnError | None
     count: int = 0
+    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def __call__(self, error: InputError) -> None:
         """Count the error and pass it on."""
@@ -82,6 +84,12 @@ class LabelledSource(FileSource):
 
     def read(self, path: str | os.PathLike[str], on_error: OnError | None) -> list[Any]:
         """Read one file; see `FileSource.read`."""
+        return self.read_with_notes(path, on_error)[0]
+
+    def read_with_notes(
+        self, path: str | os.PathLike[str], on_error: OnError | None
+    ) -> tuple[list[Any], list[str]]:
+        """Read one file; also return notes on what its annotators left out."""
         lost, first_name, name = FlawCounter(on_error), self.first, self.second
 
         def make(record: FileRecord, row: int) -> LabelledText | MultiLabelText:
@@ -106,7 +114,8 @@ class LabelledSource(FileSource):
 
         rows = self.records(path, lost)
         empty, do = "holds no texts", "put an example on each line"
-        return read_examples(path, rows, make, on_error, empty=empty, do=do)
+        examples = read_examples(path, rows, make, on_error, empty=empty, do=do)
+        return examples, annotations.notes(lost.left_out)
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
@@ -115,13 +124,17 @@ class LabelledSource(FileSource):
         names = [self.first] if self.second is None else [self.first, self.second]
         texts = []
         for record in self.records(path, stream=stream, labelled=False):
+            if record.value is None:  # a blank line
+                texts.append(Text(record.number, ""))
+                continue
             try:
                 fields = record.content()
                 parts = [self.text_of(fields, name) for name in names]
             except Flaw as flaw:
                 raise record.error(flaw) from None
-            line = "\t".join(" ".join(part.split("\t")) for part in parts)
-            texts.append(Text(record.number, line, None, fields))
+            if len(parts) > 1:  # a tab separates the texts of a pair
+                parts = [" ".join(part.split("\t")) for part in parts]
+            texts.append(Text(record.number, "\t".join(parts), fields=fields))
         return texts
 
 

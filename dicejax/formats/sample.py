@@ -12,7 +12,7 @@ from typing import NamedTuple
 from etils import epath
 
 from dicejax.errors import Flaw, InputError
-from dicejax.formats import brat, containers, separated, tables
+from dicejax.formats import brat, containers, label_studio, separated, tables
 from dicejax.formats.mapping import ALL_UNNAMED, Columns
 from dicejax.io import files
 
@@ -93,7 +93,7 @@ class FileSample:
         """Yield the objects of the file."""
         for record in containers.records(self.path):
             try:
-                yield record.fields()
+                yield label_studio.with_classes(record.fields())
             except Flaw as flaw:
                 raise record.error(flaw) from None
 

@@ -225,6 +225,9 @@ def _text(record: FileRecord) -> Text:
     """Return a question and its context to predict, between them a tab."""
     try:
         fields = record.fields()
+        if "question" not in fields and "text" in fields:  # with a tab between them
+            text = json_text.field(fields, "text", str)
+            return Text(record.number, text, fields=fields)
         names = ("question", "context")
         question, context = (json_text.field(fields, name, str) for name in names)
         if "\t" in question:

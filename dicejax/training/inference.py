@@ -302,7 +302,8 @@ def _parse(
             return example
         if not is_single or "\t" not in text.text:
             return task.parse(text.text, text.line)
-        if text.text not in text.fields.values():
+        fields = [x.strip() for x in text.fields.values() if isinstance(x, str)]
+        if text.text.strip() not in fields:
             raise InputError(
                 f"text {text.line} has a tab, which separates two texts, but the run "
                 "was trained on single ones; replace it with a space, or read a table "

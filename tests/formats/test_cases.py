@@ -25,7 +25,7 @@ def cases(data_folder):
 
 # Case, kind, what the output holds: gold under an example, a note; or the one line.
 INIT = [
-    ("A2_predict_comment_rows/train.conll", "ner", "comment: # ", "PER: Ada; LOC: "),
+    ("A2_predict_comment_rows/train.conll", "ner", "comment: #", "PER: Ada; LOC: "),
     ("B1_prodigy_answers/prodigy.jsonl", "ner", "PER: Ada", "3 rejected, 3 ignored"),
     ("B1_prodigy_answers/prodigy.jsonl", "ner", "4 train / 1 dev / 1 test"),
     ("B2_labelstudio_emoji/ls_utf16.json", "ner", "PER: A\n", "UTF-16 units"),
@@ -46,19 +46,19 @@ INIT = [
     (
         "C1_fasttext_labels_in_text/fasttext_multi.txt",
         "classification",
-        "pos; x",
+        "pos, x",
         "neg",
     ),
-    ("C4_labels_told_apart/pylist.csv", "classification", "\n    a\n", "a; b"),
-    ("C4_labels_told_apart/floatlab_mixed.csv", "classification", "'1' and '1.0'"),
+    ("C4_labels_told_apart/pylist.csv", "classification", "\n    a\n", "\n    b\n"),
+    ("C4_labels_told_apart/floatlab_mixed.csv", "classification", "'1'", "'1.0'"),
     ("C4_labels_told_apart/stray.csv", "classification", "'Pos'", "'pos'"),
-    ("C4_labels_told_apart/comprehend_cls.jsonl", "classification", "pos; neg"),
+    ("C4_labels_told_apart/comprehend_cls.jsonl", "classification", "pos, neg"),
     ("C8_too_few_misleading/pos_slash.txt", "pos", "word/TAG"),
     ("C8_too_few_misleading/qa_flat_ok.jsonl", "qa", "one text"),
     ("C9_leak", "classification", "8 of 8 test"),
     ("G_formats/bilou.conll", "ner", "PER: Ada; LOC: New York"),
     ("G_formats/boollab.jsonl", "classification", "\n    true\n", "\n    false\n"),
-    ("G_formats/delim_list.csv", "classification", "\n    a\n", "a; b"),
+    ("G_formats/delim_list.csv", "classification", "\n    a\n", "\n    b\n"),
     ("G_formats/germeval.tsv", "ner", "PER: Ada; LOC: Berlin"),
     ("G_formats/gliner.jsonl", "ner", "person: Ada; person: Bo"),
     ("G_formats/hf_tokens_labels.jsonl", "ner", "PER: Ada"),
@@ -66,8 +66,8 @@ INIT = [
     ("G_formats/ls_choice.json", "classification", "\n    pos\n"),
     ("G_formats/ls_key.json", "ner", "PER: Ada"),
     ("G_formats/multihot.jsonl", "classification", "\n    "),
-    ("G_formats/qa_intid.json", "qa", "Ada Lovelace"),
-    ("G_formats/qa_minus1.json", "qa", "Ada Lovelace"),
+    ("G_formats/qa_intid.json", "qa", "one text"),
+    ("G_formats/qa_minus1.json", "qa", "one text"),
     ("G_formats/sagemaker.jsonl", "ner", "PER: Ada"),
     ("G_formats/toxic.csv", "classification", "toxic"),
     ("P_passes/ls.conll", "ner", "PER: Ada; PER: Bo"),
@@ -94,7 +94,7 @@ def test_init_reads_a_case_or_refuses_it_in_a_line(cases, tmp_path, capsys, case
         assert len(out.splitlines()) == 1 and file.split("/")[0] in out
     for part in parts:
         assert part in HAN.sub("", out)
-    assert "__label__" not in out
+    assert not re.search("^ .*__label__", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["ws_entity.jsonl", "brat"])
