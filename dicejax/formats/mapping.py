@@ -43,11 +43,16 @@ class Columns:
         fields = {"first": self.text, "second": self.second, "label": self.label}
         return {name: value for name, value in fields.items() if value is not None}
 
+    def are_numbers(self, header: Sequence[str]) -> bool:
+        """Return whether columns are numbered, as those without a header are."""
+        names = self.fields().values()
+        return bool(names) and all(n.isdecimal() and n not in header for n in names)
+
 
 ALL_UNNAMED = Columns()
 
 
-Row = Mapping[str, object]
+Row = Mapping[Any, object]
 
 
 def columns_of(
@@ -64,7 +69,7 @@ def columns_of(
     """
     sample = list(itertools.islice(rows, SAMPLE))
     names = list(sample[0]) if sample else []
-    if _are_numbers(named, names):
+    if names and isinstance(names[0], int):
         return {name: int(value) for name, value in named.fields().items()}
     listed = truncate(", ".join(map(quote, names)), 240)
     several = tuple(named.label.split(",")) if named.label else ()
@@ -114,17 +119,8 @@ def lists_of(
     label = columns.pop("label")
     if isinstance(label, tuple):
         return columns | {"labels": label}
-    how = labels.form_of(
-        list(row.values())[label] if isinstance(label, int) else row.get(label)
-        for row in sample
-    )
+    how = labels.form_of(row.get(label) for row in sample)
     return None if how is None else columns | {"labels": label} | how
-
-
-def _are_numbers(named: Columns, names: Sequence[str]) -> bool:
-    """Return whether the user numbers the columns, as those without a header."""
-    fields = named.fields().values()
-    return bool(named.label) and all(n.isdecimal() and n not in names for n in fields)
 
 
 def _indicators(

@@ -213,7 +213,7 @@ def _unread(source: LabelledSource) -> list[str]:
     if not unread:
         return []
     listed = " and ".join(map(quote, unread))
-    do = "--label names another field; in the experiment, weight names that of weights"
+    do = "--label names another field, and --data.weight of train that of weights"
     return [f"not read beside the class: {listed}; {do}"]
 
 

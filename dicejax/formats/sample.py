@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from etils import epath
 
@@ -134,15 +134,19 @@ class FileSample:
         first = next(lines, "")
         return next(lines, "") if separated.EXCEL.fullmatch(first) else first
 
-    def rows(self) -> Iterator[Mapping[str, object]]:
-        """Yield the rows of its table by the names in the header.
+    def rows(self) -> Iterator[Mapping[Any, object]]:
+        """Yield the rows of its table by the names in the header, or by numbers.
 
         The first has no values; rows of other widths are left to the reader.
         """
         assert self.table is not None
         rows = self.table.rows(self.path)
-        _, header = separated.header(rows)
-        yield dict.fromkeys(header)
+        line, header = separated.header(rows)
+        names: Sequence[str | int] = header
+        if self.named.are_numbers(header):
+            names = range(len(header))
+            rows = itertools.chain([(line, header)], rows)
+        yield dict.fromkeys(names)
         for _, fields in rows:
-            if len(fields) == len(header):
-                yield dict(zip(header, fields, strict=True))
+            if len(fields) == len(names):
+                yield dict(zip(names, fields, strict=True))

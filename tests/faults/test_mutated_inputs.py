@@ -100,6 +100,16 @@ FORMATS = {
     "squad": ("data.json", SQUAD, "SquadFiles", *ANSWERS),
     "columns": ("data.tsv", COLUMNS, "TabSeparatedFiles", *TEXT),
     "csv": ("data.csv", CSV, "CsvFiles", *TEXT),
+    "csv-labels": (
+        "data.csv",
+        "text,labels\n" + "fine,\"['a', 'b']\"\ndull,[]\nso so,['b']\n" * 8,
+        *("CsvMultiLabelTexts", "MultiLabelClassification", "classification"),
+    ),
+    "fasttext": (
+        "data.txt",
+        "__label__a so fine\n__label__b so dull\n" * 10,
+        *("FastTextFiles", *TEXT),
+    ),
     "json-texts": (
         "data.jsonl",
         lines({"text": "so fine", "label": 1}, {"text": "so dull", "label": 0}),

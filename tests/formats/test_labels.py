@@ -278,7 +278,7 @@ NOTES = [
     ),
     (
         table(",", ("label", 1, 0, 1), ("probs", 0.9, 0.1, 0.8), ("weight", 1, 2, 1)),
-        "not read beside the class: 'probs' and 'weight'; --label names another",
+        "not read beside the class: 'probs' and 'weight'; --label names another field",
     ),
     ("text,label\n" + "fine,a\nfine,b\n" * 4, "all 8 texts are 'fine'"),
     (table(",", ("label", *GOOD)), None),
@@ -325,6 +325,16 @@ def test_advice_on_a_file_without_header_reads_it(tmp_path, separator, order):
     assert [text.text for text in texts] == [text for text, _ in rows]
     pairs = [(t, {"label": e.label}) for t, e in zip(texts, examples, strict=True)]
     assert list(source.lines(pairs)) == content.splitlines()
+
+
+def test_lists_in_columns_without_names(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(table(",", ("", "a", "a;b", "b"), ("", "a", "b", "a"), head=[]))
+    source = recognise.source_of("classification", str(path), Columns("0", label="1"))
+    assert [e.labels for e in source.read(path, None)] == [*SPLIT] * 4
+    texts = source.texts(path)
+    rows = source.lines((text, {"labels": ["b"]}) for text in texts)
+    assert next(rows) == "a fine film,b,a"
 
 
 def test_rows_keep_their_columns_when_predicted(write):
