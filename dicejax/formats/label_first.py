@@ -127,7 +127,7 @@ class FastTextFiles(LineSource):
             return MultiLabelText(text, None, tuple(labels), id, number)
         if len(labels) != 1:
             what = f"the text has {len(labels)} labels"
-            do = "set multi_label=True, or give it one"
+            do = "give it one, on the same line, or set multi_label=True"
             raise Flaw(what, do)
         return LabelledText(text, None, labels[0], id, number)
 
@@ -150,9 +150,12 @@ class FastTextFiles(LineSource):
 
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return whether a line has more or fewer labels than one."""
-        lines = (line for _, line in files.lines(file.path) if line.strip())
-        return {"multi_label": any(len(_LABEL.findall(x)) != 1 for x in lines)}
+        """Return whether a line has several labels.
+
+        Where none has, a line without a label is a flaw: the rest of a broken one.
+        """
+        lines = (line for _, line in files.lines(file.path))
+        return {"multi_label": any(len(_LABEL.findall(x)) > 1 for x in lines)}
 
     @classmethod
     def looks(cls, file: FileSample) -> str:

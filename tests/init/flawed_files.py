@@ -131,9 +131,10 @@ def plain_table(form: Form) -> str:
     return "".join(f"{separator.join(map(str, row))}\n" for row in rows)
 
 
-def label_first(form: Form) -> str:
+def label_first(form: Form, prefix: str = "") -> str:
     separator = form.separator(" ", ";")
-    return "".join(f"{label}{separator}{text}\n" for _, text, label in form.labelled())
+    rows = (f"{prefix}{label}{separator}{text}\n" for _, text, label in form.labelled())
+    return "".join(rows)
 
 
 def json_texts(form: Form) -> Iterator[dict]:
@@ -263,6 +264,7 @@ FORMATS: dict[str, tuple[Kind, str, Callable[[Form], object], set[str]]] = {
     "tsv": (_TEXTS, "tsv", plain_table, _SPANS),
     "table in .txt": (_TEXTS, "txt", lambda f: table(f, "\t", ","), _SPANS),
     "label first": (_TEXTS, "txt", label_first, _OF_FIRST),
+    "fasttext": (_TEXTS, "txt", lambda f: label_first(f, "__label__"), _OF_FIRST),
     "json texts": (_TEXTS, "jsonl", lambda f: _lines(json_texts(f)), _OF_JSON),
     "json list": (_TEXTS, "json", lambda f: json.dumps([*json_texts(f)]), _OF_JSON),
     "json tokens": ("ner", "jsonl", lambda f: _lines(json_tokens(f)), _OF_JSON),
