@@ -1,0 +1,109 @@
+"""What is noted before training, and files of public reports as they are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from dicejax.data.examples import LabelledText
+from dicejax.data.source import shared
+from dicejax.formats import CsvFiles, recognise
+
+from .test_labels import GOOD, labels_first, table
+
+# The content of a CSV file, what the notes say.
+NOTES = [
+    (
+        table(",", ("label", "pos", "Pos", "neg")),
+        "labels that differ by case alone are two: 'Pos' (4 times), 'pos' (4 times)",
+    ),
+    (
+        table(",", ("label", "1", "1.0", "0")),
+        "labels that differ by number format alone are two: '1' (4 times), '1.0' (4",
+    ),
+    (
+        table(",", ("label", 1, 0, -1)),
+        "label '-1' among numbers often means unknown",
+    ),
+    (table(",", ("label", -1, 1, -1)), None),
+    (
+        table(",", ("label", "Rome, Italy", "Rome", "Rome")),
+        "classes may be labels with ',' between: 'Rome, Italy', 4 times",
+    ),
+    (
+        table(",", ("label", 1, 0, 1), ("probs", 0.9, 0.1, 0.8), ("weight", 1, 2, 1)),
+        "not read beside the class: 'probs' and 'weight'; --label names another field",
+    ),
+    ("text,label\n" + "fine,a\nfine,b\n" * 4, "all 8 texts are 'fine'"),
+    (table(",", ("label", *GOOD)), None),
+]
+
+
+@pytest.mark.parametrize(("content", "note"), NOTES)
+def test_what_would_spoil_training_is_noted(tmp_path, content, note):
+    path = tmp_path / "data.csv"
+    path.write_text(content)
+    source = recognise.source_of("classification", str(path))
+    notes = recognise.remarks(source.read(path, None), source)
+    assert len(notes) == (note is not None)
+    assert note is None or notes[0].startswith(note)
+
+
+def test_names_of_columns_that_are_read_as_an_example_are_noted(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("label text\n" + labels_first(*GOOD))
+    source = recognise.source_of("classification", str(path))
+    assert recognise.remarks(source.read(path, None), source)[-1] == (
+        "line 1 looks like names of columns: 'text'"
+    )
+
+
+# Files after public reports: their gold in order of size, and what a note has.
+PLAYED = {
+    "C1_fasttext_labels_in_text/fasttext_multi.txt": ("pos x|neg x", None),
+    "C4_labels_told_apart/pylist.csv": ("a|a b|b|", None),
+    "C4_labels_told_apart/floatlab_mixed.csv": ("1.0|0.0|1|0", "'1.0' (10 times)"),
+    "C4_labels_told_apart/stray.csv": ("pos|neg|Pos", "'Pos' (10 times)"),
+    "C4_labels_told_apart/comprehend_cls.jsonl": ("pos|pos neg", None),
+    "G_formats/boollab.jsonl": ("true|false", None),
+    "G_formats/delim_list.csv": ("a|a b|b|c a|", None),
+    "G_formats/multihot.jsonl": ("label_1|label_0||label_0 label_1", None),
+    "G_formats/toxic.csv": (
+        "severe_toxic threat|toxic||toxic severe_toxic|toxic threat|severe_toxic|threat"
+        "|toxic severe_toxic threat",
+        None,
+    ),
+    "P_passes/quoted_nl.csv": ("a|b", None),
+    "P_passes/davidson.csv": ("0|1|2", None),
+    "P_passes/crlf_bom.csv": ("a|b", None),
+    "P_passes/pretty.json": ("a|b", None),
+}
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_files_of_public_reports(data_folder, name):
+    path = data_folder.parent / "cases" / name
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    gold, note = PLAYED[name]
+    source = recognise.source_of("classification", str(path))
+    examples = source.read(path, None)
+    labels = {
+        e.label if isinstance(e, LabelledText) else " ".join(e.labels) for e in examples
+    }
+    assert labels == set(gold.split("|"))
+    assert not any("__label__" in e.first for e in examples)
+    notes = recognise.remarks(examples, source)
+    assert bool(notes) == (note is not None)
+    assert note is None or note in " ".join(notes)
+
+
+def test_texts_of_train_that_are_in_dev_and_test_are_noted(tmp_path):
+    row = "text,label\nfine,a\ndull,b\n"
+    for split, more in (("train", "so so,b\n"), ("dev", "good,a\n"), ("test", "")):
+        (tmp_path / f"{split}.csv").write_text(row + more)
+    notes = shared(CsvFiles(dir=str(tmp_path)).load())
+    assert notes == [
+        f"2 of {count} {split} texts are in train as well, which flatters scores: "
+        "'fine', 'dull'"
+        for split, count in (("dev", 3), ("test", 2))
+    ]
