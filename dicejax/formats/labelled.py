@@ -171,8 +171,10 @@ class ClassSource(LabelledSource):
     ) -> dict[Any, Any]:
         """Return the class or the probabilities."""
         by_class = record.get("probabilities", {})
-        if self.probabilities:
+        if self.probabilities and by_class:
             return {name: by_class.get(name, 0.0) for name in self.probabilities}
+        if self.probabilities:  # a blank text has no prediction
+            return dict.fromkeys(self.probabilities)
         label, before = record.get("label"), fields.get(self.label)
         if isinstance(before, dict):
             return {self.label: by_class}
@@ -221,7 +223,10 @@ class LabelsSource(LabelledSource):
         self, fields: Mapping[Any, Any], record: Mapping[str, Any]
     ) -> dict[Any, Any]:
         """Return the labels in the form of their field or fields."""
-        names = record.get("labels", ())
+        columns = self.labels if isinstance(self.labels, tuple) else (self.labels,)
+        if "labels" not in record:  # a blank text has no prediction
+            return dict.fromkeys(columns)
+        names = record["labels"]
         if isinstance(self.labels, tuple):
             return {name: int(name in names) for name in self.labels}
         before = fields.get(self.labels)

@@ -302,6 +302,21 @@ def test_rows_keep_their_columns_when_predicted(write):
     ]
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        CsvFiles(dir="", label="a"),
+        CsvFiles(dir="", probabilities=("a", "b")),
+        CsvMultiLabelTexts(dir="", labels=("a", "b")),
+        CsvMultiLabelTexts(dir="", labels="a", between=";"),
+    ],
+)
+def test_gold_of_a_text_without_prediction_is_left_empty(write, source):
+    (text,) = source.texts(write("text,a,b\n ,x,\n"))
+    assert text.is_blank
+    assert list(source.lines([(text, {})])) == ["text,a,b", " ,,"]
+
+
 def test_a_pair_is_two_texts_with_a_tab_between(write):
     path = write("q,r,label\na\tb,c,1\nd,,1\n")
     texts = CsvFiles(dir="", first="q", second="r").texts(path)
