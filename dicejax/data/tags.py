@@ -137,9 +137,9 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
 
     An M- makes it BMES; else an E- or S- makes it IOBES, an L- or U- BILOU. Without a
     span of three words the first two look alike, and decode alike. Else a B- that
-    separates nothing, because the word before is O or of another type, makes it
-    BIO: IOB1 never writes one. Else a span that begins with I- makes it
-    IOB1. IOB1 and BIO decode alike too.
+    separates nothing, because the word before is O or of another type, makes it BIO:
+    IOB1 never writes one. Else a span that begins with I- makes it IOB1. IOB1 and BIO
+    decode alike too.
 
     Raises:
       ValueError: a tag has a prefix of no scheme.

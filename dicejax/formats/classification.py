@@ -13,7 +13,7 @@ from typing import IO, Any, ClassVar
 from dicejax.data.examples import LabelledText
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import mapping, separated
-from dicejax.formats.conll import has_tags
+from dicejax.formats.rows import has_tags
 from dicejax.formats.labelled import ClassSource, LabelledSource, LabelsSource
 from dicejax.formats.mapping import ALL_UNNAMED, columns_of
 from dicejax.formats.records import FileRecord

@@ -6,21 +6,33 @@ import dataclasses
 import functools
 import itertools
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, ClassVar, NamedTuple
+
+from etils import epath
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme
 from dicejax.errors import Flaw, InputError, quote
+from dicejax.formats.rows import (
+    Layout,
+    are_rows,
+    is_break,
+    labels_of,
+    settings,
+    texts,
+    too_long,
+    uneven,
+    write,
+)
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, check_tag, count, report
 from dicejax.formats.source import FileSource
-from dicejax.io import files
+from dicejax.formats.text import Text
 
-_DOCUMENT_START = "-DOCSTART-"
 Words = tuple[str, ...]
 
 
@@ -42,7 +54,9 @@ def read(
     scheme: str | None = None,
     comment: str | None = None,
     context: int = 0,
+    sentence_column: int | None = None,
     on_error: OnError | None = None,
+    notes: list[str] | None = None,
 ) -> list[Sentence]:
     r"""Read a file of words and tags of spans.
 
@@ -50,7 +64,9 @@ def read(
     separator, runs of ASCII spaces and tabs part columns; other white space can be a
     word: where each character has a tag, as in Chinese, so have U+3000 and U+00A0.
     Every tag must belong to the scheme, which is detected from the whole file if it is
-    None, but sequences need not follow it: see `tags.spans`.
+    None, but sequences need not follow it: see `tags.spans`. Tags may all have their
+    prefix behind (`PER-B`) or before `_`: see `tags.prefixed`. A header such as "token
+    label" is passed over with a note; see `ConllFiles` for the columns of a table.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
@@ -62,7 +78,8 @@ def read(
 
     Raises:
       InputError: a row has too few or too many columns; a tag is malformed or not of
-        the scheme, which may be unknown; `context` is negative.
+        the scheme, which may be unknown, or is not written as the others; a sentence is
+        too long; `context` is negative.
     """
     if scheme is not None and scheme not in tags.PREFIXES:
         do = f"name one of {', '.join(tags.PREFIXES)}"
@@ -71,9 +88,13 @@ def read(
     do = "correct it, or name another scheme or column"
     if scheme is None:
         do = "correct it or name the column that holds the tags"
-    check = functools.partial(check_tag, scheme=scheme, do=do)
-    columns = _Columns(path, word_column, tag_column, separator, check)
-    sentences = _read(path, columns, comment, on_error)
+
+    def check(label: str) -> None:
+        check_tag(tags.prefixed(label), scheme, do)
+
+    layout = Layout(word_column, tag_column, separator, comment, sentence_column)
+    sentences = _read(_Columns(path, layout, check), on_error, notes)
+    sentences = _of_style(sentences, path, on_error)
     if scheme is None:
         scheme = tags.detect_scheme(rows.labels for rows in sentences)
         sentences = list(_of_scheme(sentences, scheme, path, on_error))
@@ -91,15 +112,17 @@ def read_words(
     separator: str | None = None,
     comment: str | None = None,
     context: int = 0,
+    sentence_column: int | None = None,
     characters: bool = False,
     on_error: OnError | None = None,
+    notes: list[str] | None = None,
 ) -> list[TaggedWords] | list[Sentence]:
     """Read a file of words and their labels, such as parts of speech; see `read`.
 
     With `characters` the words become characters with spans, see `by_character`.
     """
-    columns = _Columns(path, word_column, label_column, separator, None)
-    sentences = _read(path, columns, comment, on_error)
+    layout = Layout(word_column, label_column, separator, comment, sentence_column)
+    sentences = _read(_Columns(path, layout, None), on_error, notes)
     examples = [
         TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around)
         for r, around in _with_context(sentences, context)
@@ -147,12 +170,21 @@ def _with_context(
     return zip(sentences, neighbours(words, documents, count), strict=True)
 
 
-def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]:
-    if columns.separator == "":
+def _read(columns: _Columns, on_error, notes: list[str] | None) -> list[_Rows]:
+    path, layout = columns.path, columns.layout
+    if layout.separator == "":
         raise InputError.at(path, None, "the separator is empty", "name a character")
     sentences: list[_Rows] = []
-    for document, start, lines, flaws in _sentences(path, comment):
+    header = ""
+    for document, start, lines, flaws, before in layout.blocks(path, flawless=False):
+        if not (sentences or header):
+            rows = (line for line in before if not is_break(line))
+            header = next(filter(layout.is_header, rows), "")
+        if not (lines or flaws):
+            continue
         try:
+            if flaw := too_long(len(lines)):
+                raise flaw.at(path, start)
             words, labels = columns.take(start, lines)
             if flaws:
                 raise flaws[0]
@@ -160,43 +192,12 @@ def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]
             report(error, on_error)
         else:
             sentences.append(_Rows(start, words, labels, document))
+    if header and layout.sentence is None and notes is not None:
+        notes.append(f"passed over the header {quote(header)}")
     if not sentences:
         do = "put one word and its label on each line"
         raise InputError.at(path, None, "holds no sentences", do)
     return sentences
-
-
-def _sentences(
-    path, comment: str | None
-) -> Iterator[tuple[int, int, list[str], list[InputError]]]:
-    """Yield each sentence's document, first line, lines, and which are not text."""
-    lines: list[str] = []
-    flaws: list[InputError] = []
-    document, start = 0, 1
-    for number, line in files.lines(path, flaws.append):
-        if is_break(line):
-            if lines or flaws:
-                yield document, start, lines, flaws
-                lines = []
-                flaws.clear()
-            document += begins_document(line)
-            start = number + 1
-        elif comment and not (lines or flaws) and line.startswith(comment):
-            start = number + 1
-        elif not flaws:
-            lines.append(line)
-    if lines or flaws:
-        yield document, start, lines, flaws
-
-
-def is_break(line: str) -> bool:
-    """Return whether a line is blank or begins a document: part of no sentence."""
-    return not line.strip(" \t") or begins_document(line)
-
-
-def begins_document(line: str) -> bool:
-    """Return whether a line is a `-DOCSTART-` row."""
-    return _DOCUMENT_START in line and _DOCUMENT_START in line.split()
 
 
 @dataclasses.dataclass
@@ -204,24 +205,21 @@ class _Columns:
     """Extractor of words and labels; the first row sets the number of columns."""
 
     path: str | os.PathLike[str]
-    word: int
-    label: int
-    separator: str | None
+    layout: Layout
     check_label: Callable[[str], None] | None
     good: set[str] = dataclasses.field(default_factory=set)  # labels that were checked
     width: int = 0
     first_line: int = 0
 
     def take(self, start: int, lines: list[str]) -> tuple[list[str], list[str]]:
-        if self.separator is not None:
-            rows = [line.split(self.separator) for line in lines]
-        else:  # at runs of ASCII spaces and tabs only, twice as fast as a pattern
-            rows = [line.replace("\t", " ").split(" ") for line in lines]
-            rows = [[f for f in row if f] if "" in row else row for row in rows]
+        try:
+            rows = self.layout.split(lines)
+        except Flaw as flaw:
+            raise flaw.at(self.path, start + (flaw.line or 0)) from None
         if set(map(len, rows)) != {self.width}:
             self._check_rows(start, rows)
-        words = [fields[self.word] for fields in rows]
-        labels = [fields[self.label] for fields in rows]
+        words = [fields[self.layout.word] for fields in rows]
+        labels = [fields[self.layout.label] for fields in rows]
         if not (all(words) and self.good.issuperset(labels)):
             self._check_rows(start, rows)
         # A corpus repeats its words; interned, each is in memory once.
@@ -232,9 +230,9 @@ class _Columns:
         for line, fields in enumerate(rows, start):
             try:
                 self._check_width(line, len(fields))
-                if not fields[self.word]:  # only where a separator is named
+                if not fields[self.layout.word]:  # only where a separator is named
                     raise Flaw("the word is empty", "mend the row")
-                label = fields[self.label]
+                label = fields[self.layout.label]
                 if label not in self.good and self.check_label is not None:
                     self.check_label(label)
                 self.good.add(label)
@@ -244,16 +242,14 @@ class _Columns:
     def _check_width(self, line: int, width: int) -> None:
         if width == self.width:
             return
-        columns = count(width, "column")
         if self.width:
-            what = f"{columns} where {self.width} are expected, as in line"
-            do = "mend the row, or name the separator if words hold spaces"
-            raise Flaw(f"{what} {self.first_line}", do)
-        for name, column in (("word", self.word), ("tag", self.label)):
+            raise uneven(width, self.width, self.first_line)
+        columns = count(width, "column")
+        for name, column in (("word", self.layout.word), ("tag", self.layout.label)):
             if not -width <= column < width:
                 what = f"{columns}, but the {name} is asked from column {column}"
                 raise Flaw(what, "columns count from 0, or from the end: -1")
-        if self.word % width == self.label % width:
+        if self.layout.word % width == self.layout.label % width:
             what = f"{columns}, so word and tag would be the same one"
             raise Flaw(what, "name other columns or the separator")
         self.width, self.first_line = width, line
@@ -268,6 +264,40 @@ def _of_scheme(sentences, scheme: str, path, on_error) -> Iterator[_Rows]:
             check_tag(tag, scheme, do)
         except Flaw as flaw:
             flaws[tag] = flaw
+    yield from _without(flaws, sentences, path, on_error)
+
+
+def _of_style(sentences: list[_Rows], path, on_error) -> list[_Rows]:
+    """Write tags as schemes have them; raise or skip those unlike most of the file."""
+    counts = Counter(tag for rows in sentences for tag in rows.labels if tag != "O")
+    if all(tags.prefixed(tag) == tag for tag in counts):
+        return sentences
+    forms = {tag: _form(tag) for tag in counts}
+    by_form: Counter[str] = Counter()
+    for tag, number in counts.items():
+        by_form[forms[tag]] += number
+    [(usual, _)] = by_form.most_common(1)
+    do = "correct one or the other"
+    flaws = {
+        tag: Flaw(f"tag {quote(tag)} is not written as the others: {usual}", do)
+        for tag in counts
+        if forms[tag] != usual
+    }
+    good = _without(flaws, sentences, path, on_error)
+    return [r._replace(labels=list(map(tags.prefixed, r.labels))) for r in good]
+
+
+def _form(tag: str) -> str:
+    """Return how a tag is written."""
+    prefix, _, kind = tags.prefixed(tag).partition("-")
+    forms = {f"{prefix}-{kind}": "B-TYPE", f"{prefix}_{kind}": "B_TYPE"}
+    return forms.get(tag) or ("TYPE-B" if tag.endswith(f"-{prefix}") else "TYPE_B")
+
+
+def _without(
+    flaws: Mapping[str, Flaw], sentences: Iterable[_Rows], path, on_error
+) -> Iterator[_Rows]:
+    """Yield the sentences without a flawed tag."""
     for rows in sentences:
         bad = next((n for n, tag in enumerate(rows.labels) if tag in flaws), None)
         if bad is None:
@@ -277,112 +307,143 @@ def _of_scheme(sentences, scheme: str, path, on_error) -> Iterator[_Rows]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConllFiles(FileSource):
-    """Files with a word and the tag of a span on each line.
+class ColumnFiles(FileSource):
+    """Base class of files with a word and its label on each line.
 
     Args:
       word_column: column that holds the word; negative counts from the end.
-      tag_column: column that holds the tag; negative counts from the end.
       separator: of columns; None is any run of spaces and tabs.
-      scheme: how the tags are written; None detects it from each file.
       comment: how lines to leave out begin, such as "# "; None where there are none.
       context: number of words that the encoder reads before and after each sentence,
         of the same document: neither labelled nor scored.
+      sentence_column: column of a table, with a header and quotes as in CSV, that names
+        the sentence in its first row, or in all; None where blank lines part sentences.
     """
 
     several: ClassVar[str] = "sentences"
-    reader = staticmethod(read)
+    parted_by: ClassVar[str] = "a blank line"
+    form: ClassVar[str] = "conll"
+    label_field: ClassVar[str]
 
     word_column: int = 0
-    tag_column: int = -1
     separator: str | None = None
-    scheme: Scheme | None = None
     comment: str | None = None
     context: int = 0
+    sentence_column: int | None = None
 
     @classmethod
     def fits(cls, file: FileSample) -> bool:
-        """Return whether a file may have a word and its tag on each line."""
-        return _are_rows(file)
+        """Return whether a file may have a word and its label on each line."""
+        return are_rows(file)
+
+    @classmethod
+    def settings(cls, file: FileSample) -> dict[str, Any]:
+        """Return the columns and the mark of comments."""
+        fields = settings(file, tagged=cls.label_field == "tag_column")
+        if (label := fields.pop("label", None)) is not None:
+            fields[cls.label_field] = label
+        return fields
+
+    def read(self, path: epath.Path, on_error: OnError | None) -> Sequence[Any]:
+        """Read one file."""
+        return self.read_with_notes(path, on_error)[0]
+
+    def read_with_notes(
+        self, path: epath.Path, on_error: OnError | None
+    ) -> tuple[Sequence[Any], list[str]]:
+        """Read one file; also return a note on a header that is passed over."""
+        notes: list[str] = []
+        common = {field.name for field in dataclasses.fields(FileSource)}
+        names = {field.name for field in dataclasses.fields(self)} - common
+        fields = {name: getattr(self, name) for name in names}
+        return self.reader(path, **fields, on_error=on_error, notes=notes), notes
+
+    def texts(
+        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
+    ) -> list[Text]:
+        """Read sentences to predict; columns behind the words may be missing.
+
+        Raises:
+          InputError: see `rows.texts`; or the column of words counts from the end of
+            rows of a training file that is missing.
+        """
+        characters = getattr(self, "characters", False)
+        return texts(self._layout, path, stream, characters=characters)
+
+    def write(self, text: Text, record: Mapping[str, Any]) -> str:
+        """Return the rows with predicted labels, in a new last column if need be.
+
+        Spans are written in the source's scheme, by default BIO.
+
+        Raises:
+          InputError: the prediction has no label for each row.
+        """
+        scheme = getattr(self, "scheme", None) or "BIO"
+        predicted = labels_of(record, len(text.rows), scheme)
+        label = self._layout.label
+        return write(self._layout, label if label >= 0 else None, text, predicted)
+
+    @functools.cached_property
+    def _layout(self) -> Layout:
+        """The columns of rows as in training, from the first on if it can be told."""
+        columns = (self.word_column, getattr(self, self.label_field))
+        layout = Layout(*columns, self.separator, self.comment, self.sentence_column)
+        if min(columns) >= 0:
+            return layout
+        path = epath.Path(self.dir) / self.train.split("+")[0]
+        if not path.exists():
+            path = path.with_name(path.name + ".gz")
+        try:
+            blocks = layout.blocks(path)
+            line = next(block.lines[0] for block in blocks if block.lines)
+            width = len(layout.split([line])[0])
+        except (InputError, StopIteration):
+            width = 0  # the label goes to a new column
+        if self.word_column < 0 and not width:
+            what = f"cannot be read, and word_column {self.word_column} counts from the"
+            do = "restore the file, or name the column from 0"
+            raise InputError.at(path, None, f"{what} end of its rows", do) from None
+        word, label = (c + width if c < 0 and width else c for c in columns)
+        return layout._replace(word=word, label=label)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConllFiles(ColumnFiles):
+    """Files with a word and the tag of a span on each line.
+
+    Args:
+      tag_column: column that holds the tag; negative counts from the end.
+      scheme: how the tags are written; None detects it from each file.
+    """
+
+    reader = staticmethod(read)
+    label_field: ClassVar[str] = "tag_column"
+
+    tag_column: int = -1
+    scheme: Scheme | None = None
 
     @classmethod
     def looks(cls, file: FileSample) -> str:
         """Return what such a file looks like."""
         return "holds a word and its tag on each line"
 
-    @classmethod
-    def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the mark of comments."""
-        return _comments(file)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WordLabelFiles(FileSource):
+class WordLabelFiles(ColumnFiles):
     """Files with a word and its label on each line.
 
     Args:
-      word_column: column that holds the word; negative counts from the end.
       label_column: column that holds the label; negative counts from the end.
-      separator: of columns; None is any run of spaces and tabs.
-      comment: how lines to leave out begin, such as "# "; None where there are none.
-      context: number of words that the encoder reads before and after each sentence,
-        of the same document: neither labelled nor scored.
       characters: give characters with spans, for joint segmentation and tagging.
     """
 
-    several: ClassVar[str] = "sentences"
     reader = staticmethod(read_words)
+    label_field: ClassVar[str] = "label_column"
 
-    word_column: int = 0
     label_column: int = -1
-    separator: str | None = None
-    comment: str | None = None
-    context: int = 0
     characters: bool = False
-
-    @classmethod
-    def fits(cls, file: FileSample) -> bool:
-        """Return whether a file may have a word and its label on each line."""
-        return _are_rows(file)
 
     @classmethod
     def looks(cls, file: FileSample) -> str:
         """Return what such a file looks like."""
         return "holds a word and its label on each line"
-
-    @classmethod
-    def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the mark of comments."""
-        return _comments(file)
-
-
-_TAG = re.compile(r"O|[BIOESMLUW][-_].+")
-
-
-def has_tags(file: FileSample) -> bool:
-    """Return whether most lines have equally many words and end in a tag."""
-    tags_of_lines = [_TAG.fullmatch(line.split()[-1]) for line in file.lines]
-    tagged = sum(tag is not None for tag in tags_of_lines)
-    return file.are_columns and tagged > len(file.lines) / 2
-
-
-def _are_rows(file: FileSample) -> bool:
-    if not file.is_text:
-        return False
-    is_table = file.table is not None and file.table.flawless
-    return file.are_columns or not (is_table and file.table.separator != "\t")
-
-
-def _comments(file: FileSample) -> dict[str, str]:
-    """Return the field that leaves out comments, if lines at breaks begin with "#"."""
-    at_break, marked = True, False
-    widths: dict[bool, set[int]] = {True: set(), False: set()}
-    for _, line in itertools.islice(files.lines(file.path), 2000):
-        if is_break(line):
-            at_break = True
-            continue
-        is_comment = at_break and line.startswith("# ")
-        marked |= is_comment
-        at_break &= is_comment
-        widths[is_comment].add(len(line.split()))
-    return {"comment": "# "} if marked and widths[True] != widths[False] else {}

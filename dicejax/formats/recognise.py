@@ -37,7 +37,7 @@ from dicejax.formats import (
     splits,
     tables,
 )
-from dicejax.formats.conll import has_tags
+from dicejax.formats.rows import has_tags
 from dicejax.formats.labelled import LabelledSource
 from dicejax.formats.labels import BETWEEN
 from dicejax.formats.mapping import ALL_UNNAMED, LABELS, PAIRS, TEXTS, Columns

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from etils import epath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Span
+from dicejax.errors import InputError
+from dicejax.formats import ConllFiles, WordLabelFiles
 from dicejax.formats.conll import read, read_words
+from dicejax.formats.sample import FileSample
 
 ROWS = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\n"
 SENTENCES = [
@@ -134,3 +138,138 @@ def test_words_are_read_as_written(tmp_path_factory, corpus):
     path.write_text("\n".join(rows), "utf-8", newline="\n")
     examples = read_words(path)
     assert [list(zip(e.words, e.labels, strict=True)) for e in examples] == corpus
+
+
+# Settings of a source, a file for training, one to predict with labels X, Y, ...
+PREDICTED = [
+    ({}, "a O\n", "-DOCSTART- x\n\na q\nb q\n \n\nc q\n", "- a X\nb Y\n \n\nc X"),
+    ({}, "a O\n", "a\nb", "a X\nb Y"),
+    ({}, "a N O\n", "a N\n\nb V\n", "a N X\n\nb V X"),
+    ({}, "a N O\n", "a\t N\tO\t\nb N  O\n", "a\t N\tX\t\nb N  Y"),
+    ({}, "a N O\n", "word pos tag\na N O\n", "word pos tag\na N X"),
+    ({}, "a N O\n", "word pos tag\n\na N O\n", "word pos tag\n\na N X"),
+    ({}, None, "a O\n", "a O X"),
+    ({"tag_column": 1}, None, "a O -\n", "a X -"),
+    ({"comment": "# "}, "a O\n", "# b\n# 1\n#\n\n# 2\nc", "# b\n# 1\n# X\n\n# 2\nc X"),
+    ({"comment": "#\t", "word_column": 1}, "1 a O O\n", "#\tx\n1 a\n", "#\tx\n1 a X"),
+    ({"word_column": -2}, "N a O\n", "N a\n", "N a X"),
+    ({"word_column": 1, "tag_column": 2}, None, "1 a O -\n", "1 a X -"),
+    ({"separator": "\t"}, "a\tO\n", "New York\tO\nb\tO\n", "New York\tX\nb\tY"),
+    ({"separator": "\t"}, "a\tO\n", "New York\n", "New York\tX"),
+    (
+        {"word_column": 1, "tag_column": 3, "separator": ",", "sentence_column": 0},
+        *(None, 'S,Word,POS,Tag\n1,a,N,O\n,"x,y",N,O\n2,"""",N,O\n2,b,N,O\n'),
+        'S,Word,POS,Tag\n1,a,N,X\n,"x,y",N,Y\n2,"""",N,X\n2,b,N,Y',
+    ),
+    (
+        {"word_column": 1, "tag_column": 2, "separator": ";", "sentence_column": 0},
+        *(None, "S;Word\n1;a\n;b\n1;c\n", "S;Word;tag\n1;a;X\n;b;Y\n1;c;X"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "train", "content", "expected"), PREDICTED)
+def test_a_file_to_predict_is_read_as_in_training_and_comes_back(
+    write, fields, train, content, expected
+):
+    if train is not None:
+        write(train)
+    path = write(content, "new.conll")
+    source = ConllFiles(dir=str(path.parent), **fields)
+    texts, labels = source.texts(path), ["X", "Y", "Z"]
+    records = [{"words": t.words, "labels": labels[: len(t.words)]} for t in texts]
+    written = map(source.write, texts, records)
+    expected = expected.replace("- a", "-DOCSTART- x\n\na")
+    assert "\n".join(written).rstrip("\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "content", "message"),
+    [
+        ({}, "a O\nb\n", ":2: 1 column where 2 are expected, as in line 1;"),
+        ({"word_column": 1}, "a\n", ":1: 1 column, but the word is column 1 in"),
+        ({"separator": "\t"}, "a\tO\n\tO\n", ":2: the word is empty;"),
+        ({}, "\n-DOCSTART- x\n", ": holds no sentences;"),
+        ({}, "a\n" * 5001, ":1: a sentence of 5,001 words begins; is a blank line"),
+    ],
+)
+def test_files_that_cannot_be_predicted(write, refusal, fields, content, message):
+    path = write(content)
+    source = ConllFiles(dir=str(path.parent), train="gone", **fields)
+    assert refusal(source.texts, path).startswith(message)
+
+
+def test_words_at_the_end_of_rows_need_the_training_file(write):
+    source = ConllFiles(dir="/gone", word_column=-2)
+    with pytest.raises(InputError, match="restore the file, or name the column from 0"):
+        source.texts(write("N a O\n"))
+
+
+def test_spans_are_written_in_the_scheme_and_characters_are_not(write):
+    path = write("a O\nb O\n")
+    entities = [
+        {"type": "P", "start": 0, "end": 2},
+        {"type": "Q", "start": 1, "end": 2},
+    ]
+    for scheme, expected in ((None, "a B-P\nb I-P"), ("BILOU", "a B-P\nb L-P")):
+        source = ConllFiles(dir=str(path.parent), scheme=scheme)
+        (text,) = source.texts(path)
+        record = {"words": ["a", "b"], "entities": entities}
+        assert source.write(text, record) == expected
+    source = WordLabelFiles(dir=".", characters=True)
+    (text,) = source.texts(write("ab X\nc X\n"))
+    assert (text.words, text.text) == (("a", "b", "c"), "ab c")
+    for record in ({"words": list("abc"), "entities": []}, {"words": []}):
+        with pytest.raises(InputError, match="no label for each row"):
+            source.write(text, record)
+
+
+@pytest.mark.parametrize("style", ["{1}-{0}", "{1}_{0}", "{0}_{1}"])
+def test_prefixes_may_be_behind_or_before_another_sign(write, style):
+    rows = [style.format(p, k) for p, k in (("B", "A-B"), ("I", "A-B"), ("B", "C"))]
+    path = write("".join(f"w {tag}\n" for tag in [*rows, "O"]))
+    spans = (Span("A-B", 0, 2), Span("C", 2, 3))
+    for scheme in (None, "BIO"):
+        assert read(path, scheme=scheme)[0].spans == spans
+
+
+TABLE = "Sentence #,Word,POS,Tag\n"
+SETTINGS = [  # the file, the fields with tags and with labels, words, types
+    ("a N O\nb N B-X\n\n", {}, {}, "a b"),
+    ("a I-NP O\nb I-NP I-X\n\n", {}, {}, "a b"),
+    ("1 a O\n2 b B-X\n\n", {"word_column": 1}, {"word_column": 1}, "a b"),
+    (
+        "#\tu\n1\ta\tO\tO\n2\tb\tB-X\tB-Y\n\n",
+        {"word_column": 1, "tag_column": 2, "comment": "#\t"},
+        *({"word_column": 1, "comment": "#\t"}, "a b"),
+    ),
+    (
+        TABLE + "Sentence: 1,a,N,O\n,b,V,B-X\n",
+        {"word_column": 1, "tag_column": 3, "separator": ",", "sentence_column": 0},
+        {"word_column": 1, "label_column": 2, "separator": ",", "sentence_column": 0},
+        "a b",
+    ),
+    ("token label\na O\nb B-X\n\n", {}, {}, "a b"),
+    ("token label\n\na O\nb B-X\n\n", {}, {}, "a b"),
+]
+
+
+@pytest.mark.parametrize(("content", "tagged", "labelled", "words"), SETTINGS)
+def test_columns_are_recognised(write, content, tagged, labelled, words):
+    path = write(content)
+    sample = FileSample(epath.Path(path))
+    names = {"dir": str(path.parent), "dev": path.name, "test": path.name}
+    for source, fields in ((ConllFiles, tagged), (WordLabelFiles, labelled)):
+        assert source.fits(sample)
+        assert source.settings(sample) == fields
+        corpus = source(**names, **fields).load()
+        assert [" ".join(e.words) for e in corpus.train] == [words]
+        assert len(corpus.notes) == 3 * content.startswith("token")
+    (sentence,) = ConllFiles(**names, **tagged).load().train
+    assert sentence.spans == (Span("X", 1, 2),)
+
+
+def test_words_with_tags_behind_a_slash_are_named(write):
+    sample = FileSample(epath.Path(write("Ada/N met/V\n" * 3)))
+    with pytest.raises(InputError, match="'Ada/N' looks like word/TAG; put each word"):
+        WordLabelFiles.settings(sample)

@@ -62,7 +62,27 @@ CONLL = [
     ),
     ("a O\r\nb O\r\nZürich O\n".encode("latin-1"), ":3: byte 11 (0xfc) is not"),
     ("a O\né".encode()[:-1], ":2: byte 4 (0xc3) is not UTF-8"),
-    (b"a O\n" * 50_000 + b"\xff O\n", ":50001: byte 200000 (0xff)"),
+    ((b"a" * 47 + b" O\n") * 4000 + b"\xff O\n", ":4001: byte 200000 (0xff)"),
+    (
+        "a O\n\n" + "b O\n" * 5001,
+        ":3: a sentence of 5,001 words begins; is a bl",
+        "1:a",
+    ),
+    (
+        "a PER-B\nb PER-I\n\nc B-PER\n\nd O\n\ne B_PER\n",
+        ":4: tag 'B-PER' is not written as the others: TYPE-B; | :8: tag 'B_PER' is",
+        "1:a 6:d",
+    ),
+    (
+        'Sentence #,Word,Tag\n1,a,O\n,b,O,x\n2,c,O\n,"d,O\n3,e,O\n',
+        ":3: 4 columns where 3 are expected | :5: a quote begins a field and is not cl",
+        *("6:e", {"word_column": 1, "separator": ",", "sentence_column": 0}),
+    ),
+    (
+        "Sentence #,POS,Word\n1,N,a\n",
+        ":1: the header does not name column 1 as the words; call the column 'word'",
+        *("", {"word_column": 1, "separator": ",", "sentence_column": 0}),
+    ),
 ]
 WORDS = [
     ("a X\n\nb\n", ":3: 1 column where 2 are expected, as in line 1; mend", "1:a"),
