@@ -7,14 +7,16 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.errors import Flaw, InputError, quote, truncate
+from dicejax.formats.rows import labels_of
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, count, did_you_mean, report
 from dicejax.formats.source import FileSource
+from dicejax.formats.text import Text
 from dicejax.io import files
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
@@ -76,22 +78,31 @@ def _sentences(
         elif not line.startswith("#") and not broken:
             start = start or number
             try:
-                word = _word(line.split("\t"), len(words) + 1, column)
+                word = _word(line.split("\t"), len(words) + 1)
+                if word is not None and not _label(word, column):
+                    do = "add it, or name another column"
+                    raise Flaw(f"the word has no {column}", do)
             except Flaw as flaw:
                 leave_out(flaw.at(path, number))
                 continue
             if word is not None:
                 # A corpus repeats its words; interned, each is in memory once.
-                words.append(sys.intern(word[0]))
-                labels.append(sys.intern(word[1]))
+                words.append(sys.intern(word[1]))
+                labels.append(sys.intern(_label(word, column)))
 
 
-def _word(fields: list[str], next_id: int, column: str) -> tuple[str, str] | None:
-    """Return a row's word and label; None for a range or an empty node."""
+def _label(fields: list[str], column: str) -> str:
+    """Return the label of a word; empty where it was not annotated."""
+    label = fields[COLUMNS.index(column)]
+    return "" if label == "_" and column in _NEVER_BLANK else label
+
+
+def _word(fields: list[str], next_id: int) -> list[str] | None:
+    """Return the fields of a word; None for a range or an empty node."""
     if len(fields) != len(COLUMNS):
         what = f"{count(len(fields), 'column')} where CoNLL-U has {len(COLUMNS)}"
         raise Flaw(what, "separate them with one tab each and mark empty ones by _")
-    id_, word, label = fields[0], fields[1], fields[COLUMNS.index(column)]
+    id_, word = fields[:2]
     if not _WORD.fullmatch(id_):
         if _NO_WORD.fullmatch(id_):
             return None
@@ -103,9 +114,7 @@ def _word(fields: list[str], next_id: int, column: str) -> tuple[str, str] | Non
         raise Flaw(what, do)
     if not word:
         raise Flaw("the word is empty", "mend the row")
-    if not label or (label == "_" and column in _NEVER_BLANK):
-        raise Flaw(f"the word has no {column}", "add it, or name another column")
-    return word, label
+    return fields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,6 +127,7 @@ class ConlluFiles(FileSource):
     """
 
     several: ClassVar[str] = "sentences"
+    form: ClassVar[str] = "conll"
     reader = staticmethod(read)
 
     train: str = "train.conllu"
@@ -143,3 +153,59 @@ class ConlluFiles(FileSource):
             what = "is CoNLL-U, but with spaces between its columns"
             raise InputError.at(file.path, None, what, "put tabs there")
         return {}
+
+    def texts(
+        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
+    ) -> list[Text]:
+        """Read sentences to predict, whose labels may be missing.
+
+        Raises:
+          InputError: see `read`.
+        """
+        result: list[Text] = []
+        before: list[str] = []
+        rows: list[str] = []
+        words: list[str] = []
+        start = 0
+        for number, line in itertools.chain(
+            files.lines(path, stream=stream), [(0, "")]
+        ):
+            if not line.strip(" \t") or (line.startswith("#") and not words):
+                if words:
+                    text, head = " ".join(words), () if result else tuple(before)
+                    parts = "".join(words) if self.characters else words
+                    result.append(
+                        Text(start, text, tuple(parts), rows=tuple(rows), before=head)
+                    )
+                    before, rows, words, start = [], [], [], 0
+                if number:
+                    before += [*rows, line]
+                    rows = []
+                if result:
+                    result[-1] = dataclasses.replace(result[-1], after=tuple(before))
+                continue
+            start = start or number
+            rows.append(line)
+            if not line.startswith("#"):
+                try:
+                    word = _word(line.split("\t"), len(words) + 1)
+                except Flaw as flaw:
+                    raise flaw.at(path, number) from None
+                if word is not None:
+                    words.append(word[1])
+        if not result:
+            do = "name a CoNLL-U file with words"
+            raise InputError.at(path, None, "holds no sentences", do)
+        return result
+
+    def write(self, text: Text, record: Mapping[str, Any]) -> str:
+        """Return the rows with predicted labels; those of no word as they are.
+
+        Raises:
+          InputError: the prediction has no label for each word.
+        """
+        rows = [row.split("\t") for row in text.rows]
+        words = [fields for fields in rows if _WORD.fullmatch(fields[0])]
+        for fields, label in zip(words, labels_of(record, len(words)), strict=True):
+            fields[COLUMNS.index(self.column)] = label
+        return "\n".join([*text.before, *map("\t".join, rows), *text.after])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicejax.data.examples import TaggedWords
+from dicejax.formats import ConlluFiles
 from dicejax.formats.conllu import read
 
 
@@ -70,3 +73,29 @@ def test_words_are_read_as_written(tmp_path_factory, corpus):
     rows = ["\n".join(row(n, w) for n, w in enumerate(s, 1)) for s in corpus]
     path.write_text("\n\n".join(rows) + "\n\n", "utf-8", newline="\n")
     assert [list(example.words) for example in read(path)] == corpus
+
+
+def test_ranges_empty_nodes_and_comments_come_back_around_predictions(write):
+    unlabelled = re.sub("\t(PRON|VERB|ADP|DET|NOUN|INTJ)\t", "\t_\t", FRENCH)
+    labels = [["PRON", "VERB", "ADP", "DET", "NOUN"], ["INTJ"]]
+    source = ConlluFiles(dir=".")
+    texts = source.texts(write(f"# newdoc\n\n{unlabelled}"))
+    assert [(e.line, e.words) for e in texts] == [
+        (5, ("Il", "va", "à", "le", "lit")),
+        (14, ("Oui",)),
+    ]
+    records = [{"words": [], "labels": row} for row in labels]
+    written = "\n".join(map(source.write, texts, records)) + "\n"
+    empty = row("0.1", "il", "PRON")
+    expected = FRENCH.replace(empty, empty.replace("PRON", "_"))
+    assert written == f"# newdoc\n\n{expected}"
+
+
+def test_trees_to_predict_are_refused_in_one_line(write, refusal):
+    for content, message in [
+        ("Ada\n", ":1: 1 column where CoNLL-U has 10;"),
+        (row(1, "a") + "\n" + row(3, "b"), ":2: id 3 where 2 is next;"),
+        ("# no words\n", ": holds no sentences;"),
+    ]:
+        path = write(content)
+        assert refusal(ConlluFiles(dir=".").texts, path).startswith(message)
