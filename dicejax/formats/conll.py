@@ -93,8 +93,10 @@ def read(
         check_tag(tags.prefixed(label), scheme, do)
 
     layout = Layout(word_column, tag_column, separator, comment, sentence_column)
-    sentences = _read(_Columns(path, layout, check), on_error, notes)
-    sentences = _of_style(sentences, path, on_error)
+    columns = _Columns(path, layout, check)
+    sentences = _read(columns, on_error, notes)
+    if any(tags.prefixed(tag) != tag for tag in columns.good):
+        sentences = _of_style(sentences, path, on_error)
     if scheme is None:
         scheme = tags.detect_scheme(rows.labels for rows in sentences)
         sentences = list(_of_scheme(sentences, scheme, path, on_error))
@@ -218,8 +220,9 @@ class _Columns:
             raise flaw.at(self.path, start + (flaw.line or 0)) from None
         if set(map(len, rows)) != {self.width}:
             self._check_rows(start, rows)
-        words = [fields[self.layout.word] for fields in rows]
-        labels = [fields[self.layout.label] for fields in rows]
+        word, label = self.layout[:2]
+        words = [fields[word] for fields in rows]
+        labels = [fields[label] for fields in rows]
         if not (all(words) and self.good.issuperset(labels)):
             self._check_rows(start, rows)
         # A corpus repeats its words; interned, each is in memory once.
@@ -270,12 +273,10 @@ def _of_scheme(sentences, scheme: str, path, on_error) -> Iterator[_Rows]:
 def _of_style(sentences: list[_Rows], path, on_error) -> list[_Rows]:
     """Write tags as schemes have them; raise or skip those unlike most of the file."""
     counts = Counter(tag for rows in sentences for tag in rows.labels if tag != "O")
-    if all(tags.prefixed(tag) == tag for tag in counts):
+    if not counts:
         return sentences
     forms = {tag: _form(tag) for tag in counts}
-    by_form: Counter[str] = Counter()
-    for tag, number in counts.items():
-        by_form[forms[tag]] += number
+    by_form = Counter(forms[tag] for tag in counts.elements())
     [(usual, _)] = by_form.most_common(1)
     do = "correct one or the other"
     flaws = {

@@ -121,6 +121,9 @@ class Layout(NamedTuple):
                 start = number + 1
                 before.append(line)
                 continue
+            if lines and not (is_table or flaws):  # most lines
+                lines.append(line)
+                continue
             if is_table and not is_first:
                 name = self._sentence(line)
                 if name and name != previous and (lines or flaws):
@@ -128,9 +131,10 @@ class Layout(NamedTuple):
                     lines, before, start = [], [], number
                     flaws.clear()
                 previous = name
-            if lines or flaws:
-                if not flaws:
-                    lines.append(line)
+            if flaws:
+                continue
+            if lines:
+                lines.append(line)
             elif self.comment and line.startswith(self.comment):
                 before.append(line)
                 start = number + 1
