@@ -13,10 +13,10 @@ from typing import IO, Any, ClassVar
 from dicejax.data.examples import LabelledText
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import mapping, separated
-from dicejax.formats.rows import has_tags
 from dicejax.formats.labelled import ClassSource, LabelledSource, LabelsSource
 from dicejax.formats.mapping import ALL_UNNAMED, columns_of
 from dicejax.formats.records import FileRecord
+from dicejax.formats.rows import has_tags
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, count, did_you_mean
 from dicejax.formats.text import Text

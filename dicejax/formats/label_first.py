@@ -11,9 +11,9 @@ from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, quote
-from dicejax.formats.rows import has_tags
 from dicejax.formats.labelled import LEAVE_OUT, FlawCounter
 from dicejax.formats.records import FileRecord, read_examples
+from dicejax.formats.rows import has_tags
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError
 from dicejax.formats.source import FileSource

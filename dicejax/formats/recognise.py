@@ -37,10 +37,10 @@ from dicejax.formats import (
     splits,
     tables,
 )
-from dicejax.formats.rows import has_tags
 from dicejax.formats.labelled import LabelledSource
 from dicejax.formats.labels import BETWEEN
 from dicejax.formats.mapping import ALL_UNNAMED, LABELS, PAIRS, TEXTS, Columns
+from dicejax.formats.rows import has_tags
 from dicejax.formats.sample import FileSample, Table
 
 Kind = Literal["ner", "pos", "classification", "qa"]

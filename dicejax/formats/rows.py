@@ -112,7 +112,8 @@ class Layout(NamedTuple):
         for number, line in files.lines(
             path, None if flawless else flaws.append, stream
         ):
-            if is_break(line):
+            # As `is_break` asks, without a call for each line.
+            if not line.strip(" \t") or (_DOCUMENT_START in line and is_break(line)):
                 if lines or flaws:
                     yield Block(document, start, lines, flaws, before)
                     lines, before = [], []

@@ -30,8 +30,8 @@ from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import containers, json_sentences, separated, squad, tables
 from dicejax.formats.records import FileRecord
-from dicejax.formats.sample import FileSample
 from dicejax.formats.rows import begins_document, is_break
+from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import did_you_mean
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text

@@ -236,7 +236,7 @@ def test_prefixes_may_be_behind_or_before_another_sign(write, style):
 TABLE = "Sentence #,Word,POS,Tag\n"
 SETTINGS = [  # the file, the fields with tags and with labels, words, types
     ("a N O\nb N B-X\n\n", {}, {}, "a b"),
-    ("a I-NP O\nb I-NP I-X\n\n", {}, {}, "a b"),
+    ("a I-NP O\nb I-NP B-X\n\n", {}, {}, "a b"),
     ("1 a O\n2 b B-X\n\n", {"word_column": 1}, {"word_column": 1}, "a b"),
     (
         "#\tu\n1\ta\tO\tO\n2\tb\tB-X\tB-Y\n\n",
@@ -255,7 +255,9 @@ SETTINGS = [  # the file, the fields with tags and with labels, words, types
 
 
 @pytest.mark.parametrize(("content", "tagged", "labelled", "words"), SETTINGS)
-def test_columns_are_recognised(write, content, tagged, labelled, words):
+def test_columns_are_recognised_and_gold_is_written_as_it_was(
+    write, content, tagged, labelled, words
+):
     path = write(content)
     sample = FileSample(epath.Path(path))
     names = {"dir": str(path.parent), "dev": path.name, "test": path.name}
@@ -265,8 +267,40 @@ def test_columns_are_recognised(write, content, tagged, labelled, words):
         corpus = source(**names, **fields).load()
         assert [" ".join(e.words) for e in corpus.train] == [words]
         assert len(corpus.notes) == 3 * content.startswith("token")
-    (sentence,) = ConllFiles(**names, **tagged).load().train
+        (text,) = source(**names, **fields).texts(path)
+        assert (text.words, text.line) == (corpus.train[0].words, corpus.train[0].line)
+    source = ConllFiles(**names, **tagged)
+    (sentence,) = source.load().train
     assert sentence.spans == (Span("X", 1, 2),)
+    entity = {"type": "X", "start": 1, "end": 2}
+    record = {"words": list(sentence.words), "entities": [entity]}
+    assert source.write(text, record) == content.removesuffix("\n")
+
+
+@pytest.mark.parametrize("file", ["conll2003/dev.txt", "conll2000/test.txt"])
+def test_published_files_come_back_as_they_are(data_folder, file):
+    source = ConllFiles(dir=str(data_folder), train=file, scheme="BIO")
+    lines = (data_folder / file).read_text("utf-8").split("\n")
+    tagged = [
+        (row[:-1], row[-1]) if (row := line.split()) and "-DOC" not in line else None
+        for line in lines
+    ]
+    texts, sentences = source.texts(data_folder / file), read(data_folder / file)
+    assert [t.words for t in texts] == [s.words for s in sentences]
+    assert [t.line for t in texts] == [s.line for s in sentences]
+    records = [
+        {"words": s.words, "entities": [x._asdict() for x in s.spans]}
+        for s in sentences
+    ]
+    written = "\n".join(map(source.write, texts, records)).split("\n")
+    gold = iter(t for s in sentences for t in tags.encode(s.spans, len(s.words), "BIO"))
+    expected = [
+        line if row is None else " ".join([*row[0], next(gold)])
+        for line, row in zip(lines, tagged, strict=True)
+    ]
+    while expected[-1] == "" and len(expected) > len(written):
+        expected.pop()
+    assert written == expected
 
 
 def test_words_with_tags_behind_a_slash_are_named(write):

@@ -187,9 +187,31 @@ def columns(form: Form, separator: str, labels: str) -> str:
             tags[-1] = "7"
         if labels == "comments":
             lines.append(f"# text = {e.text}")
-        lines += [f"{w}{separator}{t}" for w, t in zip(words, tags, strict=True)]
+        rows = zip(words, tags, strict=True)
+        if labels == "numbered":  # as GermEval's, with tags of nested entities
+            lines.append(f"#{separator}source {number}")
+            rows = ((str(n), w, t, "O") for n, (w, t) in enumerate(rows, 1))
+        lines += map(separator.join, rows)
         lines.append("")
     return "\n".join(lines) + "\n"
+
+
+def table_of_words(form: Form) -> str:
+    """Kaggle's table, which names a sentence in its first row."""
+    written = io.StringIO()
+    separator = form.separator(",", ";")
+    writer = csv.writer(written, delimiter=separator, lineterminator="\n")
+    if form.flaw != "header missing":
+        writer.writerow(["Sentence #", "Word", "POS", "Tag"])
+    for number, e in enumerate(examples()):
+        words, tags = list(e.words), e.tags()
+        if form.at(number) and form.flaw == "empty text":
+            words[2] = ""
+        if form.at(number) and form.flaw == "mixed types":
+            tags[-1] = "7"
+        names = [f"Sentence: {number}"] + [""] * len(words)
+        writer.writerows(zip(names, words, ["X"] * len(words), tags, strict=False))
+    return written.getvalue()
 
 
 def brat(form: Form) -> Iterator[tuple[str, str]]:
@@ -279,6 +301,12 @@ FORMATS: dict[str, tuple[Kind, str, Callable[[Form], object], set[str]]] = {
     "columns with tabs": ("ner", "tsv", lambda f: columns(f, "\t", "ner"), _OF_COLUMNS),
     "columns with comments": (
         *("ner", "conll", lambda f: columns(f, " ", "comments"), _OF_COLUMNS),
+    ),
+    "columns with numbers": (
+        *("ner", "tsv", lambda f: columns(f, "\t", "numbered"), _OF_COLUMNS),
+    ),
+    "table of words": (
+        *("ner", "csv", table_of_words, _OF_COLUMNS - {"header missing"}),
     ),
     "parts of speech": ("pos", "txt", lambda f: columns(f, "\t", "pos"), _OF_COLUMNS),
     "conllu": ("pos", "conllu", conllu, _OF_CONLLU),
