@@ -127,6 +127,7 @@ class ConlluFiles(FileSource):
     """
 
     several: ClassVar[str] = "sentences"
+    parted_by: ClassVar[str] = "a blank line"
     form: ClassVar[str] = "conll"
     reader = staticmethod(read)
 

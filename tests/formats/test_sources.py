@@ -105,6 +105,12 @@ def test_too_little_to_hold_out_is_said(tmp_path):
         LabelFirstFiles(dir=str(tmp_path), dev=None, test=None).load()
 
 
+def test_a_file_without_blank_lines_is_asked_for_them(tmp_path):
+    (tmp_path / "train.txt").write_text("Ada B-PER\nslept O\n" * 20)
+    with pytest.raises(InputError, match="is a blank line missing between"):
+        ConllFiles(dir=str(tmp_path), dev=None, test=None).load()
+
+
 def test_questions_about_one_text_cannot_be_held_out(tmp_path):
     asked = [question(answer("Ada", 0), id=str(n)) for n in range(20)]
     (tmp_path / "train.json").write_text(json.dumps(document(*asked)))
