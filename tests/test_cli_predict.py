@@ -111,7 +111,7 @@ def test_lines_keep_their_form(folder, predict, capsys, name, content, expected)
     assert predict(folder, content, name) == expected
     output = capsys.readouterr()
     assert output.out == ""
-    assert ("read as columns" in output.err) == name.endswith("conll")
+    assert ("run's data are (ConllFiles)" in output.err) == name.endswith("conll")
 
 
 def test_lines_from_standard_input_to_columns(folder, monkeypatch, capsys):

@@ -17,22 +17,22 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
 from etils import epath
 
 from dicejax.data import tags
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import containers, json_sentences, separated, squad, tables
+from dicejax.errors import Flaw, InputError
+from dicejax.formats import containers, json_sentences, rows, separated, squad, tables
+from dicejax.formats.classification import CsvFiles, TableSource
+from dicejax.formats.conll import ConllFiles
 from dicejax.formats.records import FileRecord
-from dicejax.formats.rows import begins_document, is_break
+from dicejax.formats.rows import begins_document
 from dicejax.formats.sample import FileSample
-from dicejax.formats.skipping import did_you_mean
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
 from dicejax.io import files, json_text
@@ -63,16 +63,29 @@ _ENDINGS: Mapping[str, Format] = {
 def format_of(path: str, source: FileSource | None = None) -> Format:
     """Return the format of a file by its name, or by that of a run's training files.
 
-    A file whose name does not tell is of the source's format if it looks so.
+    A file whose name does not tell is of the source's format if it is one of its files,
+    or looks so.
     """
     file = FileSample(epath.Path(path))
     if file.is_arrow or file.is_brat:
         return "jsonl"
     form = _ENDINGS.get(file.ending, "text")
-    is_file = form == "text" and path not in ("", "-") and file.path.exists()
-    if is_file and source is not None and source.fits(file):
-        return source.form
-    return form
+    if form != "text" or source is None or not file.path.is_file():
+        return form
+    splits = (source.train, source.dev, source.test)
+    names = "+".join(name for name in splits if name is not None).split("+")
+    looks_so = rows.has_tags(file) if source.form == "conll" else source.fits(file)
+    return source.form if file.path.name in names or looks_so else form
+
+
+def same_format(path: str, form: Format, source: FileSource) -> FileSource | None:
+    """Return the source if a file of a format is like its files, else None."""
+    if source.form != form:
+        return None
+    is_table = isinstance(source, TableSource) and path != "-"
+    if is_table and source.separator not in containers.first_line(path):
+        return None
+    return source
 
 
 def read(
@@ -84,20 +97,20 @@ def read(
 ) -> list[Text]:
     """Read the examples of a file, or of a stream in its place.
 
-    A file of the source's format is read as its training files were. In others
-    `columns` hold the text, or the two of a pair, of CSV and of objects.
+    With a source it is read as its training files were. Else `columns` hold the text,
+    or the two of a pair, of CSV and of objects.
 
     Raises:
       InputError: see `files.lines`; or a line is not of the format, or all are blank.
     """
-    if source is not None and source.form == form:
+    if form == "csv":
+        texts = _rows(path, stream, columns, source)
+    elif source is not None:
         texts = source.texts(path, stream)
-    elif form == "csv":
-        texts = _rows(path, stream, columns)
     elif form == "jsonl":
         texts = _objects(path, stream, columns)
     elif form == "conll":
-        texts = _sentences(path, files.lines(path, stream=stream))
+        texts = ConllFiles(dir="").texts(path, stream)
     else:
         texts = [
             Text(number, line) for number, line in files.lines(path, stream=stream)
@@ -107,28 +120,25 @@ def read(
     return texts
 
 
-def _rows(path, stream: IO[bytes] | None, columns: Sequence[str]) -> list[Text]:
-    """Read a table whose separator is the one that its header has most of."""
+def _rows(
+    path: str | os.PathLike[str],
+    stream: IO[bytes] | None,
+    columns: Sequence[str],
+    source: FileSource | None,
+) -> list[Text]:
+    """Read a table; its separator is that of the source, if the header has it.
+
+    Else it is the one that the header has most of.
+    """
     content = files.read_bytes(path) if stream is None else stream.read()
     _, header = next(iter(files.lines(path, stream=io.BytesIO(content))))
-    separator = max(separated.SEPARATORS, key=header.count)
-    rows = separated.rows(path, separator, stream=io.BytesIO(content))
-    _, names = separated.header(rows)
-    for column in columns:
-        if column not in names:
-            what = f"the header has no column {quote(column)}, as the data of the run"
-            raise InputError.at(path, 1, what, did_you_mean(column, names))
-    texts = []
-    for number, fields in rows:
-        if len(fields) != len(names):
-            what = f"{len(fields)} columns where the header has {len(names)}"
-            do = f"mend the row; put a text that holds {separator!r} in quotes"
-            raise InputError.at(path, number, what, do)
-        row = dict(zip(names, fields, strict=True))
-        # A tab separates the texts of a pair.
-        parts = [" ".join(row[column].split("\t")) for column in columns]
-        texts.append(Text(number, "\t".join(parts).strip(), fields=row))
-    return texts
+    if not isinstance(source, TableSource):
+        first, second = [*columns, None][:2]
+        source = CsvFiles(dir="", first=first or "text", second=second)
+    if source.separator not in header:
+        separator = max(separated.SEPARATORS, key=header.count)
+        source = dataclasses.replace(source, separator=separator, quoted=True)
+    return source.texts(path, io.BytesIO(content))
 
 
 def table(
@@ -262,27 +272,3 @@ def documents(texts: Sequence[Text]) -> list[int]:
         numbers.append(number)
         number += any(map(begins_document, text.after))
     return numbers
-
-
-def _sentences(
-    path: str | os.PathLike[str], lines: Iterable[tuple[int, str]]
-) -> list[Text]:
-    """Read a column file whose first column is the word."""
-    sentences: list[Text] = []
-    before: tuple[str, ...] = ()
-    for is_gap, run in itertools.groupby(lines, lambda line: is_break(line[1])):
-        numbers, rows = zip(*run, strict=True)
-        if is_gap and sentences:
-            sentences[-1] = dataclasses.replace(sentences[-1], after=rows)
-        elif is_gap:
-            before = rows
-        else:
-            for number, row in zip(numbers, rows, strict=True):
-                if row[0] in " \t":
-                    what = "begins with a space, so the first column is empty"
-                    raise InputError.at(path, number, what, "put the word there")
-            words = tuple(row.replace("\t", " ").split(" ")[0] for row in rows)
-            head = () if sentences else before
-            text = " ".join(words)
-            sentences.append(Text(numbers[0], text, words, rows=rows, before=head))
-    return sentences

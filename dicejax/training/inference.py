@@ -281,8 +281,8 @@ def read_texts(
     source = experiment.data if isinstance(experiment.data, FileSource) else None
     form = form or text_files.format_of(path, source)
     stream = sys.stdin.buffer if path == "-" else None
-    if source is not None and source.form != form:
-        source = None
+    if source is not None:
+        source = text_files.same_format(path, form, source)
     columns = _columns(experiment)
     return text_files.read(path, form, stream, columns, source), form, source
 

@@ -87,8 +87,9 @@ def test_the_first_of_overlapping_spans_is_kept_in_columns():
 @pytest.mark.parametrize(
     ("form", "content", "message"),
     [
-        ("conll", "Anna O\n O\n", ":2: begins with a space"),
-        *((form, "\n \n", "holds no text") for form in ("text", "conll", "jsonl")),
+        ("conll", "Anna O\n O\n", ":2: 1 column where 2 are expected"),
+        ("conll", "\n \n", "holds no sentences"),
+        *((form, "\n \n", "holds no text") for form in ("text", "jsonl")),
     ],
 )
 def test_rows_without_a_word_and_blank_files_are_refused(

@@ -1,4 +1,4 @@
-"""What `init` says of 264 files: each format with each flaw that it can have.
+"""What `init` says of 274 files: each format with each flaw that it can have.
 
 The table is in `flawed_files.txt`; the files are made by `flawed_files.py`.
 """
