@@ -70,11 +70,15 @@ def format_of(path: str, source: FileSource | None = None) -> Format:
     if file.is_arrow or file.is_brat:
         return "jsonl"
     form = _ENDINGS.get(file.ending, "text")
-    if form != "text" or source is None or not file.path.is_file():
+    if source is None or not file.path.is_file():
         return form
     splits = (source.train, source.dev, source.test)
     names = "+".join(name for name in splits if name is not None).split("+")
-    looks_so = rows.has_tags(file) if source.form == "conll" else source.fits(file)
+    is_word_table = getattr(source, "sentence_column", None) is not None
+    looks_so = form == "csv" and is_word_table
+    if form == "text":
+        tagged = source.form == "conll"
+        looks_so = rows.has_tags(file) if tagged else source.fits(file)
     return source.form if file.path.name in names or looks_so else form
 
 
