@@ -87,4 +87,4 @@ def _text(example: Any) -> tuple[str | None, ...]:
         return example.first, example.second
     if isinstance(example, ReadingExample):
         return example.question, example.context
-    return example.words
+    return example.prompt, *example.words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dicejax.data.examples import LabelledText
-from dicejax.data.source import shared
+from dicejax.data.examples import LabelledText, Sentence
+from dicejax.data.source import Corpus, shared
 from dicejax.formats import CsvFiles, recognise
 
 from .test_labels import GOOD, labels_first, table
@@ -95,6 +95,14 @@ def test_files_of_public_reports(data_folder, name):
     notes = recognise.remarks(examples, source)
     assert bool(notes) == (note is not None)
     assert note is None or note in " ".join(notes)
+
+
+def test_answers_to_other_prompts_are_no_texts_of_train():
+    first, other, again = (Sentence(("Yes",), (), 1, prompt=p) for p in "aba")
+    assert shared(Corpus((first,), (other,), ())) == []
+    assert shared(Corpus((first,), (other, again), ())) == [
+        "1 of 2 dev texts are in train as well, which flatters scores: 'a Yes'"
+    ]
 
 
 def test_texts_of_train_that_are_in_dev_and_test_are_noted(tmp_path):
