@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import os
 from collections import Counter
@@ -180,7 +179,7 @@ def _of_gliner(record: dict, count: int) -> tuple[Span, ...]:
             raise Flaw(what, "correct it: the last word is included, from 0")
         check_label(label, None)
         spans.append(Span(label, first, last + 1))
-    return tuple(sorted(set(spans), key=lambda span: (span.start, span.end)))
+    return tuple(dict.fromkeys(spans))
 
 
 def _of_utf16(rows: list[_Record]) -> list[_Record] | None:
@@ -236,10 +235,9 @@ def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
         for tag in set(row.labels):
             check_tag(tag, scheme)
         spans = tuple(tags.spans(row.labels, scheme))
-    for span, other in itertools.pairwise(spans):
-        if other.start < span.end:
-            what = f"entities {quote(span.type)} and {quote(other.type)} overlap"
-            raise Flaw(what, "keep one of them")
+    spans = aligner.without_overlaps(
+        spans, lambda span: " ".join(row.words[span.start : span.end])
+    )
     return Sentence(row.words, spans, row.source.number)
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import operator
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import regex
@@ -100,7 +100,36 @@ class Aligner:
                     continue
                 self.counts["widened to whole words"] += 1
             spans.append(Span(label, head, tail))
-        return self._without_overlaps(spans)
+
+        def text_of(span: Span) -> str:
+            return text[words[span.start][0] : words[span.end - 1][1]]
+
+        return self.without_overlaps(spans, text_of)
+
+    def without_overlaps(
+        self, spans: Iterable[Span], text_of: Callable[[Span], str]
+    ) -> tuple[Span, ...]:
+        """Return spans in order, none of which overlaps another.
+
+        Raises:
+          Flaw: two overlap, with "strict".
+        """
+        flat: list[Span] = []
+        for span in sorted(spans, key=lambda span: (span.start, span.end)):
+            if not flat or flat[-1].end <= span.start:
+                flat.append(span)
+                continue
+            before = flat[-1]
+            first, other = (
+                f"{quote(s.type)} ({quote(text_of(s))})" for s in (before, span)
+            )
+            do = "keep one of them, or see --data.align"
+            flaw = Flaw(f"entities {first} and {other} overlap", do)
+            self._refuse(flaw, "that overlap")
+            is_longer = span.end - span.start > before.end - before.start
+            if self.align == "expand" and is_longer:
+                flat[-1] = span
+        return tuple(flat)
 
     def notes(self) -> Iterator[str]:
         """Yield what was done with entities, a line for each kind."""
@@ -121,23 +150,6 @@ class Aligner:
             else:
                 seen.add(entity[:3])
                 yield entity
-
-    def _without_overlaps(self, spans: list[Span]) -> tuple[Span, ...]:
-        spans.sort(key=lambda span: (span.start, span.end))
-        flat: list[Span] = []
-        for span in spans:
-            if not flat or flat[-1].end <= span.start:
-                flat.append(span)
-                continue
-            before = flat[-1]
-            what = f"entities {quote(before.type)} and {quote(span.type)} overlap"
-            self._refuse(
-                Flaw(what, "keep one of them, or see --data.align"), "that overlap"
-            )
-            is_longer = span.end - span.start > before.end - before.start
-            if self.align == "expand" and is_longer:
-                flat[-1] = span
-        return tuple(flat)
 
 
 def ends_are_inclusive(words: Sequence[Place], entities: Sequence[Entity]) -> bool:

@@ -64,7 +64,7 @@ def test_a_gap_is_refused_or_left_out_and_counted(folder):
         ("T4 X 0 4 Sony", "a.ann:9: 'T4 X 0 4 Sony' is no entity"),
         ("T4\tX 0 3", r"a.ann: entities\[3\] \('T4'\) is 'Son', which cuts a word"),
         ("T4\tX 900 904", r"a.ann: entities\[3\] \('T4'\) is at 900 to 904 of"),
-        ("T4\tX 10 16\tJo Ann", "a.ann: entities 'X' and 'Person' overlap"),
+        ("T4\tX 10 16\tJo Ann", r"a.ann: entities 'X' \('Jo Ann'\) and 'Person' \("),
     ],
 )
 def test_malformed_entities_name_file_and_line(folder, line, message):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dicejax.errors import InputError
 from dicejax.formats.json_sentences import read_sentences
 from dicejax.formats.json_texts import read_multi_label, read_texts
 
@@ -156,3 +157,14 @@ def test_entities_as_annotation_tools_export_them(tmp_path, tool, form):
     path.write_text(text)
     first, other = read_sentences(path)
     assert spans(first) == spans(other) == [("PER", "Anna"), ("LOC", "Rome")]
+
+
+def test_spans_of_words_that_overlap_are_named_or_the_longer_is_read(write):
+    words = ["Bank", "of", "New", "York", "fell"]
+    spans_of_words = [[2, 3, "LOC"], [0, 3, "ORG"], [0, 3, "ORG"]]
+    path = write({"tokenized_text": words, "ner": spans_of_words})
+    message = r":1: entities 'ORG' \('Bank of New York'\) and 'LOC' \('New York'\) over"
+    with pytest.raises(InputError, match=message):
+        read_sentences(path)
+    (sentence,) = read_sentences(path, align="expand")
+    assert spans(sentence) == [("ORG", "Bank of New York")]
