@@ -378,6 +378,10 @@ def test_a_tab_in_a_field_is_part_of_a_single_text(trained, predict, source, cap
     tabbed, spaced = predict(folder, "\n".join(map(json.dumps, objects)))
     assert tabbed["texts"] == ["1\tfine"]
     assert tabbed["probabilities"] == spaced["probabilities"]
+    if source == "LabelFirstFiles":  # a first word is a label if all are
+        plain = predict(folder, "1 fine\n2 fine\n", "a.txt")
+        assert predict(folder, "a 1 fine\nb 2 fine\n", "a.txt") == plain
+        assert "c 2 fine" in predict(folder, "a 1 fine\nc 2 fine\n", "a.txt")
     capsys.readouterr()
     fails(capsys, ["predict", folder, "1\tfine"], "text 1 has a tab")
 

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from dicejax.data.tags import Span as Span
 
+ROUNDING = 0.02
+"""By how much a sum of probabilities may miss 1, as three of 0.33 do."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:

@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
@@ -65,19 +65,14 @@ class LabelFirstFiles(LineSource):
         label, *rest = _BLANK.split(line.strip(" \t"), maxsplit=1)
         return label, rest[0].strip() if rest else ""
 
-    def texts(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> list[Text]:
-        """Read lines to predict, without labels if they begin with some.
-
-        They do where the first words are few, each of them on several lines.
-        """
-        lines = list(files.lines(path, stream=stream))
-        parts = [self._parts(line) for _, line in lines if line.strip()]
-        first = {label for label, _ in parts}
-        if 4 * len(first) > len(parts) or not all(text for _, text in parts):
-            return [Text(number, line) for number, line in lines]
-        return [Text(number, self._parts(line)[1]) for number, line in lines]
+    def without_gold(self, texts: list[Text], labels: Collection[str]) -> list[Text]:
+        """Remove the first words if each is a label, with a text behind it."""
+        parts = [self._parts(text.text) for text in texts]
+        filled = [pair for pair in parts if any(pair)]
+        if not all(label in labels and text for label, text in filled):
+            return texts
+        pairs = zip(texts, parts, strict=True)
+        return [Text(text.line, rest) for text, (_, rest) in pairs]
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the predicted label and the text."""

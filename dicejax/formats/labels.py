@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dicejax.data.examples import ROUNDING
 from dicejax.errors import Flaw, quote
 from dicejax.formats.skipping import check_label
 from dicejax.io import json_text
 
-ROUNDING = 1e-3  # by which a sum of probabilities may miss 1
 INDICATORS = {"0": False, "0.0": False, "false": False}
 INDICATORS |= {"1": True, "1.0": True, "true": True}
 BETWEEN = "|;,"  # what may separate the labels in a field

@@ -13,7 +13,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
-from dicejax.data.examples import LabelledText
+from dicejax.data.examples import ROUNDING, LabelledText
 from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError, Truncation, quote
 from dicejax.metrics import classification, ranking, thresholds
@@ -44,8 +44,6 @@ from dicejax.tasks.windows import cut, remark
 Texts = Sequence[LabelledText]
 
 HEAD = "label"
-ROUNDING = 0.02
-"""By how much a sum of probabilities may miss 1, as three of 0.33 do."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

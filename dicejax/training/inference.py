@@ -277,14 +277,17 @@ def read_texts(
     Raises:
       InputError: see `formats.texts.read`.
     """
-    experiment = Run.open(folder).experiment()
+    run = Run.open(folder)
+    experiment = run.experiment()
     source = experiment.data if isinstance(experiment.data, FileSource) else None
     form = form or text_files.format_of(path, source)
     stream = sys.stdin.buffer if path == "-" else None
     if source is not None:
         source = text_files.same_format(path, form, source)
-    columns = _columns(experiment)
-    return text_files.read(path, form, stream, columns, source), form, source
+    texts = text_files.read(path, form, stream, _columns(experiment), source)
+    if source is not None:
+        texts = source.without_gold(texts, run.labels())
+    return texts, form, source
 
 
 def _parse(

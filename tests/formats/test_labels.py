@@ -147,13 +147,14 @@ def test_a_class_is_read_predicted_and_written(tmp_path, name):
     examples = source.read(path, None)
     assert [e.first for e in examples] == [*WORDS * 4]
     assert [e.label for e in examples] == [*classes] * 4
-    texts = source.texts(path)
+    texts = source.without_gold(source.texts(path), classes)
     assert [text.text for text in texts] == [*WORDS * 4]
     records = [{"label": classes[1]} for _ in texts]
     written = list(source.lines(zip(texts, records, strict=True)))
     path.write_text("\n".join(written) + "\n")
     assert [e.label for e in source.read(path, None)] == [classes[1]] * 12
-    assert [text.text for text in source.texts(path)] == [*WORDS * 4]
+    texts = source.without_gold(source.texts(path), classes)
+    assert [text.text for text in texts] == [*WORDS * 4]
 
 
 SOFT = [{"good": 0.8, "bad": 0.2}, {"good": 0.25, "bad": 0.75}, {"good": 1, "bad": 0}]
@@ -199,10 +200,12 @@ def test_soft_labels_and_weights(write, source, content):
 
 
 def test_a_sum_that_is_rounded_is_made_whole(write):
-    path = write(lines(label=[{"a": 0.3334, "b": 0.6667}] * 3))
-    shares = dict(JsonTexts(dir="").read(path, None)[0].probabilities)
+    rounded = [{"a": 0.3334, "b": 0.6667}, {"a": 0.33, "b": 0.33, "c": 0.33}] * 2
+    first, thirds, *_ = JsonTexts(dir="").read(write(lines(label=rounded)), None)
+    shares = dict(first.probabilities)
     assert sum(shares.values()) == pytest.approx(1, abs=1e-15)
     assert shares["a"] == pytest.approx(0.3334 / 1.0001, abs=1e-15)
+    assert dict(thirds.probabilities) == pytest.approx(dict.fromkeys("abc", 1 / 3))
 
 
 JSON, JSON_LISTS = JsonTexts(dir=""), JsonMultiLabelTexts(dir="")
@@ -213,7 +216,7 @@ CSV_COLUMNS = CsvMultiLabelTexts(dir="", labels=("a", "b"))
 INDICATORS = JsonMultiLabelTexts(dir="", indicators=True, names=("a", "b"))
 # The source, the content, the message.
 FLAWS = [
-    (JSON, {"label": {"a": 0.5, "b": 0.4}}, "in 'label' sum to 0.9, not to 1"),
+    (JSON, {"label": {"a": 0.5, "b": 0.47}}, "in 'label' sum to 0.97, not to 1"),
     (JSON, {"label": {"a": 1.5, "b": -0.5}}, "'label[b]' is -0.5, no finite number fr"),
     (JSON, {"label": {"a": True}}, "'label[a]' is True, no finite number"),
     (JSON, {"label": {}}, "'label' names no class"),
@@ -339,15 +342,19 @@ def test_objects_keep_their_lines_and_the_kind_of_their_classes(write):
 @pytest.mark.parametrize(
     ("content", "texts"),
     [
-        ("1 so fine\n0 dull\n" * 4, ["so fine", "dull"] * 4),
-        ("so fine\nfar too dull\nnot fine\n", ["so fine", "far too dull", "not fine"]),
+        ("1 so fine\n\n0\tdull\n", ["so fine", "", "dull"]),
+        ("1 so fine\n2 dull\n", ["1 so fine", "2 dull"]),
+        ("1 so fine\n0\n", ["1 so fine", "0"]),
+        ("so fine\nso dull\n" * 8, ["so fine", "so dull"] * 8),
     ],
 )
-def test_first_words_of_lines_to_predict_are_labels_where_they_are_few(
+def test_first_words_of_lines_to_predict_are_removed_where_all_are_labels(
     write, content, texts
 ):
-    lines = LabelFirstFiles(dir="").texts(write(content))
+    source = LabelFirstFiles(dir="")
+    lines = source.without_gold(source.texts(write(content)), ("0", "1"))
     assert [text.text for text in lines] == texts
+    assert [text.line for text in lines] == [n + 1 for n in range(len(texts))]
 
 
 def test_a_field_may_be_as_long_as_a_document(write):
