@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from dicejax.errors import Flaw, quote, truncate
 from dicejax.formats import label_studio
+from dicejax.formats.mapping import ALL_UNNAMED, Columns
 from dicejax.formats.skipping import check_label
 from dicejax.formats.words import Entity
 from dicejax.io import json_text
@@ -57,41 +58,39 @@ class Annotation(NamedTuple):
     prompt: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Fields:
-    """Names of the fields of a text and of its entities; None: a usual name."""
+def text_field(record: Mapping[str, object], named: Columns) -> str:
+    """Return the field of the text."""
+    return _first(record, named.text, TEXT)
 
-    text: str | None = None
-    spans: str | None = None
-    start: str | None = None
-    end: str | None = None
-    label: str | None = None
 
-    def of_text(self, record: Mapping[str, object]) -> str:
-        """Return the field of the text."""
-        return _first(record, self.text, TEXT)
+def _spans_field(record: Mapping[str, object], named: Columns) -> str:
+    """Return the field of the entities."""
+    text = text_field(record, named)
+    usual = [n for n in SPANS if n != text and isinstance(record.get(n), list)]
+    return named.spans or next(iter(usual), _first(record, None, SPANS))
 
-    def of_spans(self, record: Mapping[str, object]) -> str:
-        """Return the field of the entities."""
-        text = self.of_text(record)
-        usual = [n for n in SPANS if n != text and isinstance(record.get(n), list)]
-        return self.spans or next(iter(usual), _first(record, None, SPANS))
 
-    def filled(self, record: Mapping[str, object]) -> Fields:
-        """Return the names that a record has, but for those of Hugging Face."""
-        if label_studio.is_task(record):
-            return self
-        spans = self.of_spans(record)
-        names = {"text": self.of_text(record), "spans": spans}
+def _parts(value: Mapping[str, object], named: Columns) -> dict[str, str]:
+    """Return the fields of an entity: `start`, `end`, `label`."""
+    usual = {"start": START, "end": END, "label": LABEL}
+    return {part: _first(value, getattr(named, part), usual[part]) for part in usual}
+
+
+def settings(record: Mapping[str, object], named: Columns) -> dict[str, str]:
+    """Return names of fields as settings, but for those that Hugging Face takes."""
+    names = {n: v for n, v in dataclasses.asdict(named).items() if v is not None}
+    if label_studio.is_task(record):
+        return names
+    spans = _spans_field(record, named)
+    fields = {"text": text_field(record, named), "spans": spans}
+    try:
         value = next((v for _, v in _values(record, spans)), None)
-        if isinstance(value, dict):
-            choices = {"start": START, "end": END, "label": LABEL}
-            for part, usual in choices.items():
-                names[part] = _first(value, getattr(self, part), usual)
-        plain = {"text": "text", "spans": "entities", "start": "start"}
-        plain |= {"end": "end", "label": "label"}
-        changed = {n: v for n, v in names.items() if v != plain[n]}
-        return dataclasses.replace(self, **changed)
+    except Flaw:  # the reader says it with its line
+        return names
+    if isinstance(value, dict):
+        fields |= _parts(value, named)
+    plain = {"text": "text", "spans": "entities"} | _parts({}, ALL_UNNAMED)
+    return names | {n: v for n, v in fields.items() if v != plain[n]}
 
 
 def left_out(record: Mapping[str, object]) -> str | None:
@@ -110,20 +109,20 @@ def notes(reasons: Counter[str]) -> list[str]:
     return [f"{listed} left out"] if listed else []
 
 
-def has_text(record: Mapping[str, object], fields: Fields) -> bool:
+def has_text(record: Mapping[str, object], named: Columns) -> bool:
     """Return whether a record has a text."""
-    return label_studio.is_task(record) or fields.of_text(record) in record
+    return label_studio.is_task(record) or text_field(record, named) in record
 
 
-def text_of(record: Mapping[str, object], fields: Fields) -> tuple[str, str]:
+def text_of(record: Mapping[str, object], named: Columns) -> tuple[str, str]:
     """Return the text of a record and its prompt, which is empty where it has none.
 
     Raises:
       Flaw: it has no text.
     """
     if label_studio.is_task(record):
-        return label_studio.text_of(record, fields.text), ""
-    name = fields.of_text(record)
+        return label_studio.text_of(record, named.text), ""
+    name = text_field(record, named)
     prompt = "prompt" if name in _ANSWERS else ""
     return (
         json_text.field(record, name, str),
@@ -131,33 +130,33 @@ def text_of(record: Mapping[str, object], fields: Fields) -> tuple[str, str]:
     )
 
 
-def read(record: Mapping[str, object], fields: Fields) -> Annotation:
+def read(record: Mapping[str, object], named: Columns) -> Annotation:
     """Return the text and the entities of a record in any of the layouts.
 
     Raises:
       Flaw: it has no text or no list of entities, or one of them has no place or label.
     """
-    text, prompt = text_of(record, fields)
+    text, prompt = text_of(record, named)
     if label_studio.is_task(record):
         values = label_studio.regions(record)
     else:
-        values = _values(record, fields.of_spans(record))
+        values = _values(record, _spans_field(record, named))
     entities = []
     for place, value in values:
         try:
-            entities += _entities(value, fields, place, text)
+            entities += _entities(value, named, place, text)
         except Flaw as flaw:
             raise Flaw(f"{place} {flaw.what}", flaw.do) from None
     return Annotation(text, entities, prompt)
 
 
 def write(
-    record: Mapping[str, Any], fields: Fields, entities: Sequence[Entity]
+    record: Mapping[str, Any], named: Columns, entities: Sequence[Entity]
 ) -> dict[str, Any]:
     """Return a record with entities in place of its own, in its layout."""
     if label_studio.is_task(record):
         return label_studio.write(record, entities)
-    name = fields.of_spans(record) if fields.of_text(record) in record else "entities"
+    name = _spans_field(record, named) if has_text(record, named) else "entities"
     value = record.get(name)
     inner = _below(value)
     made: Any
@@ -169,14 +168,7 @@ def write(
         made = [list(entity[:3]) for entity in entities]
     else:
         of_value = next((v for v in inner or () if isinstance(v, dict)), {})
-        names = [
-            _first(of_value, given, usual)
-            for given, usual in (
-                (fields.start, START),
-                (fields.end, END),
-                (fields.label, LABEL),
-            )
-        ]
+        names = [*_parts(of_value, named).values()]
         made = [dict(zip(names, entity[:3], strict=True)) for entity in entities]
         if names[2] == "labels":
             made = [span | {"labels": [span["labels"]]} for span in made]
@@ -224,7 +216,7 @@ def _values(record: Mapping[str, object], name: str) -> Iterator[tuple[str, obje
         yield f"{name}[{number}]{suffix}", item
 
 
-def _entities(value: object, fields: Fields, place: str, text: str) -> list[Entity]:
+def _entities(value: object, named: Columns, place: str, text: str) -> list[Entity]:
     """Return the entity of a value; of a list of texts one for each."""
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         label = place.rpartition(".")[2]
@@ -235,9 +227,9 @@ def _entities(value: object, fields: Fields, place: str, text: str) -> list[Enti
         entity = Entity(*value[:3], place)
     else:
         record = json_text.value_of(value, dict)
-        start = json_text.field(record, _first(record, fields.start, START), int)
-        end = json_text.field(record, _first(record, fields.end, END), int)
-        name = _first(record, fields.label, LABEL)
+        first, last, name = _parts(record, named).values()
+        start = json_text.field(record, first, int)
+        end = json_text.field(record, last, int)
         label = record.get(name)
         if isinstance(label, list):
             if len(label) != 1:
@@ -247,9 +239,8 @@ def _entities(value: object, fields: Fields, place: str, text: str) -> list[Enti
         else:
             label = json_text.field(record, name, str)
         quoted = next((record[n] for n in _QUOTED if n in record), None)
-        entity = Entity(
-            start, end, label, place, quoted if isinstance(quoted, str) else None
-        )
+        quoted = quoted if isinstance(quoted, str) else None
+        entity = Entity(start, end, label, place, quoted)
     check_label(entity.label, None)
     return [entity]
 

@@ -14,8 +14,9 @@ from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.formats import annotations, containers, label_studio, tables
-from dicejax.formats.annotations import Annotation, Fields
+from dicejax.formats.annotations import Annotation
 from dicejax.formats.labels import class_of
+from dicejax.formats.mapping import Columns
 from dicejax.formats.records import FileRecord, read_examples
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import (
@@ -53,24 +54,9 @@ class _Record(NamedTuple):
 
 
 def read_sentences(
-    path: str | os.PathLike[str],
-    *,
-    names: Sequence[str] = (),
-    text: str | None = None,
-    spans: str | None = None,
-    start: str | None = None,
-    end: str | None = None,
-    label: str | None = None,
-    align: Align = "strict",
-    on_error: OnError | None = None,
-    notes: list[str] | None = None,
+    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
 ) -> list[Sentence]:
-    r"""Read sentences with spans.
-
-    Either words and their tags, as `{"tokens": [...], "ner_tags": [...]}`, in the
-    scheme that is detected from the file, or GLiNER's `{"tokenized_text": [...], "ner":
-    [[first, last, label]]}`; or a text and its entities, in one of the layouts of
-    `annotations`. Words of a text are those of `words.places`.
+    r"""Read a file as `JsonSentences` with these fields does.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
@@ -80,69 +66,25 @@ def read_sentences(
     >>> sentence.words, [tuple(span) for span in sentence.spans]
     (('In', 'New', 'York', '.'), [('LOC', 1, 3)])
 
-    Args:
-      path: the file, or a folder of brat.
-      names: see `JsonSentences`, as of the other fields.
-      text: field of the text.
-      spans: field of the entities.
-      start: field of an entity's first character.
-      end: field of the character after its last.
-      label: field of its label.
-      align: see `words.Aligner`.
-      on_error: see `dicejax.formats`.
-      notes: takes what was left out or changed, a line each.
-
     Raises:
       InputError: a record is none of these; words and tags differ in number; a tag is
         malformed; an entity is not what its text says, is outside of the text, cuts a
         word or overlaps another.
     """
-    fields = Fields(text, spans, start, end, label)
-    left_out: Counter[str] = Counter()
-
-    def make(record: FileRecord, row: int) -> _Record | None:
-        if (reason := annotations.left_out(record.fields())) is not None:
-            left_out[reason] += 1
-            return None
-        return _parse(record, names, fields)
-
-    rows = read_examples(path, containers.records(path, on_error), make, on_error)
-    remarks = annotations.notes(left_out)
-    more = sum(label_studio.has_several(row.source.value) for row in rows)
-    if more:
-        remarks.append(f"{more} with several annotations: the first with regions taken")
-    if (converted := _of_utf16(rows)) is not None:
-        rows = converted
-        remarks.append("offsets count UTF-16 units: converted to characters")
-    scheme = tags.detect_scheme(r.labels for r in rows if r.labels is not None)
-    aligner = Aligner(align)
-    sentences = []
-    for row in rows:
-        try:
-            sentences.append(_sentence(row, scheme, aligner))
-        except Flaw as flaw:
-            if "cuts a word" in flaw.what and _are_inclusive(rows):
-                do = "all ends look inclusive: add 1 to each"
-                flaw = Flaw(flaw.what, do)
-            report(row.source.error(flaw), on_error)
-    if not sentences:
-        raise InputError.at(path, None, "holds no sentences", "name another file")
-    if notes is not None:
-        notes += [*remarks, *aligner.notes()]
-    return sentences
+    return JsonSentences(dir="", **settings).read(path, on_error)
 
 
-def _parse(record: FileRecord, names: Sequence[str], fields: Fields) -> _Record:
+def _parse(record: FileRecord, names: Sequence[str], named: Columns) -> _Record:
     content = record.fields()
     tokens = _tokens(content)
-    has_text = annotations.has_text(content, fields)
+    has_text = annotations.has_text(content, named)
     if tokens is None and not has_text:
         listed = truncate(", ".join(map(quote, content)), 240)
         what = f"has neither 'tokens' nor 'text' but {listed}"
         raise Flaw(what, "name them with --text and --spans, or rename its fields")
     # Prodigy's texts have tokens too.
     if tokens is None or (has_text and _tags_field(content) is None):
-        return _Record(record, annotation=annotations.read(content, fields))
+        return _Record(record, annotation=annotations.read(content, named))
     words = tuple(strings(content, tokens))
     if tokens == "tokenized_text":
         return _Record(record, words, spans=_of_gliner(content, len(words)))
@@ -182,24 +124,19 @@ def _of_gliner(record: dict, count: int) -> tuple[Span, ...]:
     return tuple(dict.fromkeys(spans))
 
 
-def _of_utf16(rows: list[_Record]) -> list[_Record] | None:
-    """Return rows with places in characters; None unless they count UTF-16 units.
+def _count_utf16(annotated: Sequence[Annotation]) -> bool:
+    """Make places of UTF-16 units those of characters; return whether they are units.
 
-    So they do if what entities say of their text fits then, and does not before.
+    They are if what entities say of their text fits then, and does not before.
     """
-    annotated = [row.annotation for row in rows if row.annotation is not None]
     if all(map(_fits, annotated)):
-        return None
-    converted = [
-        annotation._replace(entities=from_utf16(annotation.text, annotation.entities))
-        for annotation in annotated
-    ]
+        return False
+    converted = [a._replace(entities=from_utf16(a.text, a.entities)) for a in annotated]
     if not all(map(_fits, converted)):
-        return None
-    rest = iter(converted)
-    return [
-        r if r.annotation is None else r._replace(annotation=next(rest)) for r in rows
-    ]
+        return False
+    for before, after in zip(annotated, converted, strict=True):
+        before.entities[:] = after.entities
+    return True
 
 
 def _fits(annotation: Annotation) -> bool:
@@ -209,11 +146,6 @@ def _fits(annotation: Annotation) -> bool:
 def _is_quoted(text: str, entity: Entity) -> bool:
     part = text[max(entity.start, 0) : max(entity.end, 0)]
     return entity.text is None or entity.text.split() == part.split()
-
-
-def _are_inclusive(rows: list[_Record]) -> bool:
-    annotated = [row.annotation for row in rows if row.annotation is not None]
-    return all(ends_are_inclusive(places(a.text), a.entities) for a in annotated)
 
 
 def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
@@ -285,6 +217,11 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
 class JsonSentences(FileSource):
     """Words with tags or texts with entities, a JSON object per line.
 
+    Words and tags are as in `{"tokens": [...], "ner_tags": [...]}`, in the scheme that
+    is detected from the file, or GLiNER's `{"tokenized_text": [...], "ner": [[first,
+    last, label]]}`. A text and its entities are in one of the layouts of `annotations`;
+    its words are those of `words.places`.
+
     Args:
       names: names of tags that are whole numbers, from 0.
       text: field of the text; None, as in the following fields, takes a usual name.
@@ -312,23 +249,53 @@ class JsonSentences(FileSource):
     align: Align = "strict"
 
     @property
-    def fields(self) -> Fields:
+    def fields(self) -> Columns:
         """The names of fields."""
-        return Fields(self.text, self.spans, self.start, self.end, self.label)
+        parts = {"text": self.text, "label": self.label, "spans": self.spans}
+        return Columns(**parts, start=self.start, end=self.end)
 
-    def read_with_notes(self, path, on_error):
+    def read(self, path: str | os.PathLike[str], on_error: OnError | None):
+        """Read one file; see `FileSource.read`."""
+        return self.read_with_notes(path, on_error)[0]
+
+    def read_with_notes(
+        self, path: str | os.PathLike[str], on_error: OnError | None
+    ) -> tuple[list[Sentence], list[str]]:
         """Read one file; also return notes on what was left out or changed."""
-        notes: list[str] = []
-        names = dataclasses.asdict(self.fields)
-        sentences = read_sentences(
-            path,
-            names=self.names,
-            align=self.align,
-            notes=notes,
-            on_error=on_error,
-            **names,
-        )
-        return sentences, notes
+        left_out: Counter[str] = Counter()
+
+        def make(record: FileRecord, row: int) -> _Record | None:
+            if (reason := annotations.left_out(record.fields())) is not None:
+                left_out[reason] += 1
+                return None
+            return _parse(record, self.names, self.fields)
+
+        rows = read_examples(path, containers.records(path, on_error), make, on_error)
+        notes = annotations.notes(left_out)
+        more = sum(label_studio.has_several(row.source.value) for row in rows)
+        if more:
+            notes.append(
+                f"{more} with several annotations: the first with regions taken"
+            )
+        annotated = [row.annotation for row in rows if row.annotation is not None]
+        if _count_utf16(annotated):
+            notes.append("offsets count UTF-16 units: converted to characters")
+        scheme = tags.detect_scheme(r.labels for r in rows if r.labels is not None)
+        aligner = Aligner(self.align)
+        sentences = []
+        for row in rows:
+            try:
+                sentences.append(_sentence(row, scheme, aligner))
+            except Flaw as flaw:
+                if "cuts a word" in flaw.what and all(
+                    ends_are_inclusive(places(a.text), a.entities) for a in annotated
+                ):
+                    do = "all ends look inclusive: add 1 to each"
+                    flaw = Flaw(flaw.what, do)
+                report(row.source.error(flaw), on_error)
+        if not sentences:
+            raise InputError.at(path, None, "holds no sentences", "name another file")
+        return sentences, [*notes, *aligner.notes()]
 
     def words_of(self, text: str) -> tuple[str, ...]:
         """Divide a text as those of the training files."""
@@ -383,18 +350,12 @@ class JsonSentences(FileSource):
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
         """Return the fields of texts and entities."""
-        named = Fields(file.named.text, file.named.spans, file.named.start)
-        named = dataclasses.replace(named, end=file.named.end, label=file.named.label)
         record = next(file.records(), None)
         if record is None or (
-            _tokens(record) and not annotations.has_text(record, named)
+            _tokens(record) and not annotations.has_text(record, file.named)
         ):
             return {}
-        try:
-            fields = dataclasses.asdict(named.filled(record))
-        except Flaw:  # the reader says it with its line
-            fields = dataclasses.asdict(named)
-        return {name: value for name, value in fields.items() if value is not None}
+        return annotations.settings(record, file.named)
 
     @classmethod
     def looks(cls, file: FileSample) -> str:

@@ -164,7 +164,7 @@ SENTENCES = [
     ({"text": "Annabel", "entities": [ENTITY]}, "entities[0] is 'Anna', which cuts"),
     (
         {"text": "Anna", "entities": [ENTITY, ENTITY | {"label": "X"}]},
-        "entities 'PER' an",
+        "entities 'PER' ('Anna') and 'X' ('Anna') ov",
     ),
     ({"text": "Anna", "entities": [ENTITY | {"start": 0.5}]}, "entities[0] 'start' is"),
     ({"text": "Anna", "label": [[0, 4]]}, "label[0] is a list, but not of start, end"),
