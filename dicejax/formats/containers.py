@@ -45,7 +45,7 @@ def records(
 def to_predict(
     path: str | os.PathLike[str], stream: IO[bytes] | None = None
 ) -> Iterator[FileRecord]:
-    """Yield records as `records` does; a blank line is one without a value.
+    """Yield records as `records` does, blank lines too.
 
     A stream is read in the place of the path; it holds an object on each line.
     """
@@ -58,7 +58,7 @@ def to_predict(
         yield from records(path)
         return
     for number, line in files.lines(path, stream=stream):
-        blank = FileRecord(None, number, path, number)
+        blank = FileRecord(None, number, path, number, is_blank=True)
         yield record(path, number, line) if line.strip() else blank
 
 

@@ -17,7 +17,7 @@ from dicejax.formats import annotations, containers, label_studio, tables
 from dicejax.formats.annotations import Annotation
 from dicejax.formats.labels import class_of
 from dicejax.formats.mapping import Columns
-from dicejax.formats.records import FileRecord, read_examples
+from dicejax.formats.records import FileRecord, read_examples, texts_of
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import (
     OnError,
@@ -191,6 +191,12 @@ def strings(record: dict, name: str) -> list[str]:
     return values
 
 
+def text_of_words(number: int, fields: dict, name: str) -> Text:
+    """Return words to predict, of which there may be none."""
+    words = tuple(strings(fields, name)) if fields[name] != [] else ()
+    return Text(number, " ".join(words), words, fields)
+
+
 def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
     field = _tags_field(record)
     if field is None:
@@ -305,22 +311,16 @@ class JsonSentences(FileSource):
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
     ) -> list[Text]:
         """Read words or texts; gold is not looked at."""
-        return [self._text(record) for record in containers.to_predict(path, stream)]
+        return texts_of(containers.to_predict(path, stream), self._text)
 
     def _text(self, record: FileRecord) -> Text:
-        if record.value is None:
-            return Text(record.number, "")
-        try:
-            fields = record.fields()
-            tokens = _tokens(fields)
-            if tokens is None or annotations.has_text(fields, self.fields):
-                text, prompt = annotations.text_of(fields, self.fields)
-                words = self.words_of(text)
-                return Text(record.number, text, words, fields, prompt=prompt)
-            words = tuple(strings(fields, tokens)) if fields[tokens] else ()
-        except Flaw as flaw:
-            raise record.error(flaw) from None
-        return Text(record.number, " ".join(words), words, fields=fields)
+        fields = record.fields()
+        tokens = _tokens(fields)
+        if tokens is None or annotations.has_text(fields, self.fields):
+            text, prompt = annotations.text_of(fields, self.fields)
+            words = self.words_of(text)
+            return Text(record.number, text, words, fields, prompt=prompt)
+        return text_of_words(record.number, fields, tokens)
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return a record with the predicted entities or tags in place of gold."""

@@ -50,7 +50,7 @@ class JsonRecords(LabelledSource):
         else:
             rows = containers.to_predict(path, stream)
         for record in rows:
-            if record.value is None and not labelled:
+            if record.is_blank:
                 yield record
                 continue
             try:

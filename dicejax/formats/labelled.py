@@ -13,7 +13,7 @@ from typing import IO, Any, ClassVar
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import annotations, labels
-from dicejax.formats.records import FileRecord, read_examples
+from dicejax.formats.records import FileRecord, join_pair, read_examples, texts_of
 from dicejax.formats.skipping import OnError, report
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
@@ -122,20 +122,13 @@ class LabelledSource(FileSource):
     ) -> list[Text]:
         """Read the texts of a file to predict, a tab between those of a pair."""
         names = [self.first] if self.second is None else [self.first, self.second]
-        texts = []
-        for record in self.records(path, stream=stream, labelled=False):
-            if record.value is None:  # a blank line
-                texts.append(Text(record.number, ""))
-                continue
-            try:
-                fields = record.content()
-                parts = [self.text_of(fields, name) for name in names]
-            except Flaw as flaw:
-                raise record.error(flaw) from None
-            if len(parts) > 1:  # a tab separates the texts of a pair
-                parts = [" ".join(part.split("\t")) for part in parts]
-            texts.append(Text(record.number, "\t".join(parts), fields=fields))
-        return texts
+
+        def make(record: FileRecord) -> Text:
+            fields = record.content()
+            text = join_pair([self.text_of(fields, name) for name in names])
+            return Text(record.number, text, fields=fields)
+
+        return texts_of(self.records(path, stream=stream, labelled=False), make)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

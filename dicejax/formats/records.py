@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from dicejax.errors import Flaw, InputError
 from dicejax.formats.skipping import OnError, report
+from dicejax.formats.text import Text
 from dicejax.io import json_text
 
 Example = TypeVar("Example")
@@ -22,6 +23,7 @@ class FileRecord(NamedTuple):
       path: its file.
       line: its line, for messages; None where files have none.
       where: its place within the file, for messages.
+      is_blank: whether it is a blank line.
     """
 
     value: Any
@@ -29,6 +31,7 @@ class FileRecord(NamedTuple):
     path: str | os.PathLike[str]
     line: int | None = None
     where: str = ""
+    is_blank: bool = False
 
     def content(self) -> Any:
         """Return the value, or raise the flaw in its place."""
@@ -82,3 +85,27 @@ def read_examples(
     if not examples:
         raise InputError.at(path, None, empty, do)
     return examples
+
+
+def texts_of(
+    records: Iterable[FileRecord], make: Callable[[FileRecord], Text]
+) -> list[Text]:
+    """Make a text to predict of each record, a blank one of a blank line.
+
+    Raises:
+      InputError: a record is flawed.
+    """
+    texts = []
+    for record in records:
+        try:
+            texts.append(Text(record.number, "") if record.is_blank else make(record))
+        except Flaw as flaw:
+            raise record.error(flaw) from None
+    return texts
+
+
+def join_pair(parts: Sequence[str]) -> str:
+    """Return a text as it is; put a tab between those of a pair, and nowhere else."""
+    if len(parts) > 1:
+        parts = [" ".join(part.split("\t")) for part in parts]
+    return "\t".join(parts)

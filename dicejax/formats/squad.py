@@ -13,12 +13,12 @@ from etils import epath
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
 from dicejax.formats import containers, tables
-from dicejax.formats.records import FileRecord, read_examples
+from dicejax.formats.records import FileRecord, read_examples, texts_of
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped, report
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
-from dicejax.io import files, json_text
+from dicejax.io import json_text
 
 # How far from its offset an answer is looked for, in characters.
 _REACH = 20
@@ -140,15 +140,23 @@ def is_flat(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def question_records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
-    """Yield the question, its context and its id in SQuAD's document, without gold."""
+def to_predict(
+    path: str | os.PathLike[str], stream: IO[bytes] | None = None
+) -> Iterator[FileRecord]:
+    """Yield records, blank lines too; of SQuAD's document the questions without gold.
+
+    These have an id, the question and its context.
+    """
+    if stream is not None or is_flat(path):
+        yield from containers.to_predict(path, stream)
+        return
     for number, record in enumerate(_of_document(path), start=1):
         value: dict | Flaw
         try:
             context, asked = record.content()
-            question = json_text.field(asked, "question", str)
+            text = json_text.field(asked, "question", str)
             value = {"id": asked["id"]} if "id" in asked else {}
-            value |= {"question": question, "context": context}
+            value |= {"question": text, "context": context}
         except Flaw as flaw:
             value = flaw
         yield record._replace(value=value, number=number)
@@ -221,20 +229,17 @@ def _id(asked: object) -> str:
     return str(fields["id"]) if is_number else json_text.field(fields, "id", str)
 
 
-def _text(record: FileRecord) -> Text:
+def question(record: FileRecord) -> Text:
     """Return a question and its context to predict, between them a tab."""
-    try:
-        fields = record.fields()
-        if "question" not in fields and "text" in fields:  # with a tab between them
-            text = json_text.field(fields, "text", str)
-            return Text(record.number, text, fields=fields)
-        names = ("question", "context")
-        question, context = (json_text.field(fields, name, str) for name in names)
-        if "\t" in question:
-            raise Flaw("'question' holds a tab", "replace it")
-    except Flaw as flaw:
-        raise record.error(flaw) from None
-    return Text(record.number, f"{question}\t{context}", None, fields)
+    fields = record.fields()
+    if "question" not in fields and "text" in fields:  # with a tab between them
+        text = json_text.field(fields, "text", str)
+        return Text(record.number, text, fields=fields)
+    names = ("question", "context")
+    asked, context = (json_text.field(fields, name, str) for name in names)
+    if "\t" in asked:
+        raise Flaw("'question' holds a tab", "replace it")
+    return Text(record.number, f"{asked}\t{context}", None, fields)
 
 
 def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpan:
@@ -308,20 +313,7 @@ class SquadFiles(FileSource):
         Raises:
           InputError: the file is malformed; a question or its context is missing.
         """
-        if stream is not None:
-            lines = files.lines(path, stream=stream)
-        elif not is_flat(path):
-            return list(map(_text, question_records(path)))
-        elif tables.is_table(path) or containers.first_line(path).lstrip()[:1] == "[":
-            return list(map(_text, containers.records(path)))
-        else:
-            lines = files.lines(path)
-        return [
-            _text(containers.record(path, number, line))
-            if line.strip()
-            else Text(number, "")
-            for number, line in lines
-        ]
+        return texts_of(to_predict(path, stream), question)
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the object of a question with the predicted answers, on a line.

@@ -26,11 +26,11 @@ from etils import epath
 
 from dicejax.data import tags
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import InputError
 from dicejax.formats import containers, json_sentences, rows, separated, squad, tables
 from dicejax.formats.classification import CsvFiles, TableSource
 from dicejax.formats.conll import ConllFiles
-from dicejax.formats.records import FileRecord
+from dicejax.formats.records import FileRecord, join_pair, texts_of
 from dicejax.formats.rows import begins_document
 from dicejax.formats.sample import FileSample
 from dicejax.formats.source import FileSource
@@ -229,44 +229,22 @@ def jsonl(text: Text, record: Mapping[str, Any]) -> str:
 def _objects(
     path: str | os.PathLike[str], stream: IO[bytes] | None, columns: Sequence[str]
 ) -> list[Text]:
-    """Read the rows of a table, questions of SQuAD's document, or JSON lines."""
-    if tables.is_table(path):
-        return [_of_record(record, columns) for record in tables.records(path)]
-    if stream is None and containers.is_document(containers.first_line(path)):
-        questions = squad.question_records(path)
-        return [_of_record(record, columns) for record in questions]
-    return [
-        _of_record(containers.record(path, number, line), columns)
-        if line.strip()
-        else Text(number, "")
-        for number, line in files.lines(path, stream=stream)
-    ]
+    """Read words, questions, or the columns of texts, whichever an object has."""
 
-
-def _of_record(record: FileRecord, columns: Sequence[str]) -> Text:
-    """Return the text of an object, and its words if it has tokens."""
-    words = None
-    try:
+    def make(record: FileRecord) -> Text:
         fields = json_text.value_of(record.content(), dict)
         if "tokens" in fields and "text" not in fields:
-            is_blank = fields["tokens"] == []
-            words = () if is_blank else tuple(json_sentences.strings(fields, "tokens"))
-            text = " ".join(words)
-        elif "question" in fields and "context" in fields:
-            names = ("question", "context")
-            question, context = (json_text.field(fields, name, str) for name in names)
-            if "\t" in question:
-                raise Flaw("'question' holds a tab", "replace it")
-            text = f"{question}\t{context}"
-        else:
-            names = tuple(columns) if fields.keys() >= set(columns) else ("text",)
-            parts = [json_text.field(fields, name, str) for name in names]
-            if len(parts) > 1:  # a tab separates the texts of a pair
-                parts = [" ".join(part.split("\t")) for part in parts]
-            text = "\t".join(parts)
-    except Flaw as flaw:
-        raise record.error(flaw) from None
-    return Text(record.number, text, words, fields=fields)
+            return json_sentences.text_of_words(record.number, fields, "tokens")
+        if "question" in fields and "context" in fields:
+            return squad.question(record)
+        names = tuple(columns) if fields.keys() >= set(columns) else ("text",)
+        text = join_pair([json_text.field(fields, name, str) for name in names])
+        return Text(record.number, text, fields=fields)
+
+    is_document = stream is None and not tables.is_table(path)
+    if is_document and containers.is_document(containers.first_line(path)):
+        return texts_of(squad.to_predict(path), make)
+    return texts_of(containers.to_predict(path, stream), make)
 
 
 def documents(texts: Sequence[Text]) -> list[int]:
