@@ -89,14 +89,8 @@ class Init:
         if self.sample and self.kind != "ner":
             raise InputError(f"--sample is for ner, not for {self.kind}; name --data")
         data = self.data or str(starter.write_sample(Path(self.folder)))
-        columns = Columns(
-            text=self.text,
-            second=self.second,
-            label=self.label,
-            spans=self.spans,
-            start=self.start,
-            end=self.end,
-        )
+        names = [field.name for field in dataclasses.fields(Columns)]
+        columns = Columns(**{name: getattr(self, name) for name in names})
         source = recognise.source_of(self.kind, data, columns)
         source = dataclasses.replace(source, on_error=self.on_error)
         if isinstance(source, JsonSentences):

@@ -159,7 +159,9 @@ class Predict:
                 "--out_format same is for a file in the format of the run's data; "
                 "name jsonl instead"
             )
-        pairs = self._predict(console, cut, form, examples)
+        results = self._predict(console, cut, form, examples)
+        records = [record for record, _ in results]
+        pairs = list(zip(examples, records, strict=True))
         if self.file is not None and not (self.format or tables.is_table(self.file)):
             what = texts.FORMS[name]
             if source is not None:
@@ -167,23 +169,19 @@ class Predict:
             note_printer(console)(f"{self.file} read as {what}; --format names another")
         match form:
             case "same" if source is not None and self.file is not None:
-                written = [(text, record) for text, (record, _) in pairs]
                 if brat.is_folder(self.file):
-                    brat.write(self.out, written)
+                    brat.write(self.out, pairs)
                     return warn_of_cuts(console, cut)
-                lines = list(source.lines(written))
+                lines = list(source.lines(pairs))
             case "squad":
-                results = [result for _, result in pairs]
-                lines = [inference.official_answers(examples, results, self.file)]
+                lines = [texts.official(examples, records, self.file)]
             case "csv":
-                records = [record for _, (record, _) in pairs]
                 lines = list(texts.table(examples, records))
-            case "conll":
-                lines = [texts.conll(text, record) for text, (record, _) in pairs]
-            case "jsonl":
-                lines = [texts.jsonl(text, record) for text, (record, _) in pairs]
+            case "conll" | "jsonl":
+                write = texts.conll if form == "conll" else texts.jsonl
+                lines = [write(*pair) for pair in pairs]
             case _:
-                lines = ["\n".join(parts) for _, (_, parts) in pairs]
+                lines = ["\n".join(parts) for _, parts in results]
         if self.out is not None:
             _write_lines(self.out, lines)
         else:
@@ -193,28 +191,25 @@ class Predict:
 
     def _predict(
         self, console: Console, cut: list[str], out_form: str, examples: list[Text]
-    ) -> list[tuple[Text, tuple[dict[str, Any], list[str]]]]:
-        """Return examples with predictions; add warnings of cut inputs to `cut`."""
+    ) -> list[tuple[dict[str, Any], list[str]]]:
+        """Return predictions; add warnings of cut inputs to `cut`."""
         from dicejax.training import inference
 
-        run, file = self.run, self.file
-        if file is None and out_form not in ("conll", "squad"):
-            results = inference.predict(run, self.text, self.checkpoint, cut.append)
-            return list(zip(examples, results, strict=True))
+        if self.file is None and out_form not in ("conll", "squad"):
+            return inference.predict(self.run, self.text, self.checkpoint, cut.append)
         count = sum(not example.is_blank for example in examples)
         with Progress(console=console, transient=True) as bar:
             task = bar.add_task("predict", total=count)
-            results = inference.predict_texts(
-                run,
+            return inference.predict_texts(
+                self.run,
                 examples,
                 self.checkpoint,
-                file,
+                self.file,
                 tagged=out_form == "conll",
                 official=out_form == "squad",
                 decoded=lambda: bar.advance(task),
                 warn=cut.append,
             )
-        return list(zip(examples, results, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ with the one before it.
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class SyntheticLabels(Source):
     >>> [example.labels for example in corpus.train]
     [('label-03', 'label-04', 'label-12'), ('label-02',), ('label-09', 'label-12')]
     """
+
+    second: ClassVar[None] = None  # a tab does not separate two texts
 
     train: int = 2000
     dev: int = 400

@@ -30,6 +30,7 @@ class LineSource(FileSource):
     """A text and its gold on each line."""
 
     several: ClassVar[str] = "sentences"
+    second: ClassVar[None] = None  # a tab does not separate two texts
 
     @abc.abstractmethod
     def example(self, line: str, id: str, number: int) -> LabelledText | MultiLabelText:

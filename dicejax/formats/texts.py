@@ -24,9 +24,7 @@ from typing import IO, Any, Literal
 
 from etils import epath
 
-from dicejax.data import tags
-from dicejax.data.tags import Span
-from dicejax.errors import InputError
+from dicejax.errors import InputError, quote
 from dicejax.formats import containers, json_sentences, rows, separated, squad, tables
 from dicejax.formats.classification import CsvFiles, TableSource
 from dicejax.formats.conll import ConllFiles
@@ -202,28 +200,59 @@ def conll(text: Text, record: Mapping[str, Any]) -> str:
     word without a prediction has the tag `_`.
     """
     words = record["words"]
-    if "labels" in record:
-        predicted = [label or "_" for label in record["labels"]]
-    else:
-        spans: list[Span] = []
-        entities = record["entities"]
-        for entity in sorted(entities, key=lambda e: (e["start"], -e["end"])):
-            if not spans or spans[-1].end <= entity["start"]:
-                spans.append(Span(entity["type"], entity["start"], entity["end"]))
-        predicted = tags.encode(spans, len(words), "BIO")
-    rows = [
+    predicted = rows.labels_of(record, len(words))
+    lines = [
         "\t".join([row, tag]) if "\t" in row else f"{row} {tag}"
         for row, tag in zip(text.rows or words, predicted, strict=True)
     ]
     if not text.rows:
-        return "\n".join([*rows, ""])
-    return "\n".join([*text.before, *rows, *text.after])
+        return "\n".join([*lines, ""])
+    return "\n".join([*text.before, *lines, *text.after])
 
 
 def jsonl(text: Text, record: Mapping[str, Any]) -> str:
     """Format a prediction as a JSON object, after the fields of its example."""
     identity = {"id": text.fields["id"]} if "id" in text.fields else {}
     return json.dumps({**text.fields, **record, **identity}, ensure_ascii=False)
+
+
+def ids_of(texts: Sequence[Text], path: str | None = None) -> dict[str, int]:
+    """Return the place of each example by its id, which blank lines have not.
+
+    Raises:
+      InputError: an example has no id, or two have the same.
+    """
+    places: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        if text.is_blank and not text.fields:
+            continue
+        value = text.fields.get("id")
+        name = str(value) if type(value) in (str, int) else ""
+        what = do = ""
+        if not name:
+            what, do = "has no id, the key of an answer of squad", "add it"
+        elif name in places:
+            line = texts[places[name]].line
+            what, do = f"has the id {quote(name)} of line {line}", "give each its own"
+        if what:
+            raise InputError.at(path or "texts", text.line, what, do)
+        places[name] = place
+    return places
+
+
+def official(
+    texts: Sequence[Text],
+    records: Sequence[Mapping[str, Any]],
+    path: str | None = None,
+) -> str:
+    """Format answers for SQuAD's evaluation scripts, `{id: text}`; "" for none.
+
+    Raises:
+      InputError: see `ids_of`.
+    """
+    places = ids_of(texts, path).items()
+    answers = {name: records[place].get("answer", "") for name, place in places}
+    return json.dumps(answers, ensure_ascii=False)
 
 
 def _objects(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import sys
 import warnings
@@ -15,9 +14,8 @@ import jax
 
 from dicejax.config import Experiment
 from dicejax.data.examples import ReadingExample
-from dicejax.data.synthetic_labels import SyntheticLabels
-from dicejax.errors import Flaw, InputError, Truncation, quote
-from dicejax.formats import FileSource, LabelFirstFiles
+from dicejax.errors import Flaw, InputError, Truncation
+from dicejax.formats import FileSource
 from dicejax.formats import texts as text_files
 from dicejax.formats.conll import neighbours
 from dicejax.formats.texts import Format, Text
@@ -147,11 +145,11 @@ def predict_texts(
     labels. The examples of a file, whose `path` errors name, are each other's context
     where the run was trained with that. `decoded` is called after each example that is
     not blank. `tagged` results are for column files, `official` ones for
-    `official_answers`.
+    `texts.official`.
 
     Raises:
       InputError: the run cannot be used, an example lacks a part, words have no tags,
-        or the task or an id does not suit `official_answers`.
+        or the task or an id does not suit `texts.official`.
     """
     run = Run.open(folder)
     experiment = run.experiment()
@@ -170,9 +168,10 @@ def predict_texts(
                 f"task {type(task).__name__} does not give each question the text of "
                 "one answer; write jsonl instead of squad"
             )
-        _official_ids(texts, path)
+        text_files.ids_of(texts, path)
     written = [text for text in texts if not text.is_blank]
-    is_single = _has_single_texts(experiment)
+    second = getattr(experiment.data, "second", "")  # other sources may have pairs
+    is_single = isinstance(task, TextTask) and second is None
     examples = [_parse(experiment, text, path, is_single) for text in written]
     context = getattr(experiment.data, "context", 0)
     if context and path is not None:
@@ -201,54 +200,6 @@ def predict_texts(
         record, lines = next(outputs)
         results.append((_with_characters(record, text), lines))
     return results
-
-
-def official_answers(
-    texts: Sequence[Text],
-    results: Sequence[tuple[dict[str, Any], list[str]]],
-    path: str | None = None,
-) -> str:
-    """Format answers for SQuAD's evaluation scripts, `{id: text}`; "" for none.
-
-    Raises:
-      InputError: an example has no id, or two have the same.
-    """
-    ids = _official_ids(texts, path)
-    pairs = zip(ids, results, strict=True)
-    answers = {i: record.get("answer", "") for i, (record, _) in pairs if i is not None}
-    return json.dumps(answers, ensure_ascii=False)
-
-
-def _official_ids(texts: Sequence[Text], path: str | None) -> list[str | None]:
-    """Return the id of each example, None of a blank line; JSON's keys are texts."""
-    ids: list[str | None] = []
-    lines: dict[str, int] = {}
-    for text in texts:
-        if text.is_blank and not text.fields:
-            ids.append(None)
-            continue
-        value = text.fields.get("id")
-        is_id = isinstance(value, str | int) and not isinstance(value, bool)
-        if not is_id or value == "":
-            what, do = "has no id, the key of an answer of squad", "add it"
-            raise InputError.at(path or "texts", text.line, what, do)
-        name = str(value)
-        if name in lines:
-            what = f"has the id {quote(name)} of line {lines[name]}"
-            raise InputError.at(path or "texts", text.line, what, "give each its own")
-        lines[name] = text.line
-        ids.append(name)
-    return ids
-
-
-def _has_single_texts(experiment: Experiment) -> bool:
-    """Return whether the data of a run is known to have no pairs of texts."""
-    data = experiment.data
-    if not isinstance(experiment.task, TextTask):
-        return False
-    if isinstance(data, LabelFirstFiles | SyntheticLabels):
-        return True
-    return getattr(data, "second", "") is None  # other sources may have pairs
 
 
 def _folder(run: Folder | Result) -> str:
