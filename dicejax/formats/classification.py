@@ -12,7 +12,7 @@ from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import LabelledText
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import mapping, separated
+from dicejax.formats import separated
 from dicejax.formats.labelled import ClassSource, LabelledSource, LabelsSource
 from dicejax.formats.mapping import ALL_UNNAMED, columns_of
 from dicejax.formats.records import FileRecord
@@ -147,12 +147,6 @@ class TableSource(LabelledSource):
         csv.writer(written, **form).writerow(values)
         return written.getvalue()
 
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        assert file.table is not None
-        return f"is a table of columns between {file.table.separator!r}"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CsvFiles(TableSource, ClassSource):
@@ -192,8 +186,7 @@ class CsvFiles(TableSource, ClassSource):
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
         """Return the columns of texts and classes."""
-        fields = columns_of(file.path, file.rows(), file.named)
-        return fields | {"separator": file.table.separator}
+        return file.columns() | {"separator": file.table.separator}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -217,7 +210,7 @@ class TabSeparatedFiles(CsvFiles):
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
         """Return the columns of texts and classes."""
-        return columns_of(file.path, file.rows(), file.named)
+        return file.columns()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -248,17 +241,13 @@ class CsvMultiLabelTexts(TableSource, LabelsSource):
     @classmethod
     def fits(cls, file: FileSample) -> bool:
         """Return whether a file is a table whose rows list their labels."""
-        return (
-            _is_table(file)
-            and mapping.lists_of(file.path, file.rows(), file.named) is not None
-        )
+        return _is_table(file) and file.lists is not None
 
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
         """Return the columns of texts and labels, and the form of these."""
-        fields = mapping.lists_of(file.path, file.rows(), file.named) or {}
         table = {"separator": file.table.separator, "quoted": file.table.quoted}
-        return fields | table
+        return (file.lists or {}) | table
 
 
 _AGAIN = "\0"  # behind the name of a column that has one before; in no header

@@ -354,10 +354,8 @@ class ColumnFiles(FileSource):
     ) -> tuple[Sequence[Any], list[str]]:
         """Read one file; also return a note on a header that is passed over."""
         notes: list[str] = []
-        common = {field.name for field in dataclasses.fields(FileSource)}
-        names = {field.name for field in dataclasses.fields(self)} - common
-        fields = {name: getattr(self, name) for name in names}
-        return self.reader(path, **fields, on_error=on_error, notes=notes), notes
+        more = {"on_error": on_error, "notes": notes}
+        return self.reader(path, **self.reading_fields, **more), notes
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
@@ -417,16 +415,13 @@ class ConllFiles(ColumnFiles):
       scheme: how the tags are written; None detects it from each file.
     """
 
+    looks: ClassVar[str] = "holds a word and its tag on each line"
+
     reader = staticmethod(read)
     label_field: ClassVar[str] = "tag_column"
 
     tag_column: int = -1
     scheme: Scheme | None = None
-
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        return "holds a word and its tag on each line"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -438,13 +433,10 @@ class WordLabelFiles(ColumnFiles):
       characters: give characters with spans, for joint segmentation and tagging.
     """
 
+    looks: ClassVar[str] = "holds a word and its label on each line"
+
     reader = staticmethod(read_words)
     label_field: ClassVar[str] = "label_column"
 
     label_column: int = -1
     characters: bool = False
-
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        return "holds a word and its label on each line"

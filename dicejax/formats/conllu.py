@@ -126,6 +126,8 @@ class ConlluFiles(FileSource):
       characters: give characters with spans, for joint segmentation and tagging.
     """
 
+    looks: ClassVar[str] = "is CoNLL-U"
+
     several: ClassVar[str] = "sentences"
     parted_by: ClassVar[str] = "a blank line"
     form: ClassVar[str] = "conll"
@@ -141,11 +143,6 @@ class ConlluFiles(FileSource):
     def fits(cls, file: FileSample) -> bool:
         """Return whether a file has the ten columns of CoNLL-U."""
         return file.is_conllu
-
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        return "is CoNLL-U"
 
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dicejax.data import tags
 from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote, truncate
-from dicejax.formats import annotations, containers, label_studio, tables
+from dicejax.formats import annotations, containers, label_studio
 from dicejax.formats.annotations import Annotation
 from dicejax.formats.labels import class_of
 from dicejax.formats.mapping import Columns
@@ -356,10 +356,3 @@ class JsonSentences(FileSource):
         ):
             return {}
         return annotations.settings(record, file.named)
-
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        if file.is_brat:
-            return "holds brat's .ann files"
-        return f"is {tables.describe(file.path)}" if file.is_arrow else "is JSON lines"

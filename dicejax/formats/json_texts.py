@@ -10,7 +10,7 @@ from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw
-from dicejax.formats import annotations, containers, label_studio, mapping, tables
+from dicejax.formats import annotations, containers, label_studio
 from dicejax.formats.labelled import (
     ClassSource,
     FlawCounter,
@@ -70,11 +70,6 @@ class JsonRecords(LabelledSource):
         fields = {**text.fields, **self.predicted(text.fields, record)}
         return json.dumps(fields, ensure_ascii=False)
 
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        return f"is {tables.describe(file.path)}" if file.is_arrow else "is JSON lines"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonTexts(JsonRecords, ClassSource):
@@ -112,7 +107,7 @@ class JsonTexts(JsonRecords, ClassSource):
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
         """Return the fields of texts and classes."""
-        return mapping.columns_of(file.path, file.records(), file.named)
+        return file.columns()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,15 +132,12 @@ class JsonMultiLabelTexts(JsonRecords, LabelsSource):
     @classmethod
     def fits(cls, file: FileSample) -> bool:
         """Return whether a file has records that list their labels."""
-        return (
-            file.has_records
-            and mapping.lists_of(file.path, file.records(), file.named) is not None
-        )
+        return file.has_records and file.lists is not None
 
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
         """Return the fields of texts and labels."""
-        return mapping.lists_of(file.path, file.records(), file.named) or {}
+        return file.lists or {}
 
 
 def read_texts(

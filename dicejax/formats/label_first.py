@@ -55,6 +55,8 @@ class LineSource(FileSource):
 class LabelFirstFiles(LineSource):
     """A label, a space or tab and a sentence on each line."""
 
+    looks: ClassVar[str] = "holds a label and a text on each line"
+
     def example(self, line: str, id: str, number: int) -> LabelledText:
         """Take the first word for the label."""
         label, text = self._parts(line)
@@ -84,11 +86,6 @@ class LabelFirstFiles(LineSource):
         """Return whether a file may have a label and a text on each line."""
         return file.is_text and not has_tags(file)
 
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        return "holds a label and a text on each line"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FastTextFiles(LineSource):
@@ -101,6 +98,8 @@ class FastTextFiles(LineSource):
     Args:
       multi_label: whether a text may have any number of labels; else it has one.
     """
+
+    looks: ClassVar[str] = f"has {_PREFIX} before labels"
 
     multi_label: bool = False
 
@@ -152,11 +151,6 @@ class FastTextFiles(LineSource):
         """
         lines = (line for _, line in files.lines(file.path))
         return {"multi_label": any(len(_LABEL.findall(x)) > 1 for x in lines)}
-
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        return f"has {_PREFIX} before labels"
 
 
 def read(

@@ -237,11 +237,10 @@ def describe(source: FileSource) -> str:
 
 def fields_of(source: FileSource) -> str:
     """Return the class of a source and its fields of reading that are no defaults."""
-    common = {field.name for field in dataclasses.fields(FileSource)}
     changed = [
-        f"{field.name}: {getattr(source, field.name)}"
-        for field in dataclasses.fields(source)
-        if field.name not in common and getattr(source, field.name) != field.default
+        f"{name}: {value}"
+        for name, value in source.reading_fields.items()
+        if value != getattr(type(source), name, dataclasses.MISSING)
     ]
     return ", ".join([type(source).__name__, *changed])
 
@@ -263,10 +262,25 @@ def _format(kind: Kind, file: FileSample) -> tuple[type[FileSource], dict]:
             likely = [source for source in likely if source is not ConllFiles]
         fitting = next((s for s in likely if other != kind and s.fits(file)), None)
         if fitting is not None:
-            what, hint = fitting.looks(file), f"; `init {other}` may"
+            what, hint = _looks(fitting, file), f"; `init {other}` may"
             break
     do = f"`init {kind}` reads {_READS[kind]}{hint}"
     raise InputError.at(file.path, None, what, do)
+
+
+def _looks(source: type[FileSource], file: FileSample) -> str:
+    """Return what a file that fits a source looks like."""
+    if file.is_arrow:
+        return f"is {tables.describe(file.path)}"
+    if file.is_brat:
+        return "holds brat's .ann files"
+    if file.is_document:
+        return "is one JSON document"
+    if file.has_records:
+        return "is JSON lines"
+    if source.looks or file.table is None:
+        return source.looks
+    return f"is a table of columns between {file.table.separator!r}"
 
 
 def _has_column(file: FileSample, name: str, separator: str) -> bool:

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 from etils import epath
 
 from dicejax.errors import Flaw, InputError
-from dicejax.formats import brat, containers, label_studio, separated, tables
+from dicejax.formats import (
+    brat,
+    containers,
+    label_studio,
+    mapping,
+    separated,
+    tables,
+)
 from dicejax.formats.mapping import ALL_UNNAMED, Columns
 from dicejax.io import files
 
@@ -96,6 +103,17 @@ class FileSample:
                 yield label_studio.with_classes(record.fields())
             except Flaw as flaw:
                 raise record.error(flaw) from None
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of texts and classes; see `mapping.columns_of`."""
+        rows = self.records() if self.has_records else self.rows()
+        return mapping.columns_of(self.path, rows, self.named)
+
+    @functools.cached_property
+    def lists(self) -> dict[str, Any] | None:
+        """The columns of texts and labels; None where each text has one class."""
+        rows = self.records() if self.has_records else self.rows()
+        return mapping.lists_of(self.path, rows, self.named)
 
     @property
     def are_columns(self) -> bool:

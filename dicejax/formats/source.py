@@ -64,6 +64,7 @@ class FileSource(Source):
 
     several: ClassVar[str] = "examples"  # plural of an example
     parted_by: ClassVar[str] = ""  # what parts examples
+    looks: ClassVar[str] = ""  # what its files look like, as in "is CoNLL-U"
     form: ClassVar[Literal["text", "jsonl", "conll", "csv"]] = "text"  # see `texts`
     reader: ClassVar[Callable[..., Sequence[Any]]]
 
@@ -82,12 +83,6 @@ class FileSource(Source):
         """
         del file
         return {}
-
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what a file of this format looks like, as in "is CoNLL-U"."""
-        del file
-        return f"is of {cls.__name__}"
 
     @property
     def lists_labels(self) -> bool:
@@ -114,10 +109,14 @@ class FileSource(Source):
         Raises:
           InputError: the file is missing or malformed.
         """
+        return self.reader(path, **self.reading_fields, on_error=on_error)
+
+    @property
+    def reading_fields(self) -> dict[str, Any]:
+        """The fields that say how a file is read: those of its format alone."""
         common = {field.name for field in dataclasses.fields(FileSource)}
         names = [field.name for field in dataclasses.fields(self)]
-        settings = {name: getattr(self, name) for name in names if name not in common}
-        return self.reader(path, **settings, on_error=on_error)
+        return {name: getattr(self, name) for name in names if name not in common}
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None

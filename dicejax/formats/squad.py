@@ -341,10 +341,3 @@ class SquadFiles(FileSource):
     def fits(cls, file: FileSample) -> bool:
         """Return whether a file is one JSON document, or has records."""
         return file.is_document or file.has_records
-
-    @classmethod
-    def looks(cls, file: FileSample) -> str:
-        """Return what such a file looks like."""
-        if file.is_document:
-            return "is one JSON document"
-        return f"is {tables.describe(file.path)}" if file.is_arrow else "is JSON lines"
