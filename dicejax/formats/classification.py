@@ -26,13 +26,7 @@ Column = str | int
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableSource(LabelledSource):
-    """Texts or pairs in the rows of a table.
-
-    Args:
-      id: column of a unique identifier; None numbers the rows from 0.
-      separator: character between two columns.
-      quoted: whether a field may be in quotes, as in CSV.
-    """
+    """Texts or pairs in the rows of a table."""
 
     form: ClassVar[str] = "csv"
 

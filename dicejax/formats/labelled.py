@@ -40,10 +40,7 @@ class FlawCounter:
 class LabelledSource(FileSource):
     """Texts or pairs of texts with a class or labels, in records with fields.
 
-    Args:
-      first: field of the text, or of the first of a pair.
-      second: field of the second of a pair; None where there is none.
-      weight: field of the factor of a text's loss; None weighs all alike.
+    Each format documents the fields, which are columns in some.
     """
 
     several: ClassVar[str] = "texts"
@@ -133,12 +130,7 @@ class LabelledSource(FileSource):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassSource(LabelledSource):
-    """Texts with a class, or with the probability of each.
-
-    Args:
-      label: field of the class.
-      probabilities: fields of the probability of each class, in place of `label`.
-    """
+    """Texts with a class, or with the probability of each."""
 
     example: ClassVar = LabelledText
 
@@ -180,16 +172,7 @@ class ClassSource(LabelledSource):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelsSource(LabelledSource):
-    """Texts with any number of labels.
-
-    Args:
-      labels: field of the labels, a list or text; or a field for each label that is 1
-        where it holds, else 0.
-      names: names of labels that are whole numbers, from 0; empty keeps the numbers.
-      between: character between the labels in a text; empty where it is a list that
-        JSON or Python wrote.
-      indicators: whether lists have a 0 or 1 for each label, in the order of `names`.
-    """
+    """Texts with any number of labels."""
 
     example: ClassVar = MultiLabelText
 

@@ -43,18 +43,10 @@ FORMS: Mapping[Format, str] = {
     "csv": "a table with a header",
 }
 
-_ENDINGS: Mapping[str, Format] = {
-    "jsonl": "jsonl",
-    "ndjson": "jsonl",
-    "json": "jsonl",
-    "conll": "conll",
-    "bio": "conll",
-    "iob": "conll",
-    "bmes": "conll",
-    "conllu": "conll",
-    "csv": "csv",
-    "tsv": "csv",
-    "tab": "csv",
+_ENDINGS: Mapping[Format, str] = {
+    "jsonl": "jsonl ndjson json",
+    "conll": "conll bio iob bmes conllu",
+    "csv": "csv tsv tab",
 }
 
 
@@ -67,7 +59,8 @@ def format_of(path: str, source: FileSource | None = None) -> Format:
     file = FileSample(epath.Path(path))
     if file.is_arrow or file.is_brat:
         return "jsonl"
-    form = _ENDINGS.get(file.ending, "text")
+    forms = (form for form, e in _ENDINGS.items() if file.ending in e.split())
+    form = next(forms, "text")
     if source is None or not file.path.is_file():
         return form
     splits = (source.train, source.dev, source.test)

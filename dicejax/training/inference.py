@@ -284,15 +284,10 @@ def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     places = text_files.offsets(content, parts)
     if "labels" in record:
         return {**record, "offsets": [list(place) for place in places]}
-    key = "words" if joint else "entities"
-    spans = [
-        span
-        | {
-            "start_char": places[span["start"]][0],
-            "end_char": places[span["end"] - 1][1],
-        }
-        for span in record[key]
-    ]
+    key, spans = "words" if joint else "entities", []
+    for span in record[key]:
+        start, end = places[span["start"]][0], places[span["end"] - 1][1]
+        spans.append({**span, "start_char": start, "end_char": end})
     return {**record, key: spans}
 
 

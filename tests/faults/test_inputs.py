@@ -16,7 +16,7 @@ from word_replacement import SynonymPairs
 
 from dicejax.cli import init, run
 from dicejax.errors import InputError, quote, visible
-from dicejax.formats import conll, label_first, squad
+from dicejax.formats import conll, label_first, squad, texts
 from dicejax.init import starter
 from dicejax.io import files, json_text
 from dicejax.objectives import CrossEntropy, Focal
@@ -24,7 +24,6 @@ from dicejax.study import compare as comparison
 from dicejax.study import report
 from dicejax.study.compare.table import table
 from dicejax.study.report.document import plain
-from dicejax.training.inference import read_texts
 from dicejax.training.progress import TrainingProgress
 
 from ..formats.test_files import CLUENER, MRC, READERS, SQUAD, bert_mrc, cluener
@@ -96,8 +95,8 @@ def test_predictions_and_training_data_end_lines_alike(tmp_path):
     path = tmp_path / "texts.txt"
     text = f"one{WITHIN}two"
     path.write_bytes(f"1 {text}\r\n0 three\n".encode())
-    texts = [text.text for text in read_texts(str(path), "text")]
-    assert texts == [f"1 {text}", "0 three"]
+    lines = [text.text for text in texts.read(path, "text")]
+    assert lines == [f"1 {text}", "0 three"]
     assert label_first.read(path)[0].first == text
     path.write_bytes(f"one{WITHIN}\ttwo\r\n".encode())
     assert SynonymPairs(path=str(path)).load()("two")
@@ -135,7 +134,7 @@ DAMAGE = {
     "missing": (PLACES["missing"], "no such file"),
 }
 OPENERS = {
-    "predict": lambda path: read_texts(str(path), "text"),
+    "predict": lambda path: texts.read(path, "text"),
     "synonyms": lambda path: SynonymPairs(path=str(path)).load(),
     "json": json_text.read,
     "bytes": files.read_bytes,
