@@ -138,7 +138,7 @@ OPENERS = {
     "synonyms": lambda path: SynonymPairs(path=str(path)).load(),
     "json": json_text.read,
     "bytes": files.read_bytes,
-    "reader": label_first.read,
+    **{name: read for name, (read, _) in READERS.items()},
 }
 
 
@@ -202,7 +202,7 @@ def test_init_refuses_folders_that_cannot_be(tmp_path):
     ("read", "content"),
     [
         (squad.read, SQUAD.replace('"answer_start": 0', '"answer_start": %')),
-        (squad.read, SQUAD.replace('"question": "Wer?"', '"question": %', 1)),
+        (squad.read, SQUAD.replace('"question": "Wer?"', '"question": %')),
         (bert_mrc.read, MRC.replace('"qas_id": "0.1"', '"qas_id": %')),
         (bert_mrc.read, MRC.replace('"0;0"', "%")),
         (cluener.read, CLUENER.replace("[1, 2]", "[1, %]")),

@@ -183,22 +183,6 @@ def test_a_file_to_predict_is_read_as_in_training_and_comes_back(
     assert "\n".join(written).rstrip("\n") == expected
 
 
-@pytest.mark.parametrize(
-    ("fields", "content", "message"),
-    [
-        ({}, "a O\nb\n", ":2: 1 column where 2 are expected, as in line 1;"),
-        ({"word_column": 1}, "a\n", ":1: 1 column, but the word is column 1 in"),
-        ({"separator": "\t"}, "a\tO\n\tO\n", ":2: the word is empty;"),
-        ({}, "\n-DOCSTART- x\n", ": holds no sentences;"),
-        ({}, "a\n" * 5001, ":1: a sentence of 5,001 words begins; is a blank line"),
-    ],
-)
-def test_files_that_cannot_be_predicted(write, refusal, fields, content, message):
-    path = write(content)
-    source = ConllFiles(dir=str(path.parent), train="gone", **fields)
-    assert refusal(source.texts, path).startswith(message)
-
-
 def test_words_at_the_end_of_rows_need_the_training_file(write):
     source = ConllFiles(dir="/gone", word_column=-2)
     with pytest.raises(InputError, match="restore the file, or name the column from 0"):

@@ -89,13 +89,3 @@ def test_ranges_empty_nodes_and_comments_come_back_around_predictions(write):
     empty = row("0.1", "il", "PRON")
     expected = FRENCH.replace(empty, empty.replace("PRON", "_"))
     assert written == f"# newdoc\n\n{expected}"
-
-
-def test_trees_to_predict_are_refused_in_one_line(write, refusal):
-    for content, message in [
-        ("Ada\n", ":1: 1 column where CoNLL-U has 10;"),
-        (row(1, "a") + "\n" + row(3, "b"), ":2: id 3 where 2 is next;"),
-        ("# no words\n", ": holds no sentences;"),
-    ]:
-        path = write(content)
-        assert refusal(ConlluFiles(dir=".").texts, path).startswith(message)

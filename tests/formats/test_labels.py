@@ -91,31 +91,7 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize("name", SEVERAL)
-def test_several_labels_are_read_predicted_and_written(tmp_path, name):
-    """A file of predictions that are the gold is read as the file itself."""
-    ending, content, labels = SEVERAL[name]
-    path = tmp_path / f"data.{ending}"
-    path.write_text(content)
-    source = recognise.source_of("classification", str(path))
-    assert source.lists_labels
-    examples = source.read(path, None)
-    assert all(isinstance(example, MultiLabelText) for example in examples)
-    assert [e.first for e in examples] == [*WORDS * 4]
-    assert [e.labels for e in examples] == [*labels] * 4
-    texts = source.texts(path)
-    assert [text.text for text in texts] == [*WORDS * 4]
-    records = [{"labels": list(e.labels)} for e in examples]
-    written = list(source.lines(zip(texts, records, strict=True)))
-    path.write_text("\n".join(written) + "\n")
-    assert [e.labels for e in source.read(path, None)] == [*labels] * 4
-    # Gold has no part in what is predicted, and a prediction replaces it.
-    other = [{"labels": list(labels[1])} for _ in texts]
-    path.write_text("\n".join(source.lines(zip(texts, other, strict=True))) + "\n")
-    assert {e.labels for e in source.read(path, None)} == {tuple(labels[1])}
-
-
-GOOD = ("good", "bad", "good")
+GOOD, TRUE = ("good", "bad", "good"), ("true", "false", "true")
 # The ending, the content, the classes of the three texts.
 CLASSES = {
     "csv": ("csv", table(",", ("label", *GOOD)), GOOD),
@@ -126,35 +102,40 @@ CLASSES = {
         ("Rome, Italy", "Oslo", "Oslo"),
     ),
     "csv, stray blanks": ("csv", table(",", ("label", "x", " y", "x ")), "xyx"),
-    "csv, true": ("csv", table(",", ("label", "true", "false", "true")), None),
+    "csv, true": ("csv", table(",", ("label", *TRUE)), TRUE),
     "json": ("jsonl", lines(label=GOOD), GOOD),
-    "json, true": ("jsonl", lines(label=[True, False, True]), None),
+    "json, true": ("jsonl", lines(label=[True, False, True]), TRUE),
     "json, numbers": ("jsonl", lines(label=[1, 0, 1]), "101"),
     "json, stray blanks": ("jsonl", lines(label=["x", " y", "x "]), "xyx"),
-    "fastText": ("txt", labels_first(*(f"__label__{x}" for x in GOOD)), GOOD),
+    "fastText, a class": ("txt", labels_first(*(f"__label__{x}" for x in GOOD)), GOOD),
     "label first": ("txt", labels_first(*GOOD), GOOD),
 }
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_a_class_is_read_predicted_and_written(tmp_path, name):
-    ending, content, classes = CLASSES[name]
-    classes = classes or ("true", "false", "true")
+@pytest.mark.parametrize("name", [*SEVERAL, *CLASSES])
+def test_gold_is_read_predicted_and_written(tmp_path, name):
+    """Predictions take the place of gold, and are read as the file itself."""
+    ending, content, gold = (SEVERAL | CLASSES)[name]
+    kind, field = LabelledText, "label"
+    if name in SEVERAL:
+        kind, field = MultiLabelText, "labels"
     path = tmp_path / f"data.{ending}"
     path.write_text(content)
     source = recognise.source_of("classification", str(path))
-    assert not source.lists_labels
-    examples = source.read(path, None)
-    assert [e.first for e in examples] == [*WORDS * 4]
-    assert [e.label for e in examples] == [*classes] * 4
+    assert source.lists_labels == (name in SEVERAL)
+    classes = gold if field == "label" else ()
     texts = source.without_gold(source.texts(path), classes)
-    assert [text.text for text in texts] == [*WORDS * 4]
-    records = [{"label": classes[1]} for _ in texts]
-    written = list(source.lines(zip(texts, records, strict=True)))
-    path.write_text("\n".join(written) + "\n")
-    assert [e.label for e in source.read(path, None)] == [classes[1]] * 12
-    texts = source.without_gold(source.texts(path), classes)
-    assert [text.text for text in texts] == [*WORDS * 4]
+    for golds in (None, gold, [gold[1]] * 3):
+        if golds is not None:
+            records = [{field: x} for x in golds] * 4
+            written = source.lines(zip(texts, records, strict=True))
+            path.write_text("\n".join(written) + "\n")
+        examples = source.read(path, None)
+        assert {type(example) for example in examples} == {kind}
+        assert [getattr(e, field) for e in examples] == [*(golds or gold)] * 4
+        assert [e.first for e in examples] == [*WORDS * 4]
+        texts = source.without_gold(source.texts(path), classes)
+        assert [text.text for text in texts] == [*WORDS * 4]
 
 
 SOFT = [{"good": 0.8, "bad": 0.2}, {"good": 0.25, "bad": 0.75}, {"good": 1, "bad": 0}]
@@ -220,8 +201,6 @@ FLAWS = [
     (JSON, {"label": {"a": 1.5, "b": -0.5}}, "'label[b]' is -0.5, no finite number fr"),
     (JSON, {"label": {"a": True}}, "'label[a]' is True, no finite number"),
     (JSON, {"label": {}}, "'label' names no class"),
-    (JSON, {"label": 0.5}, "'label' is 0.5, a number and no class"),
-    (JSON_LISTS, {"labels": "a|b"}, "'labels' is 'a|b', no list; write ["),
     (JSON_LISTS, {"labels": "['a' 'b']"}, "no list"),  # as NumPy prints two
     (JSON_LISTS, {"labels": "[a, b]"}, "no list"),
     (

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
 
 from dicejax.data.examples import ReadingExample
-from dicejax.formats import classification, conll, conllu, label_first, squad
+from dicejax.formats import (
+    ConllFiles,
+    ConlluFiles,
+    SquadFiles,
+    classification,
+    conll,
+    conllu,
+    label_first,
+    squad,
+    texts,
+)
 from dicejax.formats.json_sentences import read_sentences
 from dicejax.formats.json_texts import read_multi_label, read_texts
 from dicejax.formats.skipping import Skipped
@@ -294,3 +305,49 @@ def test_a_flaw_is_refused_or_left_out(write, refusal, case):
     assert " ".join(brief(read(path, **settings, on_error=skipped))) == rest
     for message, start in zip(skipped.messages, messages, strict=True):
         assert message.removeprefix(str(path)).startswith(start)
+
+
+# What reads a file to predict (a source, or a format that needs none), the content,
+# the message, the fields of the source.
+TO_PREDICT = [
+    (ConllFiles, "a O\nb\n", ":2: 1 column where 2 are expected, as in line 1;"),
+    (
+        ConllFiles,
+        "a\n",
+        ":1: 1 column, but the word is column 1 in",
+        {"word_column": 1},
+    ),
+    (ConllFiles, "a\tO\n\tO\n", ":2: the word is empty;", {"separator": "\t"}),
+    (ConllFiles, "\n-DOCSTART- x\n", ": holds no sentences;"),
+    (ConllFiles, "a\n" * 5001, ":1: a sentence of 5,001 words begins; is a blank line"),
+    (ConlluFiles, "Ada\n", ":1: 1 column where CoNLL-U has 10;"),
+    (ConlluFiles, f"{row(1, 'a')}\n{row(3, 'b')}", ":2: id 3 where 2 is next;"),
+    (ConlluFiles, "# no words\n", ": holds no sentences;"),
+    (SquadFiles, {"question": "a\tb", "context": ""}, ":1: 'question' holds a tab;"),
+    (SquadFiles, {"question": "a", "context": 3}, ":1: 'context' is a whole number"),
+    (SquadFiles, {"question": "a"}, ":1: has no 'context'"),
+    ("jsonl", "plain", ":1: not JSON"),
+    ("jsonl", [1], ":1: is a list, not an object"),
+    ("jsonl", {"sentence": "a"}, ":1: has no 'text'"),
+    ("jsonl", {"text": 3}, ":1: 'text' is a whole number, not a string"),
+    ("jsonl", {"tokens": "a b"}, ":1: 'tokens' is a string, not a list"),
+    ("jsonl", {"tokens": ["a", 3]}, ":1: tokens[1] is a whole number"),
+    ("jsonl", {"tokens": ["a", " "]}, ":1: tokens[1] is blank"),
+    ("jsonl", {"question": "a\tb", "context": "c"}, ":1: 'question' holds a tab"),
+    ("jsonl", '{"text": "good"}\n{}\n', ":2: has no 'text'"),
+    ("conll", "Anna O\n O\n", ":2: 1 column where 2 are expected"),
+    ("conll", "\n \n", ": holds no sentences"),
+    ("jsonl", "\n \n", ": holds no text"),
+    ("text", "\n \n", ": holds no text"),
+]
+
+
+@pytest.mark.parametrize("case", TO_PREDICT)
+def test_a_flaw_of_a_file_to_predict_is_refused(write, refusal, case):
+    reader, content, message, fields = (*case, {})[:4]
+    path = write(content)
+    if isinstance(reader, str):
+        read = functools.partial(texts.read, form=reader)
+    else:
+        read = reader(dir=str(path.parent), train="gone", **fields).texts
+    assert refusal(read, path).startswith(message)

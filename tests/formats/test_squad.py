@@ -179,19 +179,3 @@ def test_predicted_answers_take_the_place_of_gold(write):
     ]:
         written = json.loads(source.write(text, prediction))
         assert written == {**text.fields, **expected}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"question": "a\\tb", "context": "c"}', ":1: 'question' holds a tab;"),
-        ('{"question": "a", "context": 3}', ":1: 'context' is a whole number"),
-        (
-            '{"question": "a", "context": "c"}\n{"question": "a"}',
-            ":2: has no 'context'",
-        ),
-    ],
-)
-def test_questions_to_predict_are_refused_in_one_line(write, refusal, content, message):
-    refused = refusal(SquadFiles(dir=".").texts, write(content))
-    assert refused.startswith(message)

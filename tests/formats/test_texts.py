@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from dicejax.errors import InputError
 from dicejax.formats import texts
 from dicejax.formats.texts import Text
 
@@ -41,26 +40,6 @@ def test_json_of_questions(tmp_path):
     assert e.text == "Who?\tShe.\tNo"
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("plain", "not JSON"),
-        ("[1]", "is a list, not an object"),
-        ('{"sentence": "a"}', "has no 'text'"),
-        ('{"text": 3}', "'text' is a whole number, not a string"),
-        ('{"tokens": "a b"}', "'tokens' is a string, not a list"),
-        ('{"tokens": ["a", 3]}', "tokens[1] is a whole number"),
-        ('{"tokens": ["a", " "]}', "tokens[1] is blank"),
-        ('{"question": "a\\tb", "context": "c"}', "'question' holds a tab"),
-    ],
-)
-def test_bad_json_is_named_with_its_line(tmp_path, line, message):
-    with pytest.raises(InputError) as error:
-        read(tmp_path, '{"text": "good"}\n' + line, "jsonl")
-    assert str(error.value).startswith(f"{tmp_path / 'file'}:2: ")
-    assert message in str(error.value)
-
-
 def test_columns_and_breaks_come_back_with_a_tag_in_a_new_column(tmp_path):
     first, second = result = read(tmp_path, COLUMNS, "conll")
     assert first.words == ("Anna", "sings") and (first.line, second.line) == (3, 7)
@@ -82,18 +61,3 @@ def test_the_first_of_overlapping_spans_is_kept_in_columns():
     record = {"words": ["a", "b", "c"], "entities": entities}
     written = texts.conll(Text(1, "a b c"), record)
     assert written == "a B-B\nb I-B\nc B-C\n"
-
-
-@pytest.mark.parametrize(
-    ("form", "content", "message"),
-    [
-        ("conll", "Anna O\n O\n", ":2: 1 column where 2 are expected"),
-        ("conll", "\n \n", "holds no sentences"),
-        *((form, "\n \n", "holds no text") for form in ("text", "jsonl")),
-    ],
-)
-def test_rows_without_a_word_and_blank_files_are_refused(
-    tmp_path, form, content, message
-):
-    with pytest.raises(InputError, match=message):
-        read(tmp_path, content, form)
