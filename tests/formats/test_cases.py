@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from dicejax import config
 from dicejax.cli import run
+from dicejax.data.examples import LabelledText
 
 HAN = re.compile(r"(?<=[\u3040-\u30ff\u4e00-\u9fff]) (?=[\u3040-\u30ff\u4e00-\u9fff])")
 
@@ -43,41 +45,24 @@ INIT = [
         "'Ad'",
         "all ends look inclusive",
     ),
-    (
-        "C1_fasttext_labels_in_text/fasttext_multi.txt",
-        "classification",
-        "pos, x",
-        "neg",
-    ),
-    ("C4_labels_told_apart/pylist.csv", "classification", "\n    a\n", "\n    b\n"),
-    ("C4_labels_told_apart/floatlab_mixed.csv", "classification", "'1'", "'1.0'"),
-    ("C4_labels_told_apart/stray.csv", "classification", "'Pos'", "'pos'"),
-    ("C4_labels_told_apart/comprehend_cls.jsonl", "classification", "pos, neg"),
     ("C8_too_few_misleading/pos_slash.txt", "pos", "word/TAG"),
     ("C8_too_few_misleading/qa_flat_ok.jsonl", "qa", "one text"),
     ("C9_leak", "classification", "8 of 8 test"),
     ("G_formats/bilou.conll", "ner", "PER: Ada; LOC: New York"),
-    ("G_formats/boollab.jsonl", "classification", "\n    true\n", "\n    false\n"),
-    ("G_formats/delim_list.csv", "classification", "\n    a\n", "\n    b\n"),
     ("G_formats/germeval.tsv", "ner", "PER: Ada; LOC: Berlin"),
     ("G_formats/gliner.jsonl", "ner", "person: Ada; person: Bo"),
     ("G_formats/hf_tokens_labels.jsonl", "ner", "PER: Ada"),
     ("G_formats/kaggle_ner.csv", "ner", "per: Ada; per: Bo"),
     ("G_formats/ls_choice.json", "classification", "\n    pos\n"),
     ("G_formats/ls_key.json", "ner", "PER: Ada"),
-    ("G_formats/multihot.jsonl", "classification", "\n    "),
     ("G_formats/qa_intid.json", "qa", "one text"),
     ("G_formats/qa_minus1.json", "qa", "one text"),
     ("G_formats/sagemaker.jsonl", "ner", "PER: Ada"),
-    ("G_formats/toxic.csv", "classification", "toxic"),
     ("P_passes/ls.conll", "ner", "PER: Ada; PER: Bo"),
     ("P_passes/trail_tab.conll", "ner", "PER: Ada; LOC: New"),
     ("P_passes/ioe.conll", "ner", "PER: Ada; LOC: New York"),
     ("P_passes/nbspword.conllu", "pos", "NUM PROPN"),
-    ("P_passes/quoted_nl.csv", "classification", "train / "),
     ("P_passes/davidson.csv", "classification", "first: tweet", "label: class"),
-    ("P_passes/crlf_bom.csv", "classification", "\n    a\n", "\n    b\n"),
-    ("P_passes/pretty.json", "classification", "\n    a\n", "\n    b\n"),
     ("P_passes/qa_utf16.json", "qa", "answer "),
     ("P_passes/qa_nfd.json", "qa", "answer "),
 ]
@@ -94,7 +79,45 @@ def test_init_reads_a_case_or_refuses_it_in_a_line(cases, tmp_path, capsys, case
         assert out.splitlines()[-1].startswith("dicejax: ")
     for part in parts:
         assert part in HAN.sub("", out)
-    assert not re.search("^ .*__label__", out, re.MULTILINE)
+
+
+# Case, all different gold that `init` reads of it, what the output holds.
+GOLD = [
+    ("C1_fasttext_labels_in_text/fasttext_multi.txt", "pos x|neg x"),
+    ("C4_labels_told_apart/pylist.csv", "a|a b|b|", "\n    a\n", "\n    b\n"),
+    ("C4_labels_told_apart/floatlab_mixed.csv", "1.0|0.0|1|0", "'1.0' (10 times)"),
+    ("C4_labels_told_apart/stray.csv", "pos|neg|Pos", "'Pos' (10 times)", "'pos'"),
+    ("C4_labels_told_apart/comprehend_cls.jsonl", "pos|pos neg", "pos, neg"),
+    ("G_formats/boollab.jsonl", "true|false", "\n    true\n", "\n    false\n"),
+    ("G_formats/delim_list.csv", "a|a b|b|c a|"),
+    ("G_formats/multihot.jsonl", "label_1|label_0||label_0 label_1"),
+    (
+        "G_formats/toxic.csv",
+        "severe_toxic threat|toxic||toxic severe_toxic|toxic threat|severe_toxic|threat"
+        "|toxic severe_toxic threat",
+    ),
+    ("P_passes/quoted_nl.csv", "a|b"),
+    ("P_passes/davidson.csv", "0|1|2"),
+    ("P_passes/crlf_bom.csv", "a|b", "\n    a\n", "\n    b\n"),
+    ("P_passes/pretty.json", "a|b"),
+]
+
+
+@pytest.mark.parametrize("case", GOLD, ids=lambda case: case[0])
+def test_init_reads_all_labels_of_a_case(cases, tmp_path, capsys, case):
+    file, gold, *parts = case
+    argv = ["init", "classification", str(tmp_path), "--data", str(cases / file)]
+    assert run([*argv, "--encoder", "scratch"]) == 0
+    out = "".join(capsys.readouterr())
+    corpus = config.load(tmp_path / "experiment.py").data.load()
+    examples = {*corpus.train, *corpus.dev, *corpus.test}
+    labels = {
+        e.label if isinstance(e, LabelledText) else " ".join(e.labels) for e in examples
+    }
+    assert labels == set(gold.split("|"))
+    assert not any("__label__" in e.first for e in examples)
+    assert all(part in out for part in parts)
+    assert ("note: labels that differ" in out) == ("times" in "".join(parts))
 
 
 @pytest.mark.parametrize("name", ["ws_entity.jsonl", "brat"])

@@ -13,7 +13,6 @@ import bert_mrc_files as bert_mrc
 import cluener_files as cluener
 import pytest
 
-from dicejax.data import tags
 from dicejax.formats import classification, conll, conllu, label_first, squad
 from dicejax.formats.skipping import Skipped
 
@@ -116,18 +115,6 @@ def test_classified_texts(data_folder, read, file, counts):
     is_pair = file.startswith(("mrpc", "qqp"))
     assert all((e.second is not None) == is_pair for e in examples)
     assert len({e.id for e in examples}) == len(examples)
-
-
-def test_published_tags_are_written_again(data_folder):
-    """Exact tags, so schemes are read as the corpora mean them."""
-    for file, scheme in (("conll2003/dev.txt", "IOB1"), ("msra/test.txt", "BIO")):
-        lines = (data_folder / file).read_text("utf-8").split("\n")
-        rows = [line.split() for line in lines if not line.startswith("-DOCSTART-")]
-        tag_column = [row[-1] for row in rows if row]
-        corpus = conll.read(data_folder / file)
-        written = [tags.encode(s.spans, len(s.words), scheme) for s in corpus]
-        assert list(itertools.chain(*written)) == tag_column
-        assert tags.detect_scheme(written) == scheme
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""What is noted before training, and files of public reports as they are read."""
+"""What is noted before training."""
 
 from __future__ import annotations
 
 import pytest
 
-from dicejax.data.examples import LabelledText, Sentence
+from dicejax.data.examples import Sentence
 from dicejax.data.source import Corpus, shared
 from dicejax.formats import CsvFiles, recognise
 
@@ -55,46 +55,6 @@ def test_names_of_columns_that_are_read_as_an_example_are_noted(tmp_path):
     assert recognise.remarks(source.read(path, None), source)[-1] == (
         "line 1 looks like names of columns: 'text'"
     )
-
-
-# Files after public reports: their gold in order of size, and what a note has.
-PLAYED = {
-    "C1_fasttext_labels_in_text/fasttext_multi.txt": ("pos x|neg x", None),
-    "C4_labels_told_apart/pylist.csv": ("a|a b|b|", None),
-    "C4_labels_told_apart/floatlab_mixed.csv": ("1.0|0.0|1|0", "'1.0' (10 times)"),
-    "C4_labels_told_apart/stray.csv": ("pos|neg|Pos", "'Pos' (10 times)"),
-    "C4_labels_told_apart/comprehend_cls.jsonl": ("pos|pos neg", None),
-    "G_formats/boollab.jsonl": ("true|false", None),
-    "G_formats/delim_list.csv": ("a|a b|b|c a|", None),
-    "G_formats/multihot.jsonl": ("label_1|label_0||label_0 label_1", None),
-    "G_formats/toxic.csv": (
-        "severe_toxic threat|toxic||toxic severe_toxic|toxic threat|severe_toxic|threat"
-        "|toxic severe_toxic threat",
-        None,
-    ),
-    "P_passes/quoted_nl.csv": ("a|b", None),
-    "P_passes/davidson.csv": ("0|1|2", None),
-    "P_passes/crlf_bom.csv": ("a|b", None),
-    "P_passes/pretty.json": ("a|b", None),
-}
-
-
-@pytest.mark.parametrize("name", PLAYED)
-def test_files_of_public_reports(data_folder, name):
-    path = data_folder.parent / "cases" / name
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    gold, note = PLAYED[name]
-    source = recognise.source_of("classification", str(path))
-    examples = source.read(path, None)
-    labels = {
-        e.label if isinstance(e, LabelledText) else " ".join(e.labels) for e in examples
-    }
-    assert labels == set(gold.split("|"))
-    assert not any("__label__" in e.first for e in examples)
-    notes = recognise.remarks(examples, source)
-    assert bool(notes) == (note is not None)
-    assert note is None or note in " ".join(notes)
 
 
 def test_answers_to_other_prompts_are_no_texts_of_train():
