@@ -110,7 +110,7 @@ def test_packed_loss_and_gradient_are_those_of_single_rows_with_a_mask(tmp_path)
     """The mask: first pieces of the answer's words, as the library says."""
     tokenizer = made.read("wordpiece", tmp_path, words=True)
     rng, span = np.random.default_rng(0), (Span("NEW", 0, 1),)
-    drawn = [rng.choice(made.WORDS, (2, 2 + n % 3)).tolist() for n in range(6)]
+    drawn = [rng.choice(made.WORDS, (2, 2 + n % 3)).tolist() for n in range(4)]
     examples = [
         Sentence(tuple(words[n % 2 :]), span * (n % 2), n, prompt=" ".join(prompt))
         for n, (prompt, words) in enumerate(drawn)

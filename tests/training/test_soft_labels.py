@@ -25,7 +25,8 @@ from dicejax.training.sharding import global_batch, put, to_host
 
 from . import worker
 
-CLASSES, ROWS, PARTS = ("a", "b", "c"), 64, (1, 2, 8)
+CLASSES, ROWS = ("a", "b", "c"), 64
+LAYOUTS = [(1, 1), (1, 8), (8, 2)]  # devices, micro-batches
 SMALL = {"vocab_size": 60, "hidden_size": 16, "intermediate_size": 16, "dropout": 0.0}
 SMALL |= {"num_hidden_layers": 1, "num_attention_heads": 2}
 
@@ -135,37 +136,40 @@ def flat(prefix, results):
     return {prefix + jax.tree_util.keystr(path): np.asarray(x) for path, x in paths}
 
 
-def results_of(devices):
+def results_of():
     """Return loss and gradient as a step takes them, by name."""
-    mesh, results = MeshShape(data=devices).make(), {}
-    for name, parts in itertools.product(ORACLES, PARTS):
+    results = {}
+    for name, (devices, parts) in itertools.product(ORACLES, LAYOUTS):
+        mesh = MeshShape(data=devices).make(jax.devices()[:devices])
         setup, batch, net, params = prepared(name)
         settings = {"objective": setup.objective, "network": net, "mesh": mesh}
         settings |= {"task": setup.experiment.task, "micro_batches": parts}
         arrays = global_batch(batch.arrays, mesh, ROWS)
+
+        def both(*inputs, settings=settings):
+            done = loss_and_gradient(*inputs, **settings)
+            return done.loss, done.gradients
+
         with jax.enable_x64(True):
-            step = functools.partial(loss_and_gradient, **settings)
-            both = jax.jit(lambda *x, step=step: (step(*x).loss, step(*x).gradients))
-            values = to_host(both(put(params, mesh), arrays), mesh)
-        results |= flat(f"{name} {parts}", values)
+            values = to_host(jax.jit(both)(put(params, mesh), arrays), mesh)
+        results |= flat(f"{name} {devices} {parts}", values)
     return results
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 8])
-def test_loss_and_gradient_are_those_of_the_formula(devices, tmp_path):
-    results = worker.call(results_of, devices, devices=devices, folder=tmp_path)
+def test_loss_and_gradient_are_those_of_the_formula(tmp_path):
+    results = worker.call(results_of, devices=8, folder=tmp_path)
     for name, (oracle, _, _) in ORACLES.items():
         setup, batch, net, params = prepared(name)
+        apply = functools.partial(net.apply, batch=batch.arrays)
         with jax.enable_x64(True):
-            apply = functools.partial(net.apply, batch=batch.arrays)
-            outputs, back = jax.vjp(apply, params)
-            ((head, logits),) = outputs.items()
+            ((head, logits),) = jax.jit(apply)(params).items()
             p = np.asarray(jax.nn.softmax(logits))
             loss, slopes = oracle(p, *gold_of(setup, batch, logits))
-            expected = loss, back({head: jnp.asarray(slopes)})[0]
-        for parts in PARTS:
-            values = flat(f"{name} {parts}", expected)
+            back = jax.jit(lambda params, x, apply=apply: jax.vjp(apply, params)[1](x))
+            expected = loss, back(params, {head: jnp.asarray(slopes)})[0]
+        for devices, parts in LAYOUTS:
+            values = flat(f"{name} {devices} {parts}", expected)
             largest = max(np.abs(x).max() for x in values.values())
             for key, value in values.items():
                 assert np.abs(results[key] - value).max() < 1e-10 * largest, key
@@ -190,21 +194,28 @@ def test_a_weight_of_two_is_the_example_twice(several):
     times = np.array([2, 1, 3, 0, 1, 1])
     for objective in OF_SEVERAL if several else OF_ONE:
 
-        def results(weights, rows, objective=objective):
-            gold = Gold(labels, weights=weights) if weights is not None else labels
+        def loss(logits, gold, objective=objective):
+            return objective({"x": logits}, {"x": gold}, objective.initial_state())[0]
 
-            def loss(logits):
-                x, y = (jax.tree.map(lambda a: a[rows], z) for z in (logits, gold))
-                return objective({"x": x}, {"x": y}, objective.initial_state())[0]
+        both = jax.jit(jax.value_and_grad(loss))
 
-            return flat("", jax.value_and_grad(loss)(logits))
+        def weighted(weights, both=both):
+            gold = Gold(labels, weights=np.tile(weights[:, None] * 1.0, 4))
+            return flat("", both(logits, gold))
 
-        every, twice = np.arange(6), np.repeat(np.arange(6), times)
+        def repeated(times, both=both):
+            """Return the loss and, of each example, the sum of its gradients."""
+            rows = np.repeat(np.arange(6), times)
+            value, slopes = both(logits[rows], labels[rows])
+            total = np.zeros(logits.shape)
+            np.add.at(total, rows, slopes)
+            return flat("", (value, total))
+
         with jax.enable_x64(True):
-            plain, ones = results(None, every), results(np.ones((6, 4)), every)
-            weighted = results(np.tile(times[:, None] * 1.0, 4), every)
-            for key, value in results(None, twice).items():
-                np.testing.assert_allclose(weighted[key], value, 1e-12, 1e-15)
+            every = np.ones(6, int)
+            plain, ones, twice = repeated(every), weighted(every), repeated(times)
+            for key, value in weighted(times).items():
+                np.testing.assert_allclose(value, twice[key], 1e-12, 1e-15)
                 np.testing.assert_array_equal(ones[key], plain[key])
                 assert np.abs(value - plain[key]).max() > 1e-3
 
