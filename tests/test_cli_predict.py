@@ -166,6 +166,8 @@ def test_texts_with_classes(reviews, predict, tmp_path, capsys):
     argv = ["predict", reviews, "--file", str(words)]
     fails(capsys, argv, f"{words}:2: ", "takes texts, not words")
     fails(capsys, [*argv, "--out_format", "conll"], "gives words no tags")
+    message = "task Classification does not give each question"
+    fails(capsys, [*argv, "--out_format", "squad"], message, "jsonl")
 
 
 def test_evaluate_writes_gold_beside_prediction(folder, tmp_path, capsys):
@@ -336,11 +338,6 @@ def test_ids_are_the_keys_of_the_official_file(questions, tmp_path, capsys):
             fails(capsys, [*argv, "--file", str(file)], message)
     fails(capsys, [*argv, "Where?\tAda slept."], "texts:1: has no id")
     assert not out.exists()
-
-
-def test_other_tasks_have_no_official_file(reviews, tmp_path, capsys):
-    argv = ["predict", reviews, "a fine film", "--out_format", "squad"]
-    fails(capsys, argv, "task Classification does not give each question", "jsonl")
 
 
 @pytest.mark.parametrize(
