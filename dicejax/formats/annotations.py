@@ -63,7 +63,7 @@ def text_field(record: Mapping[str, object], named: Columns) -> str:
     return _first(record, named.text, TEXT)
 
 
-def _spans_field(record: Mapping[str, object], named: Columns) -> str:
+def spans_field(record: Mapping[str, object], named: Columns) -> str:
     """Return the field of the entities."""
     text = text_field(record, named)
     usual = [n for n in SPANS if n != text and isinstance(record.get(n), list)]
@@ -81,7 +81,7 @@ def settings(record: Mapping[str, object], named: Columns) -> dict[str, str]:
     names = {n: v for n, v in dataclasses.asdict(named).items() if v is not None}
     if label_studio.is_task(record):
         return names
-    spans = _spans_field(record, named)
+    spans = spans_field(record, named)
     fields = {"text": text_field(record, named), "spans": spans}
     try:
         value = next((v for _, v in _values(record, spans)), None)
@@ -140,7 +140,7 @@ def read(record: Mapping[str, object], named: Columns) -> Annotation:
     if label_studio.is_task(record):
         values = label_studio.regions(record)
     else:
-        values = _values(record, _spans_field(record, named))
+        values = _values(record, spans_field(record, named))
     entities = []
     for place, value in values:
         try:
@@ -156,7 +156,7 @@ def write(
     """Return a record with entities in place of its own, in its layout."""
     if label_studio.is_task(record):
         return label_studio.write(record, entities)
-    name = _spans_field(record, named) if has_text(record, named) else "entities"
+    name = spans_field(record, named) if has_text(record, named) else "entities"
     value = record.get(name)
     inner = _below(value)
     made: Any

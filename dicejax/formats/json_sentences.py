@@ -76,14 +76,12 @@ def read_sentences(
 
 def _parse(record: FileRecord, names: Sequence[str], named: Columns) -> _Record:
     content = record.fields()
-    tokens = _tokens(content)
-    has_text = annotations.has_text(content, named)
-    if tokens is None and not has_text:
+    tokens = _tokens(content, named)
+    if tokens is None and not annotations.has_text(content, named):
         listed = truncate(", ".join(map(quote, content)), 240)
         what = f"has neither 'tokens' nor 'text' but {listed}"
         raise Flaw(what, "name them with --text and --spans, or rename its fields")
-    # Prodigy's texts have tokens too.
-    if tokens is None or (has_text and _tags_field(content) is None):
+    if tokens is None:
         return _Record(record, annotation=annotations.read(content, named))
     words = tuple(strings(content, tokens))
     if tokens == "tokenized_text":
@@ -91,9 +89,18 @@ def _parse(record: FileRecord, names: Sequence[str], named: Columns) -> _Record:
     return _Record(record, words, _tags(content, len(words), names))
 
 
-def _tokens(record: Mapping[str, object]) -> str | None:
-    """Return the field of the words; None where a record has none."""
-    return next((n for n in TOKENS if isinstance(record.get(n), list)), None)
+def _tokens(record: Mapping[str, object], named: Columns) -> str | None:
+    """Return the field of the words; None where a text is read, if there is any."""
+    lists = ((n, v) for n in TOKENS if isinstance(v := record.get(n), list))
+    # Prodigy's are objects beside the text.
+    name = next((n for n, v in lists if not any(isinstance(x, dict) for x in v)), None)
+    if name is None or _tags_field(record) is not None:
+        return name
+    spans = record.get(annotations.spans_field(record, named))
+    text = annotations.text_field(record, named)
+    # Words may have a `source` beside them, which is no text to read.
+    is_text = text in record and (text in (named.text, "text") or bool(spans))
+    return None if is_text or label_studio.is_task(record) else name
 
 
 def _tags_field(record: Mapping[str, object]) -> str | None:
@@ -300,7 +307,8 @@ class JsonSentences(FileSource):
                     flaw = Flaw(flaw.what, do)
                 report(row.source.error(flaw), on_error)
         if not sentences:
-            raise InputError.at(path, None, "holds no sentences", "name another file")
+            what = ", ".join(["holds no sentences", *annotations.notes(left_out)])
+            raise InputError.at(path, None, what, "name another file")
         return sentences, [*notes, *aligner.notes()]
 
     def words_of(self, text: str) -> tuple[str, ...]:
@@ -315,8 +323,8 @@ class JsonSentences(FileSource):
 
     def _text(self, record: FileRecord) -> Text:
         fields = record.fields()
-        tokens = _tokens(fields)
-        if tokens is None or annotations.has_text(fields, self.fields):
+        tokens = _tokens(fields, self.fields)
+        if tokens is None:
             text, prompt = annotations.text_of(fields, self.fields)
             words = self.words_of(text)
             return Text(record.number, text, words, fields, prompt=prompt)
@@ -326,13 +334,14 @@ class JsonSentences(FileSource):
         """Return a record with the predicted entities or tags in place of gold."""
         fields = dict(text.fields)
         predicted = record.get("entities", ())
-        tokens = _tokens(fields)
+        tokens = _tokens(fields, self.fields)
         if tokens == "tokenized_text":
             fields["ner"] = [[e["start"], e["end"] - 1, e["type"]] for e in predicted]
-        elif tokens is not None and not annotations.has_text(fields, self.fields):
+        elif tokens is not None:
             spans = [Span(e["type"], e["start"], e["end"]) for e in predicted]
             name = _tags_field(fields) or TAGS[0]
-            fields[name] = tags.encode(spans, len(text.words or ()), "BIO")
+            scheme = tags.detect_scheme([self.names]) if self.names else "BIO"
+            fields[name] = tags.encode(spans, len(text.words or ()), scheme)
         else:
             entities = [
                 Entity(start, end, e["type"], "", text.text[start:end])
@@ -351,8 +360,6 @@ class JsonSentences(FileSource):
     def settings(cls, file: FileSample) -> dict[str, Any]:
         """Return the fields of texts and entities."""
         record = next(file.records(), None)
-        if record is None or (
-            _tokens(record) and not annotations.has_text(record, file.named)
-        ):
+        if record is None or _tokens(record, file.named):
             return {}
         return annotations.settings(record, file.named)
