@@ -21,6 +21,7 @@ these: see `brat`.
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -155,7 +156,7 @@ def write(
 ) -> dict[str, Any]:
     """Return a record with entities in place of its own, in its layout."""
     if label_studio.is_task(record):
-        return label_studio.write(record, entities)
+        return label_studio.write(record, entities, named.text)
     name = spans_field(record, named) if has_text(record, named) else "entities"
     value = record.get(name)
     inner = _below(value)
@@ -172,6 +173,8 @@ def write(
         made = [dict(zip(names, entity[:3], strict=True)) for entity in entities]
         if names[2] == "labels":
             made = [span | {"labels": [span["labels"]]} for span in made]
+    if isinstance(value, str):
+        made = json.dumps(made, ensure_ascii=False)
     if isinstance(value, dict):
         made = (
             {**value, "entities": made}

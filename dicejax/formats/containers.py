@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 from collections.abc import Iterator
@@ -35,11 +36,19 @@ def records(
     lines = ((n, line) for n, line in files.lines(path, on_error) if line.strip())
     first = next(lines, None)
     if first is not None and _begins_a_list(first[1]):
-        for place, value in enumerate(json_text.value_of(json_text.read(path), list)):
-            yield FileRecord(value, place + 1, path, where=f"[{place}]")
+        yield from _of_list(path, files.read_text(path))
         return
     for number, line in itertools.chain([first] if first else [], lines):
         yield record(path, number, line)
+
+
+def _of_list(path: str | os.PathLike[str], content: str) -> Iterator[FileRecord]:
+    try:
+        values = json_text.value_of(json_text.parse(content), list)
+    except Flaw as flaw:
+        raise flaw.at(path, flaw.line) from None
+    for place, value in enumerate(values):
+        yield FileRecord(value, place + 1, path, where=f"[{place}]")
 
 
 def to_predict(
@@ -47,8 +56,15 @@ def to_predict(
 ) -> Iterator[FileRecord]:
     """Yield records as `records` does, blank lines too.
 
-    A stream is read in the place of the path; it holds an object on each line.
+    A stream is read in the place of the path.
     """
+    if stream is not None:
+        stream = io.BytesIO(stream.read())
+        first = next((x for _, x in files.lines(path, stream=stream) if x.strip()), "")
+        stream.seek(0)
+        if _begins_a_list(first):
+            yield from _of_list(path, stream.read().decode("utf-8-sig"))
+            return
     is_lines = stream is not None or not (
         tables.is_table(path)
         or brat.is_folder(path)

@@ -45,6 +45,8 @@ class JsonRecords(LabelledSource):
         labelled: bool = True,
     ) -> Iterator[FileRecord]:
         """Yield the objects of a file."""
+        is_read = labelled and isinstance(on_error, FlawCounter)
+        lost = on_error.left_out if is_read else None
         if labelled:
             rows = containers.records(path, on_error)
         else:
@@ -55,11 +57,17 @@ class JsonRecords(LabelledSource):
                 continue
             try:
                 fields = record.fields()
-                reason = annotations.left_out(fields) if labelled else None
-                if reason is not None and isinstance(on_error, FlawCounter):
-                    on_error.left_out[reason] += 1
+                reason = annotations.left_out(fields) if lost is not None else None
+                if reason is not None and lost is not None:
+                    lost[reason] += 1
                     continue
-                yield record._replace(value=label_studio.with_classes(fields))
+                name = None if self.first == "text" else self.first
+                task = label_studio.with_classes(fields, name, self.lists_labels)
+                is_empty = label_studio.is_task(fields) and task["label"] is None
+                if is_empty and lost is not None:
+                    lost["without a choice"] += 1
+                    continue
+                yield record._replace(value=task)
             except Flaw as flaw:
                 yield record._replace(value=flaw)
 
@@ -68,6 +76,10 @@ class JsonRecords(LabelledSource):
         if not text.fields:
             return ""
         fields = {**text.fields, **self.predicted(text.fields, record)}
+        if label_studio.is_task(fields):
+            task = {n: v for n, v in fields.items() if n not in (self.first, "label")}
+            names = record.get("labels", [record["label"]] if "label" in record else [])
+            fields = label_studio.write_classes(task, names)
         return json.dumps(fields, ensure_ascii=False)
 
 

@@ -13,12 +13,14 @@ from dicejax.errors import Flaw, quote
 from dicejax.formats.words import Entity
 from dicejax.io import json_text
 
+_MIN = ["choices"]  # keys of several choices in JSON-MIN
 _OF_TEXTS = ("choices", "rating", "textarea", "taxonomy", "relation", "number")
 
 
 def is_task(record: Mapping[str, object]) -> bool:
-    """Return whether a record is a task of Label Studio."""
-    return "annotations" in record and isinstance(record.get("data"), dict)
+    """Return whether a record is a task of Label Studio, perhaps not annotated yet."""
+    is_bare = record.keys() <= {"id", "data", "meta", "predictions"}
+    return isinstance(record.get("data"), dict) and ("annotations" in record or is_bare)
 
 
 def text_of(record: Mapping[str, object], name: str | None = None) -> str:
@@ -39,7 +41,7 @@ def text_of(record: Mapping[str, object], name: str | None = None) -> str:
 
 def reason(record: Mapping[str, object]) -> str | None:
     """Return why a task has no gold; None where it has."""
-    annotations = json_text.field(record, "annotations", list)
+    annotations = json_text.field(record, "annotations", list, [])
     if not annotations:
         return "not annotated"
     return None if _valid(annotations) else "cancelled"
@@ -49,7 +51,7 @@ def has_several(record: object) -> bool:
     """Return whether a task has more than one annotation that was not cancelled."""
     if not (isinstance(record, dict) and is_task(record)):
         return False
-    return len(_valid(json_text.field(record, "annotations", list))) > 1
+    return len(_valid(json_text.field(record, "annotations", list, []))) > 1
 
 
 def regions(record: Mapping[str, object]) -> Iterator[tuple[str, dict]]:
@@ -67,45 +69,86 @@ def regions(record: Mapping[str, object]) -> Iterator[tuple[str, dict]]:
             raise Flaw(f"{place} is of type {quote(kind)}", do)
 
 
-def classes(record: Mapping[str, object]) -> list[str]:
-    """Return the choices and ratings of a task."""
-    names: list[str] = []
+def classes(record: Mapping[str, object]) -> list[Any]:
+    """Return the choices, ratings and numbers of a task."""
+    names: list[Any] = []
     for _, region in _results(record):
-        value = json_text.field(region, "value", dict)
+        value = json_text.field(region, "value", dict, {})  # a relation has none
         if "choices" in value:
             names += json_text.field(value, "choices", list)
         elif "rating" in value:
             names.append(str(json_text.field(value, "rating", int)))
+        elif "number" in value:
+            names.append(value["number"])
     return names
 
 
-def with_classes(record: dict[str, Any]) -> dict[str, Any]:
+def with_classes(
+    record: dict[str, Any], name: str | None = None, several: bool = False
+) -> dict[str, Any]:
     """Return a task that has choices with its text and classes as fields.
 
-    A task with one choice has a `label`, another one `labels`.
+    Its `label` is the choice, null for none, a list of several.
+
+    Args:
+      record: any record; what is no task stays.
+      name: field of the text; None takes `text`, or the only one.
+      several: whether any number is a list.
     """
     if not is_task(record):
-        return record
-    fields = {**record, "text": text_of(record)}
+        several = [n for n, v in record.items() if isinstance(v, dict) and [*v] == _MIN]
+        return {**record, **{n: record[n]["choices"] for n in several}}
     names = classes(record)
-    return fields | ({"label": names[0]} if len(names) == 1 else {"labels": names})
+    label = names if several or len(names) > 1 else next(iter(names), None)
+    text = {name or "text": text_of(record, name)}
+    return {"annotations": [], **record, **text, "label": label}
 
 
-def write(record: Mapping[str, Any], entities: Sequence[Entity]) -> dict[str, Any]:
+def write_classes(record: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return a task with classes as a prediction, as Label Studio imports it."""
+    kinds = ("choices", "rating")
+    region = next((r for _, r in _results(record) if r.get("type") in kinds), {})
+    kind = region.get("type", "choices")
+    value = int(names[0]) if kind == "rating" and len(names) == 1 else [*names]
+    return _with_prediction(record, region, [{"type": kind, "value": {kind: value}}])
+
+
+def write(
+    record: Mapping[str, Any], entities: Sequence[Entity], name: str | None = None
+) -> dict[str, Any]:
     """Return a task with entities as a prediction, as Label Studio imports it."""
-    of_text = next((r for _, r in _results(record)), {})
-    names = {name: of_text.get(name, name) for name in ("from_name", "to_name")}
-    result = [
-        {
-            **names,
-            "id": f"e{number}",
-            "type": "labels",
-            "value": {"start": e.start, "end": e.end, "text": e.text}
-            | {"labels": [e.label]},
-        }
-        for number, e in enumerate(entities)
-    ]
-    return {**record, "predictions": [{"result": result}]}
+    text = text_of(record, name)
+    regions_ = [region for _, region in _results(record)]
+    result = []
+    for e in entities:
+        start, end = e.start, e.end
+        if not _counts_characters(text, regions_):
+            start, end = (len(text[:n].encode("utf-16-le")) // 2 for n in (start, end))
+        value = {"start": start, "end": end, "text": e.text, "labels": [e.label]}
+        result.append({"type": "labels", "value": value})
+    return _with_prediction(record, next(iter(regions_), {}), result)
+
+
+def _counts_characters(text: str, regions: Sequence[dict]) -> bool:
+    """Return whether places count characters: by texts of regions, as a script does.
+
+    Label Studio itself counts UTF-16 units.
+    """
+    values = [region.get("value") or {} for region in regions]
+    quoted = [value for value in values if isinstance(value.get("text"), str)]
+    return bool(quoted) and all(
+        text[value["start"] : value["end"]] == value["text"] for value in quoted
+    )
+
+
+def _with_prediction(
+    record: Mapping[str, Any], region: Mapping[str, Any], result: Sequence[dict]
+) -> dict[str, Any]:
+    """Return a task with regions as a prediction, of the tags of one that it has."""
+    names = {"from_name": "label", "to_name": "text"}  # of its template
+    names = {name: region.get(name, usual) for name, usual in names.items()}
+    rows = [{**names, "id": f"e{number}", **row} for number, row in enumerate(result)]
+    return {**record, "predictions": [{"result": rows}]}
 
 
 def _valid(annotations: list) -> list[tuple[int, Any]]:
@@ -119,7 +162,7 @@ def _valid(annotations: list) -> list[tuple[int, Any]]:
 
 def _results(record: Mapping[str, object]) -> Iterator[tuple[str, dict]]:
     """Yield the regions of the annotation that is read, with their places."""
-    valid = _valid(json_text.field(record, "annotations", list))
+    valid = _valid(json_text.field(record, "annotations", list, []))
     filled = [pair for pair in valid if json_text.field(pair[1], "result", list)]
     for number, annotation in (filled or valid)[:1]:
         for place, region in enumerate(json_text.field(annotation, "result", list)):

@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, ClassVar
@@ -110,9 +111,12 @@ class LabelledSource(FileSource):
             )
 
         rows = self.records(path, lost)
-        empty, do = "holds no texts", "put an example on each line"
-        examples = read_examples(path, rows, make, on_error, empty=empty, do=do)
-        return examples, annotations.notes(lost.left_out)
+        examples = read_examples(path, rows, make, on_error)
+        notes = annotations.notes(lost.left_out)
+        if not examples:
+            what, do = ", ".join(["holds no texts", *notes]), "put one on each line"
+            raise InputError.at(path, None, what, do)
+        return examples, notes
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
@@ -165,7 +169,8 @@ class ClassSource(LabelledSource):
             return {self.label: by_class}
         if type(before) is int and label in self.classes:
             return {self.label: self.classes.index(label)}
-        if type(before) in (bool, int) and label is not None:
+        number = re.compile(r"true|false" if type(before) is bool else r"-?\d+")
+        if type(before) in (bool, int) and number.fullmatch(label or ""):
             return {self.label: json.loads(label)}
         return {self.label: label}
 

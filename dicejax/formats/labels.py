@@ -173,6 +173,9 @@ def form_of(values: Iterable[object]) -> dict[str, Any] | None:
         are_indicators = lengths != {1} and len(lengths) == 1 and min(lengths) > 1
         if are_indicators and all(x in (0, 1) for row in rows for x in row):
             return {"indicators": True}
+        if alone := [text for text in texts if text[:1] != "["]:  # of a single label
+            unused = (x for x in BETWEEN if not any(x in text for text in alone))
+            return {"between": next(unused, "")}
         return {}
     if len(texts) < len(present):
         return None

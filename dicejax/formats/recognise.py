@@ -94,6 +94,11 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         by_split = {"train": path.name, "dev": None, "test": None}
     train = FileSample(_first(folder, by_split["train"]), named)
     make, fields = _format(kind, train)
+    for name in filter(None, (by_split["dev"], by_split["test"])):
+        path = _first(folder, name)
+        if FileSample(path).is_text != train.is_text:
+            what = f"is of another format than {train.path.name}"
+            raise InputError.at(path, None, what, "convert one of them")
     test, label = by_split["test"], fields.get("label", fields.get("labels"))
     if isinstance(label, tuple):
         label = label[0]

@@ -65,13 +65,14 @@ def read_examples(
     make: Callable[[FileRecord, int], Example | None],
     on_error: OnError | None,
     *,
-    empty: str = "holds no sentences",
-    do: str = "put one JSON object on each line",
+    empty: str | None = None,
+    do: str = "",
 ) -> list[Example]:
     """Make an example of each record, numbered from 0; None makes no example.
 
     Raises:
-      InputError: there is no example, or a record is flawed and there is no `on_error`.
+      InputError: there is no example, and `empty` says so; or a record is flawed and
+        there is no `on_error`.
     """
     examples = []
     for row, record in enumerate(records):
@@ -82,7 +83,7 @@ def read_examples(
             continue
         if example is not None:
             examples.append(example)
-    if not examples:
+    if not examples and empty is not None:
         raise InputError.at(path, None, empty, do)
     return examples
 

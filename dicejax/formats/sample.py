@@ -100,7 +100,7 @@ class FileSample:
         """Yield the objects of the file."""
         for record in containers.records(self.path):
             try:
-                yield label_studio.with_classes(record.fields())
+                yield label_studio.with_classes(record.fields(), self.named.text)
             except Flaw as flaw:
                 raise record.error(flaw) from None
 

@@ -149,7 +149,10 @@ def table(
     ['id,text,prediction,probability', '7,fine,good,0.9']
     """
     names = dict.fromkeys(
-        name for example in examples for name in (example.fields or {"text": ""})
+        name
+        for example in examples
+        for name in (example.fields or {"text": ""})
+        if name not in ("prediction", "probability")  # of a prediction before
     )
     yield _csv([*names, "prediction", "probability"])
     for text, record in zip(examples, records, strict=True):

@@ -1,0 +1,186 @@
+"""Layouts of annotation tools that are nearly alike, read and written again."""
+
+import io
+import json
+
+import pytest
+
+from dicejax.errors import InputError
+from dicejax.formats import (
+    JsonMultiLabelTexts,
+    JsonSentences,
+    JsonTexts,
+    recognise,
+    texts,
+)
+from dicejax.formats.json_sentences import read_sentences
+from dicejax.formats.mapping import Columns
+
+
+def task(text, *values, **data):
+    kinds = ("choices", "rating", "number", "labels")
+    regions = [
+        {"type": next(kind for kind in kinds if kind in value), "value": value}
+        for value in values
+    ]
+    return {"data": {"text": text, **data}, "annotations": [{"result": regions}]}
+
+
+def choice(text, *names):
+    return task(text, {"choices": [*names]}) if names else task(text)
+
+
+def lines(records):
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def entity(text, part, kind):
+    start = text.index(part)
+    return {"start_char": start, "end_char": start + len(part), "type": kind}
+
+
+@pytest.mark.parametrize(
+    "beside", [{"source": "wiki"}, {"input": "x"}, {"text": "A b"}]
+)
+@pytest.mark.parametrize("names", [(), ("O", "S-PER")])
+def test_words_are_predicted_on_where_words_were_trained_on(write, beside, names):
+    record = {"tokens": ["Ada", "left"], "ner_tags": ["S-PER", "O"], **beside}
+    path = write(lines([record] * 2), "train.jsonl")
+    source = JsonSentences(dir="", names=names)
+    text = source.texts(path)[0]
+    assert text.words == ("Ada", "left") == read_sentences(path, names=names)[0].words
+    predicted = {"entities": [{"start": 1, "end": 2, "type": "PER"}]}
+    again = write(source.write(text, predicted), "again.jsonl")
+    assert [tuple(span) for span in read_sentences(again, names=names)[0].spans] == [
+        ("PER", 1, 2)
+    ]
+
+
+def test_tags_of_a_document_are_not_those_of_prodigys_words(write):
+    words = [{"text": "Ada", "start": 0, "end": 3, "id": 0}]
+    spans = [{"start": 0, "end": 3, "label": "PER"}]
+    record = {"text": "Ada", "tokens": words, "spans": spans, "tags": ["news"]}
+    (sentence,) = read_sentences(write(record, "train.jsonl"))
+    assert [tuple(span) for span in sentence.spans] == [("PER", 0, 1)]
+
+
+def test_tasks_with_one_choice_and_with_several_are_several_labels(write):
+    rows = [choice(f"text {n}", *["a", "b"][: 1 + (n == 2)]) for n in range(8)]
+    path = write(rows, "train.json")
+    source = recognise.source_of("classification", str(path))
+    assert isinstance(source, JsonMultiLabelTexts)
+    labels = [example.labels for example in source.read(path, None)]
+    assert labels == [("a", "b") if n == 2 else ("a",) for n in range(8)]
+
+
+def test_a_task_without_a_choice_is_left_out_and_counted(write):
+    rows = [choice(f"text {n}", *["ab"[n % 2]][: n != 3]) for n in range(8)]
+    path = write(rows, "train.json")
+    source = recognise.source_of("classification", str(path))
+    assert isinstance(source, JsonTexts)
+    examples, notes = source.read_with_notes(path, None)
+    assert [e.label for e in examples] == [*"aba", *"abab"]
+    assert notes == ["1 without a choice left out"]
+
+
+def test_numbers_of_tasks_are_refused_as_those_of_columns_are(write):
+    path = write([task(f"text {n}", {"number": n / 2}) for n in range(8)], "train.json")
+    with pytest.raises(InputError, match="regression is not for this tool"):
+        recognise.source_of("classification", str(path))
+
+
+def test_a_text_of_several_is_named_and_relations_are_passed_over(write):
+    rows = [
+        task("a title", {"choices": ["ab"[n % 2]]}, body=f"b {n}") for n in range(8)
+    ]
+    for row in rows:
+        row["data"]["title"] = row["data"].pop("text")
+        row["annotations"][0]["result"] += [{"type": "relation", "from_id": "x"}]
+    path = write(rows, "train.json")
+    source = recognise.source_of("classification", str(path), Columns(text="body"))
+    assert [e.first for e in source.read(path, None)] == [f"b {n}" for n in range(8)]
+
+
+def test_choices_are_written_as_predictions(write):
+    source = JsonTexts(dir="")
+    rows = [choice("so fine", "good"), {"data": {"text": "not annotated"}}]
+    for row, text in zip(rows, source.texts(write(rows, "new.json")), strict=True):
+        written = json.loads(source.write(text, {"label": "bad", "probabilities": {}}))
+        (region,) = written.pop("predictions")[0]["result"]
+        assert region["value"] == {"choices": ["bad"]}
+        assert written == {"annotations": [], **row}
+
+
+@pytest.mark.parametrize("shift", [0, 2])
+def test_predictions_for_label_studio_count_as_it_does(write, shift):
+    """Two emoji take four UTF-16 units; a script may have counted characters."""
+    text = "😀😀 Ada"
+    value = {"start": 3 + shift, "end": 6 + shift, "text": "Ada", "labels": ["PER"]}
+    source = JsonSentences(dir="")
+    (read,) = source.texts(write([task(text, value)], "new.json"))
+    written = json.loads(source.write(read, {"entities": [entity(text, "Ada", "PER")]}))
+    assert written["predictions"][0]["result"][0]["value"] == value
+    (read,) = source.texts(write([{"data": {"text": text}}], "new.json"))
+    written = json.loads(source.write(read, {"entities": [entity(text, "Ada", "PER")]}))
+    assert written["predictions"][0]["result"][0]["value"]["start"] == 5
+
+
+def test_several_choices_of_json_min_stand_beside_single_ones(write):
+    rows = [{"text": f"text {n}", "mood": "a"} for n in range(8)]
+    rows[2]["mood"] = {"choices": ["a", "b"]}
+    path = write(rows, "train.json")
+    source = recognise.source_of("classification", str(path), Columns(label="mood"))
+    examples = source.read(path, None)
+    assert [e.labels for e in examples[:3]] == [("a",), ("a",), ("a", "b")]
+
+
+def test_what_is_left_out_is_said_where_nothing_is_left(write, refusal):
+    path = write([{"data": {"text": "a"}, "predictions": []}] * 3, "train.json")
+    for source in (JsonSentences(dir=""), JsonTexts(dir="")):
+        assert ", 3 not annotated left out;" in refusal(
+            source.read_with_notes, path, None
+        )
+
+
+def test_a_list_is_read_from_a_stream_as_from_a_file(write):
+    content = json.dumps([{"text": "a"}, {"text": "b"}], indent=1).encode()
+    path = write(content, "new.json")
+    for stream in (io.BytesIO(content), io.BytesIO(b"\xef\xbb\xbf" + content)):
+        read = JsonTexts(dir="").texts("-", stream)
+        assert read == JsonTexts(dir="").texts(path)
+
+
+@pytest.mark.parametrize(
+    ("before", "label", "after"),
+    [(0, "good", "good"), (0, "1", 1), (True, "false", False), (True, "good", "good")],
+)
+def test_a_class_is_written_as_it_can_be(before, label, after):
+    source = JsonTexts(dir="")
+    assert source.predicted({"label": before}, {"label": label}) == {"label": after}
+
+
+def test_a_table_of_words_that_was_trained_on_is_predicted_on(write):
+    content = "Sentence #,Word,POS,Tag\n1,Ada,NN,B-PER\n,left,VB,O\n2,Bo,NN,B-PER\n"
+    path = write(content, "ner_dataset.csv")
+    source = recognise.source_of("ner", str(path))
+    assert texts.format_of(str(path), source) == "conll"
+    assert [t.words for t in source.texts(path)] == [("Ada", "left"), ("Bo",)]
+
+
+def test_columns_of_a_prediction_before_are_replaced(write):
+    path = write("text,prediction\nfine,old\n", "new.csv")
+    read = texts.read(path, "csv")
+    record = {"texts": ["fine"], "label": "new", "probabilities": {"new": 0.5}}
+    assert [*texts.table(read, [record])] == [
+        "text,prediction,probability",
+        "fine,new,0.5",
+    ]
+
+
+def test_splits_of_different_formats_are_refused(write):
+    write("Ada B-PER\nleft O\n\nBo B-PER\n", "train.conll")
+    folder = write({"text": "Ada", "entities": []}, "dev.jsonl").parent
+    with pytest.raises(
+        InputError, match=r"dev\.jsonl: is of another format than train"
+    ):
+        recognise.source_of("ner", str(folder))
