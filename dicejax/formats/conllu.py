@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.errors import Flaw, InputError, quote, truncate
-from dicejax.formats.rows import labels_of
+from dicejax.formats.rows import Block, Layout, labels_of, texts
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, count, did_you_mean, report
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
-from dicejax.io import files
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 COLUMNS = tuple(_NAMES.split())
@@ -26,79 +24,38 @@ COLUMNS = tuple(_NAMES.split())
 _NEVER_BLANK = ("UPOS", "XPOS", "HEAD", "DEPREL")
 _WORD = re.compile(r"[1-9][0-9]*")
 _NO_WORD = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
+_LAYOUT = Layout(word=1, label=0, separator="\t", comment="#")
+_EMPTY = ("holds no sentences", "name a CoNLL-U file with words")
 
 
 def read(
-    path: str | os.PathLike[str],
-    *,
-    column: str = "UPOS",
-    characters: bool = False,
-    on_error: OnError | None = None,
+    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
 ) -> list[TaggedWords] | list[Sentence]:
-    """Read the words of a treebank with one column as their label.
-
-    Ranges of multiword tokens (`3-4`), empty nodes (`8.1`) and comments are passed
-    over. In FEATS, DEPS, MISC and LEMMA `_` is a label like others; elsewhere it means
-    a missing one. With `characters` see `by_character`.
-
-    Raises:
-      InputError: a row has not ten columns, an id that is malformed or out of turn, or
-        no label; the column is unknown.
-    """
-    if column not in COLUMNS[2:]:
-        do = did_you_mean(column, COLUMNS[2:])
-        raise InputError.at(path, None, f"no column {quote(column)} has labels", do)
-    sentences = list(_sentences(path, column, on_error))
-    if not sentences:
-        do = "name a CoNLL-U file with words"
-        raise InputError.at(path, None, "holds no sentences", do)
-    return list(map(by_character, sentences)) if characters else sentences
+    """Read the words of a treebank as `ConlluFiles` with these fields does."""
+    return ConlluFiles(dir="", **settings).read(path, on_error)
 
 
-def _sentences(
-    path: str | os.PathLike[str], column: str, on_error: OnError | None
-) -> Iterator[TaggedWords]:
-    words: list[str] = []
-    labels: list[str] = []
-    start = 0
-    broken = False
-
-    def leave_out(error: InputError) -> None:
-        nonlocal broken
-        if not broken:  # the first flaw of a sentence speaks for it
-            report(error, on_error)
-        broken = True
-
-    lines = files.lines(path, leave_out)
-    for number, line in itertools.chain(lines, [(0, "")]):
-        if not line.strip(" \t"):
-            if words and not broken:
-                yield TaggedWords(tuple(words), tuple(labels), start)
-            words, labels, start, broken = [], [], 0, False
-        elif not line.startswith("#") and not broken:
-            start = start or number
-            try:
-                word = _word(line.split("\t"), len(words) + 1)
-                if word is not None and not _label(word, column):
-                    do = "add it, or name another column"
-                    raise Flaw(f"the word has no {column}", do)
-            except Flaw as flaw:
-                leave_out(flaw.at(path, number))
-                continue
-            if word is not None:
-                # A corpus repeats its words; interned, each is in memory once.
-                words.append(sys.intern(word[1]))
-                labels.append(sys.intern(_label(word, column)))
+def _words(
+    path: str | os.PathLike[str], block: Block, column: str | None = None
+) -> list[list[str]]:
+    """Return the fields of each word, which has a label in the column, if any."""
+    words: list[list[str]] = []
+    for number, line in enumerate(block.lines, block.start):
+        try:
+            word = _word(line, len(words) + 1, column)
+        except Flaw as flaw:
+            raise flaw.at(path, number) from None
+        words += [word] if word else []
+    if block.flaws:
+        raise block.flaws[0]
+    return words
 
 
-def _label(fields: list[str], column: str) -> str:
-    """Return the label of a word; empty where it was not annotated."""
-    label = fields[COLUMNS.index(column)]
-    return "" if label == "_" and column in _NEVER_BLANK else label
-
-
-def _word(fields: list[str], next_id: int) -> list[str] | None:
-    """Return the fields of a word; None for a range or an empty node."""
+def _word(line: str, next_id: int, column: str | None) -> list[str] | None:
+    """Return the fields of a word; None for a comment, a range or an empty node."""
+    if line.startswith("#"):
+        return None
+    fields = line.split("\t")
     if len(fields) != len(COLUMNS):
         what = f"{count(len(fields), 'column')} where CoNLL-U has {len(COLUMNS)}"
         raise Flaw(what, "separate them with one tab each and mark empty ones by _")
@@ -114,6 +71,9 @@ def _word(fields: list[str], next_id: int) -> list[str] | None:
         raise Flaw(what, do)
     if not word:
         raise Flaw("the word is empty", "mend the row")
+    label = fields[COLUMNS.index(column)] if column else word
+    if not label or (label == "_" and column in _NEVER_BLANK):
+        raise Flaw(f"the word has no {column}", "add it, or name another column")
     return fields
 
 
@@ -121,9 +81,14 @@ def _word(fields: list[str], next_id: int) -> list[str] | None:
 class ConlluFiles(FileSource):
     """CoNLL-U files: words with their part of speech.
 
+    Ranges of multiword tokens (`3-4`), empty nodes (`8.1`) and comments are passed
+    over. In FEATS, DEPS, MISC and LEMMA `_` is a label like others; elsewhere it means
+    a missing one.
+
     Args:
-      column: column of the label, UPOS or XPOS.
-      characters: give characters with spans, for joint segmentation and tagging.
+      column: column of the label, such as UPOS or XPOS.
+      characters: give characters with spans, for joint segmentation and tagging; see
+        `by_character`.
     """
 
     looks: ClassVar[str] = "is CoNLL-U"
@@ -131,7 +96,6 @@ class ConlluFiles(FileSource):
     several: ClassVar[str] = "sentences"
     parted_by: ClassVar[str] = "a blank line"
     form: ClassVar[str] = "conll"
-    reader = staticmethod(read)
 
     train: str = "train.conllu"
     dev: str | None = "dev.conllu"
@@ -152,6 +116,35 @@ class ConlluFiles(FileSource):
             raise InputError.at(file.path, None, what, "put tabs there")
         return {}
 
+    def read(
+        self, path: str | os.PathLike[str], on_error: OnError | None
+    ) -> list[TaggedWords] | list[Sentence]:
+        """Read one file.
+
+        Raises:
+          InputError: a row has not ten columns, an id that is malformed or out of turn,
+            or no label; the column is unknown.
+        """
+        column = self.column
+        if column not in COLUMNS[2:]:
+            do = did_you_mean(column, COLUMNS[2:])
+            raise InputError.at(path, None, f"no column {quote(column)} has labels", do)
+        sentences: list[TaggedWords] = []
+        for block in _LAYOUT.blocks(path):
+            try:
+                rows = _words(path, block, column)
+            except InputError as error:  # the first flaw of a sentence speaks for it
+                report(error, on_error)
+                continue
+            # A corpus repeats its words; interned, each is in memory once.
+            words = tuple(sys.intern(fields[1]) for fields in rows)
+            labels = tuple(sys.intern(fields[COLUMNS.index(column)]) for fields in rows)
+            if words:
+                sentences.append(TaggedWords(words, labels, block.start))
+        if not sentences:
+            raise InputError.at(path, None, *_EMPTY)
+        return list(map(by_character, sentences)) if self.characters else sentences
+
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
     ) -> list[Text]:
@@ -160,41 +153,12 @@ class ConlluFiles(FileSource):
         Raises:
           InputError: see `read`.
         """
-        result: list[Text] = []
-        before: list[str] = []
-        rows: list[str] = []
-        words: list[str] = []
-        start = 0
-        for number, line in itertools.chain(
-            files.lines(path, stream=stream), [(0, "")]
-        ):
-            if not line.strip(" \t") or (line.startswith("#") and not words):
-                if words:
-                    text, head = " ".join(words), () if result else tuple(before)
-                    parts = "".join(words) if self.characters else words
-                    result.append(
-                        Text(start, text, tuple(parts), rows=tuple(rows), before=head)
-                    )
-                    before, rows, words, start = [], [], [], 0
-                if number:
-                    before += [*rows, line]
-                    rows = []
-                if result:
-                    result[-1] = dataclasses.replace(result[-1], after=tuple(before))
-                continue
-            start = start or number
-            rows.append(line)
-            if not line.startswith("#"):
-                try:
-                    word = _word(line.split("\t"), len(words) + 1)
-                except Flaw as flaw:
-                    raise flaw.at(path, number) from None
-                if word is not None:
-                    words.append(word[1])
-        if not result:
-            do = "name a CoNLL-U file with words"
-            raise InputError.at(path, None, "holds no sentences", do)
-        return result
+
+        def words_of(block: Block) -> list[str]:
+            return [fields[1] for fields in _words(path, block)]
+
+        blocks = _LAYOUT.blocks(path, stream)
+        return texts(path, blocks, words_of, _EMPTY[1], characters=self.characters)
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the rows with predicted labels; those of no word as they are.

@@ -8,12 +8,13 @@ import io
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError, quote
+from dicejax.errors import Flaw, InputError
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import count
 from dicejax.formats.text import Text
@@ -30,7 +31,8 @@ LABEL_NAMES = POS_NAMES | frozenset(
 SENTENCE_NAMES = frozenset(["sentence #", "sentence", "sentence_id", "sentence_idx"])
 
 
-class Block(NamedTuple):
+@dataclasses.dataclass(slots=True)
+class Block:
     """The lines of one sentence, and those in front of it that are no example.
 
     Attributes:
@@ -39,13 +41,15 @@ class Block(NamedTuple):
       lines: its rows as they are in the file; at the end of the file perhaps none.
       flaws: why some of its lines are no text.
       before: breaks, comments and headers.
+      header: the one of these that names the columns.
     """
 
     document: int
     start: int
-    lines: list[str]
-    flaws: list[InputError]
-    before: list[str]
+    lines: list[str] = dataclasses.field(default_factory=list)
+    flaws: list[InputError] = dataclasses.field(default_factory=list)
+    before: list[str] = dataclasses.field(default_factory=list)
+    header: str = ""
 
 
 class Layout(NamedTuple):
@@ -92,61 +96,52 @@ class Layout(NamedTuple):
         return names[self.word] in WORD_NAMES and is_label
 
     def blocks(
-        self,
-        path: str | os.PathLike[str],
-        stream: IO[bytes] | None = None,
-        *,
-        flawless: bool = True,
+        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
     ) -> Iterator[Block]:
         """Part a file into sentences; the last may be lines without a sentence.
 
         Raises:
-          InputError: see `files.lines`; lines that are no text alone where `flawless`;
-            or the header of a table does not name the words.
+          InputError: see `files.lines`; or the header of a table does not name the
+            words.
         """
-        lines: list[str] = []
-        before: list[str] = []
-        flaws: list[InputError] = []
-        document, start, previous = 0, 1, ""
+        block, previous = Block(0, 1), ""
         is_table, is_first = self.sentence is not None, True
-        for number, line in files.lines(
-            path, None if flawless else flaws.append, stream
-        ):
+
+        def note(error: InputError) -> None:
+            block.flaws.append(error)
+
+        for number, line in files.lines(path, note, stream):
             # As `is_break` asks, without a call for each line.
-            if not line.strip(" \t") or (_DOCUMENT_START in line and is_break(line)):
-                if lines or flaws:
-                    yield Block(document, start, lines, flaws, before)
-                    lines, before = [], []
-                    flaws.clear()
-                document += begins_document(line)
-                start = number + 1
-                before.append(line)
+            is_end = not line.strip(" \t") or (
+                _DOCUMENT_START in line and begins_document(line)
+            )
+            if block.lines and not (is_end or is_table or block.flaws):  # most lines
+                block.lines.append(line)
                 continue
-            if lines and not (is_table or flaws):  # most lines
-                lines.append(line)
-                continue
-            if is_table and not is_first:
+            name = ""
+            if is_table and not (is_first or is_end):
                 name = self._sentence(line)
-                if name and name != previous and (lines or flaws):
-                    yield Block(document, start, lines, flaws, before)
-                    lines, before, start = [], [], number
-                    flaws.clear()
-                previous = name
-            if flaws:
+            begins = is_end or (name and name != previous)
+            if begins and (block.lines or block.flaws):
+                yield block
+                block = Block(block.document, number)
+            previous = name
+            if is_end:
+                block.document += begins_document(line)
+            elif block.flaws:
                 continue
-            if lines:
-                lines.append(line)
-            elif self.comment and line.startswith(self.comment):
-                before.append(line)
-                start = number + 1
+            elif not block.lines and self.comment and line.startswith(self.comment):
+                pass
             elif is_first and self._is_header(line, path, number):
-                before.append(line)
-                start, is_first = number + 1, False
+                block.header, is_first = line, False
             else:
                 is_first = False
-                lines.append(line)
-        if lines or flaws or before:
-            yield Block(document, start, lines, flaws, before)
+                block.lines.append(line)
+                continue
+            block.before.append(line)
+            block.start = number + 1
+        if block.lines or block.flaws or block.before:
+            yield block
 
     def _sentence(self, line: str) -> str:
         """Return what a row of a table has where its sentence is named."""
@@ -166,31 +161,102 @@ class Layout(NamedTuple):
         what = f"the header does not name column {self.word} as the words"
         raise InputError.at(path, number, what, "call the column 'word'")
 
-    def place(self, line: str, label: int | None) -> tuple[list[str], int | None]:
-        """Return the fields of a row, and the place of its label if it has any."""
-        (fields,) = self.split([line])
-        return fields, label if label is not None and label < len(fields) else None
+    def lacks_label(self, line: str) -> bool:
+        """Return whether a row has no label; it has none at a negative column."""
+        return not 0 <= self.label < len(self.split([line])[0])
 
-    def with_label(self, line: str, label: int | None, value: str) -> str:
+    def with_label(self, line: str, value: str) -> str:
         """Return a row with another label, in a new last column where it has none."""
-        fields, place = self.place(line, label)
-        if place is not None:
-            fields[place] = value
-        else:
+        (fields,) = self.split([line])
+        is_new = self.lacks_label(line)
+        if is_new:
             fields.append(value)
+        else:
+            fields[self.label] = value
         if self.sentence is not None:
             written = io.StringIO()
-            csv.writer(
-                written, delimiter=self.separator or ",", lineterminator=""
-            ).writerow(fields)
+            separator = self.separator or ","
+            csv.writer(written, delimiter=separator, lineterminator="").writerow(fields)
             return written.getvalue()
         if self.separator is not None:
             return self.separator.join(fields)
-        if place is None:
+        if is_new:
             line = line.rstrip(" \t")
             return f"{line}\t{value}" if "\t" in line else f"{line} {value}"
-        match = list(_FIELD.finditer(line))[place]
+        match = list(_FIELD.finditer(line))[self.label]
         return line[: match.start()] + value + line[match.end() :]
+
+
+@dataclasses.dataclass
+class Columns:
+    """Extractor of words and labels; the first row sets the number of columns."""
+
+    path: str | os.PathLike[str]
+    layout: Layout
+    is_gold: bool = True  # else labels may be missing and are not looked at
+    check: Callable[[str], None] | None = None  # of a label
+    good: set[str] = dataclasses.field(default_factory=set)  # labels that were checked
+    width: int = 0
+    first_line: int = 0
+
+    def take(self, block: Block) -> tuple[list[str], list[str]]:
+        """Return the words and labels of a sentence; its first flaw is raised."""
+        if len(block.lines) > MOST_WORDS:
+            what = f"a sentence of {len(block.lines):,} words begins"
+            do = "is a blank line missing between sentences?"
+            raise InputError.at(self.path, block.start, what, do)
+        try:
+            fields = self.layout.split(block.lines)
+        except Flaw as flaw:
+            raise flaw.at(self.path, block.start + (flaw.line or 0)) from None
+        if set(map(len, fields)) != {self.width}:
+            self._check_rows(block.start, fields)
+        word, label = self.layout[:2]
+        words = [row[word] for row in fields]
+        labels = [row[label] for row in fields] if self.is_gold else []
+        if not (all(words) and self.good.issuperset(labels)):
+            self._check_rows(block.start, fields)
+        if block.flaws:
+            raise block.flaws[0]
+        if not self.is_gold:
+            return words, labels
+        # A corpus repeats its words; interned, each is in memory once.
+        return list(map(sys.intern, words)), list(map(sys.intern, labels))
+
+    def _check_rows(self, start: int, fields: list[list[str]]) -> None:
+        """Raise the first flaw; learn width and labels from the rows before it."""
+        for line, row in enumerate(fields, start):
+            try:
+                if len(row) != self.width:
+                    self._check_width(line, len(row))
+                if not row[self.layout.word]:  # only where a separator is named
+                    raise Flaw("the word is empty", "mend the row")
+                if self.is_gold and (label := row[self.layout.label]) not in self.good:
+                    if self.check is not None:
+                        self.check(label)
+                    self.good.add(label)
+            except Flaw as flaw:
+                raise flaw.at(self.path, line) from None
+
+    def _check_width(self, line: int, width: int) -> None:
+        columns, word, label = count(width, "column"), *self.layout[:2]
+        if self.width:
+            what = f"{columns} where {self.width} are expected, as in line "
+            do = "mend the row, or name the separator if words hold spaces"
+            raise Flaw(f"{what}{self.first_line}", do)
+        if not self.is_gold:
+            if word >= width:
+                what = f"{columns}, but the word is column {word} in training"
+                raise Flaw(what, "write the columns before it too")
+        else:
+            for name, column in (("word", word), ("tag", label)):
+                if not -width <= column < width:
+                    what = f"{columns}, but the {name} is asked from column {column}"
+                    raise Flaw(what, "columns count from 0, or from the end: -1")
+            if word % width == label % width:
+                what = f"{columns}, so word and tag would be the same one"
+                raise Flaw(what, "name other columns or the separator")
+        self.width, self.first_line = width, line
 
 
 def is_break(line: str) -> bool:
@@ -203,69 +269,35 @@ def begins_document(line: str) -> bool:
     return _DOCUMENT_START in line and _DOCUMENT_START in line.split()
 
 
-def too_long(words: int) -> Flaw | None:
-    """Return what is said of a sentence of too many words."""
-    if words <= MOST_WORDS:
-        return None
-    what = f"a sentence of {words:,} words begins"
-    return Flaw(what, "is a blank line missing between sentences?")
-
-
-def uneven(width: int, expected: int, line: int) -> Flaw:
-    """Return what is said of a row of other width than those before it."""
-    what = f"{count(width, 'column')} where {expected} are expected, as in line {line}"
-    return Flaw(what, "mend the row, or name the separator if words hold spaces")
-
-
 def texts(
-    layout: Layout,
     path: str | os.PathLike[str],
-    stream: IO[bytes] | None = None,
+    blocks: Iterable[Block],
+    words_of: Callable[[Block], list[str]],
+    do: str,
     *,
     characters: bool = False,
 ) -> list[Text]:
-    """Read sentences to predict; words become characters if asked.
+    """Return sentences to predict with the lines around them; `do` mends an empty file.
 
     Raises:
-      InputError: see `Layout.blocks`; rows are uneven or lack the word; or a sentence
-        is too long.
+      InputError: there is no sentence.
     """
     result: list[Text] = []
-    width = first = 0
-    for block in layout.blocks(path, stream):
+    before: list[str] = []
+    for block in blocks:
+        words = words_of(block) if block.lines or block.flaws else []
+        before += [*block.before, *([] if words else block.lines)]
+        around = tuple(before)
         if result:
-            result[-1] = dataclasses.replace(result[-1], after=tuple(block.before))
-        if not block.lines:
-            continue
-        place = 0  # of the row that is checked
-        try:
-            if flaw := too_long(len(block.lines)):
-                raise flaw
-            rows = layout.split(block.lines)
-            width, first = width or len(rows[0]), first or block.start
-            if layout.word >= width:
-                what = f"{count(width, 'column')}, but the word is column {layout.word}"
-                raise Flaw(what + " in training", "write the columns before it too")
-            for place, fields in enumerate(rows):  # noqa: B007
-                if len(fields) != width:
-                    raise uneven(len(fields), width, first)
-                if not fields[layout.word]:
-                    raise Flaw("the word is empty", "mend the row")
-        except Flaw as flaw:
-            raise flaw.at(path, block.start + (flaw.line or place)) from None
-        words = tuple(fields[layout.word] for fields in rows)
-        text = " ".join(words)
-        result.append(
-            Text(
-                block.start,
-                text,
-                tuple("".join(words)) if characters else words,
-                rows=tuple(block.lines),
-                before=() if result else tuple(block.before),
-            )
-        )
+            result[-1] = dataclasses.replace(result[-1], after=around)
+        if words:
+            parts, text = "".join(words) if characters else words, " ".join(words)
+            example = Text(block.start, text, tuple(parts), rows=tuple(block.lines))
+            if not result:
+                example = dataclasses.replace(example, before=around)
+            result.append(example)
+            before = []
     if not result:
-        do = "put one word on each line, a blank line between sentences"
         raise InputError.at(path, None, "holds no sentences", do)
     return result
 
@@ -296,27 +328,9 @@ def labels_of(record: Mapping[str, Any], rows: int, scheme: str = "BIO") -> list
     return predicted
 
 
-def write(
-    layout: Layout, label: int | None, text: Text, predicted: Sequence[str]
-) -> str:
-    """Return the rows with the predicted labels, and the lines around them."""
-    before = list(text.before)
-    if layout.place(text.rows[0], label)[1] is None:  # its header gets a name too
-        before = [
-            layout.with_label(line, label, "tag")
-            if not is_break(line) and layout.is_header(line)
-            else line
-            for line in before
-        ]
-    pairs = zip(text.rows, predicted, strict=True)
-    rows = [layout.with_label(row, label, value) for row, value in pairs]
-    return "\n".join([*before, *rows, *text.after])
-
-
 # How a file looks.
 
 _TAG = re.compile(r"O|[BIOESMLUW][-_].+|.+[-_][BIESMLU]")
-_PAIR = re.compile(r"[^/]+/[^/]+")
 _CHUNKS = set(
     ["NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"]
 )
@@ -330,15 +344,6 @@ def has_tags(file: FileSample) -> bool:
     tags_of_lines = [_TAG.fullmatch(line.split()[-1]) for line in file.lines]
     tagged = sum(tag is not None for tag in tags_of_lines)
     return file.are_columns and tagged > len(file.lines) / 2
-
-
-def are_rows(file: FileSample) -> bool:
-    """Return whether a file may have a word and its label on each line."""
-    if not file.is_text:
-        return False
-    is_table = file.table is not None and file.table.flawless
-    is_other = is_table and file.table is not None and file.table.separator != "\t"
-    return file.are_columns or not is_other or bool(table_fields(file, LABEL_NAMES))
 
 
 def table_fields(file: FileSample, names: Collection[str]) -> dict[str, Any]:
@@ -367,57 +372,36 @@ def table_fields(file: FileSample, names: Collection[str]) -> dict[str, Any]:
     }
 
 
-def settings(file: FileSample, *, tagged: bool) -> dict[str, Any]:
-    """Return the fields that read a file; `label` is the column of tags or labels.
+def columns_of(file: FileSample, comment: str | None) -> tuple[int, int | None]:
+    """Return the column of words, and that of tags where it is not the last.
 
-    Raises:
-      InputError: its lines are of word/TAG pairs.
+    Numbers of words may stand in front of them. Of several columns of tags the first
+    counts that does not hold chunks alone.
     """
-    kinds = [LABEL_NAMES - POS_NAMES] if tagged else [POS_NAMES, LABEL_NAMES]
-    for names in kinds:
-        if fields := table_fields(file, names):
-            return fields
-    words = [word for line in file.lines for word in line.split()]
-    pairs = sum(_PAIR.fullmatch(word) is not None for word in words)
-    if pairs > len(words) * 0.9:
-        what = f"{quote(words[0])} looks like word/TAG"
-        do = "put each word and its tag on a line, a blank line between sentences"
-        raise InputError.at(file.path, 1, what, do)
-    fields = _comments(file)
-    layout = Layout(0, -1, None, fields.get("comment"))
-    blocks = itertools.islice(layout.blocks(file.path, flawless=False), _SAMPLE // 4)
+    layout = Layout(0, -1, None, comment)
+    blocks = itertools.islice(layout.blocks(file.path), _SAMPLE // 4)
     sentences = [layout.split(block.lines) for block in blocks if block.lines]
     rows = [row for sentence in sentences for row in sentence]
     width = min(map(len, rows), default=0)
-    first = 0
-    if width > 2 and any(len(sentence) > 1 for sentence in sentences):
-        counted = all(
-            [row[0] for row in sentence]
-            == [str(n) for n in range(1, len(sentence) + 1)]
-            for sentence in sentences
-        )
-        first = int(counted)
-    if first:
-        fields["word_column"] = first
-    if tagged and (label := _tag_column(rows, first, width)) not in (None, width - 1):
-        fields["label"] = label
-    return fields
-
-
-def _tag_column(rows: Sequence[Sequence[str]], word: int, width: int) -> int | None:
-    """Return the first column of tags behind the words, of chunks at need."""
+    is_numbered = width > 2 and any(len(sentence) > 1 for sentence in sentences)
+    is_numbered = is_numbered and all(
+        row[0] == str(number)
+        for sentence in sentences
+        for number, row in enumerate(sentence, start=1)
+    )
     candidates = []
-    for column in range(word + 1, width):
+    for column in range(is_numbered + 1, width):
         values = [row[column] for row in rows]
         types = {tags.prefixed(v).partition("-")[2] for v in values if v != "O"}
         good = sum(_TAG.fullmatch(value) is not None for value in values)
         if types and good > 0.9 * len(values):
             candidates.append((types <= _CHUNKS, column))
-    return min(candidates)[1] if candidates else None
+    label = min(candidates, default=(False, width - 1))[1]
+    return int(is_numbered), None if label == width - 1 else label
 
 
-def _comments(file: FileSample) -> dict[str, Any]:
-    """Return the field that leaves out comments, if lines at breaks begin with "#"."""
+def comment_of(file: FileSample) -> str | None:
+    """Return how comments begin, if lines at breaks begin with "#"."""
     at_break, marks = True, set()
     widths: dict[bool, set[int]] = {True: set(), False: set()}
     for _, line in itertools.islice(files.lines(file.path), _SAMPLE):
@@ -430,5 +414,5 @@ def _comments(file: FileSample) -> dict[str, Any]:
         at_break &= is_comment
         widths[is_comment].add(len(line.split()))
     if not marks or widths[True] == widths[False]:
-        return {}
-    return {"comment": marks.pop() if len(marks) == 1 else "#"}
+        return None
+    return marks.pop() if len(marks) == 1 else "#"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import (
-    Callable,
     Collection,
     Hashable,
     Iterable,
@@ -66,7 +65,6 @@ class FileSource(Source):
     parted_by: ClassVar[str] = ""  # what parts examples
     looks: ClassVar[str] = ""  # what its files look like, as in "is CoNLL-U"
     form: ClassVar[Literal["text", "jsonl", "conll", "csv"]] = "text"  # see `texts`
-    reader: ClassVar[Callable[..., Sequence[Any]]]
 
     @classmethod
     def fits(cls, file: FileSample) -> bool:
@@ -99,8 +97,10 @@ class FileSource(Source):
             )
         self._check_counts("max_train", "max_dev", "max_test")
 
-    def read(self, path: epath.Path, on_error: OnError | None) -> Sequence[Any]:
-        """Read one file; by default with the class's reader, which takes its fields.
+    def read(
+        self, path: str | os.PathLike[str], on_error: OnError | None
+    ) -> Sequence[Any]:
+        """Read one file; a format has this method or `read_with_notes`.
 
         Args:
           path: the file.
@@ -109,7 +109,7 @@ class FileSource(Source):
         Raises:
           InputError: the file is missing or malformed.
         """
-        return self.reader(path, **self.reading_fields, on_error=on_error)
+        return self.read_with_notes(path, on_error)[0]
 
     @property
     def reading_fields(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class FileSource(Source):
             yield "" if text.is_blank else self.write(text, record)
 
     def read_with_notes(
-        self, path: epath.Path, on_error: OnError | None
+        self, path: str | os.PathLike[str], on_error: OnError | None
     ) -> tuple[Sequence[Any], list[str]]:
         """Read one file; also return notes on examples that were changed."""
         return self.read(path, on_error), []
