@@ -10,13 +10,8 @@ from typing import IO
 
 from dicejax.errors import Flaw
 from dicejax.formats import brat, tables
-from dicejax.formats.records import (
-    FileRecord,
-    fields_of,
-)
-from dicejax.formats.skipping import (
-    OnError,
-)
+from dicejax.formats.records import FileRecord, fields_of
+from dicejax.formats.skipping import OnError
 from dicejax.io import files, json_text
 
 

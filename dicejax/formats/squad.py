@@ -8,8 +8,6 @@ import os
 from collections.abc import Hashable, Iterator, Mapping
 from typing import IO, Any, ClassVar
 
-from etils import epath
-
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
 from dicejax.formats import containers, tables
@@ -162,6 +160,18 @@ def to_predict(
         yield record._replace(value=value, number=number)
 
 
+def answers_of(fields: dict) -> list:
+    """Return the answers of a question, which may be in columns, as a list."""
+    if not isinstance(fields.get("answers"), dict):
+        return json_text.field(fields, "answers", list)
+    names = ("text", "answer_start")
+    columns = [json_text.field(fields["answers"], name, list) for name in names]
+    if len(columns[0]) != len(columns[1]):
+        lengths = f"{len(columns[0])} texts but {len(columns[1])} starts"
+        raise Flaw(f"'answers' has {lengths}", "correct the line")
+    return [dict(zip(names, pair, strict=True)) for pair in zip(*columns, strict=True)]
+
+
 def _of_records(
     path: str | os.PathLike[str], on_error: OnError | None
 ) -> Iterator[FileRecord]:
@@ -170,16 +180,7 @@ def _of_records(
         try:
             fields = record.fields()
             context = json_text.field(fields, "context", str)
-            in_columns = isinstance(fields.get("answers"), dict)
-            answers = json_text.field(fields, "answers", dict if in_columns else list)
-            if in_columns:
-                names = ("text", "answer_start")
-                columns = [json_text.field(answers, name, list) for name in names]
-                if len(columns[0]) != len(columns[1]):
-                    lengths = f"{len(columns[0])} texts but {len(columns[1])} starts"
-                    raise Flaw(f"'answers' has {lengths}", "correct the line")
-                pairs = zip(*columns, strict=True)
-                answers = [dict(zip(names, pair, strict=True)) for pair in pairs]
+            answers = answers_of(fields)
         except Flaw as flaw:
             yield record._replace(value=flaw)
             continue
@@ -286,12 +287,8 @@ class SquadFiles(FileSource):
     several_spans: bool = False
     repair: bool = False
 
-    def read(self, path: epath.Path, on_error: OnError | None) -> list[ReadingExample]:
-        """Read one file."""
-        return self.read_with_notes(path, on_error)[0]
-
     def read_with_notes(
-        self, path: epath.Path, on_error: OnError | None
+        self, path: str | os.PathLike[str], on_error: OnError | None
     ) -> tuple[list[ReadingExample], list[str]]:
         """Read one file; also return a note on answers that were moved."""
         repaired = Skipped(done="repaired", keep=3)

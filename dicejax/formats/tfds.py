@@ -216,14 +216,7 @@ def _scheme(names: list[str]) -> str | None:
 
 
 def _reading(record: dict, number: int) -> ReadingExample:
-    answers = record["answers"]
-    places = zip(answers["text"], answers["answer_start"], strict=True)
-    asked = {
-        "id": record["id"],
-        "question": record["question"],
-        "answers": [{"text": text, "answer_start": start} for text, start in places],
-        "is_impossible": record.get("is_impossible", False),
-    }
+    asked = {"is_impossible": False, **record, "answers": squad.answers_of(record)}
     return squad.example(record["context"], asked)
 
 
