@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, ClassVar, NamedTuple
 
-from etils import epath
-
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme
@@ -227,13 +225,14 @@ class ColumnFiles(FileSource):
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the rows with predicted labels, in a new last column if need be.
 
-        Spans are written in the source's scheme, by default BIO.
+        Tags of spans are written in the source's scheme, by default BIO.
 
         Raises:
           InputError: the prediction has no label for each row.
         """
         layout, before = self._layout, list(text.before)
-        scheme = getattr(self, "scheme", None) or "BIO"
+        has_tags = self.label_field == "tag_column"
+        scheme = getattr(self, "scheme", None) or "BIO" if has_tags else None
         labels = rows.labels_of(record, len(text.rows), scheme)
         if layout.lacks_label(text.rows[0]):  # a header gets a name too
             before = [
@@ -253,9 +252,7 @@ class ColumnFiles(FileSource):
         columns = layout[:2]
         if min(columns) >= 0:
             return layout
-        path = epath.Path(self.dir) / self.train.split("+")[0]
-        if not path.exists():
-            path = path.with_name(path.name + ".gz")
+        path = self._path(self.train.split("+")[0])
         try:
             line = next(block.lines[0] for block in layout.blocks(path) if block.lines)
             width = len(layout.split([line])[0])

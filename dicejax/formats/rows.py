@@ -302,17 +302,19 @@ def texts(
     return result
 
 
-def labels_of(record: Mapping[str, Any], rows: int, scheme: str = "BIO") -> list[str]:
+def labels_of(
+    record: Mapping[str, Any], rows: int, scheme: str | None = None
+) -> list[str]:
     """Return the predicted label of each word, `_` for a word without any.
 
-    Of overlapping spans the first is written.
+    Of overlapping spans the first is written, in the scheme; None refuses spans.
 
     Raises:
       InputError: the prediction is of characters, or of no words at all.
     """
     if "labels" in record:
         predicted = [label or "_" for label in record["labels"]]
-    elif "entities" in record:
+    elif "entities" in record and scheme is not None:
         spans: list[Span] = []
         entities = record["entities"]
         for entity in sorted(entities, key=lambda e: (e["start"], -e["end"])):

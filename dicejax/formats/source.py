@@ -185,16 +185,16 @@ class FileSource(Source):
                 "evaluate: --data)"
             )
         notes: list[str] = []
-        train = self._split(folder, self.train, notes)
+        train = self._split(self.train, notes)
         test: Examples | None = None
         held_out = []
         if self.test is not None:
-            test = self._split(folder, self.test, notes)
+            test = self._split(self.test, notes)
         elif self.test_share:
             train, test = self._held_out(train, self.test_share, "test")
             held_out.append(f"{len(test)} test")
         if self.dev is not None:
-            dev = self._split(folder, self.dev, notes)
+            dev = self._split(self.dev, notes)
         else:
             # A share of the rest, rescaled to the share of the whole.
             share = self.dev_share / (1 - (self.test is None) * self.test_share)
@@ -225,13 +225,16 @@ class FileSource(Source):
             splits.append(examples)
         return Corpus(*splits, tuple(notes))
 
-    def _split(self, folder: epath.Path, names: str, notes: list[str]) -> Examples:
+    def _path(self, name: str) -> epath.Path:
+        """Return a file of the folder, the packed one where it is missing."""
+        path = epath.Path(self.dir) / name
+        packed = path.with_name(path.name + ".gz")
+        return packed if packed.exists() and not path.exists() else path
+
+    def _split(self, names: str, notes: list[str]) -> Examples:
         examples: list[Any] = []
         for name in names.split("+"):
-            path = folder / name
-            packed = folder / (name + ".gz")
-            if not path.exists() and packed.exists():
-                path = packed
+            path = self._path(name)
             skipped = Skipped() if self.on_error == "skip" else None
             some, remarks = self.read_with_notes(path, skipped)
             examples += some

@@ -185,7 +185,8 @@ def test_a_file_to_predict_is_read_as_in_training_and_comes_back(
 
 def test_words_at_the_end_of_rows_need_the_training_file(write):
     source = ConllFiles(dir="/gone", word_column=-2)
-    with pytest.raises(InputError, match="restore the file, or name the column from 0"):
+    message = r"train\.txt: .*; restore the file, or name the column from 0"
+    with pytest.raises(InputError, match=message):
         source.texts(write("N a O\n"))
 
 
@@ -203,9 +204,13 @@ def test_spans_are_written_in_the_scheme_and_characters_are_not(write):
     source = WordLabelFiles(dir=".", characters=True)
     (text,) = source.texts(write("ab X\nc X\n"))
     assert (text.words, text.text) == (("a", "b", "c"), "ab c")
-    for record in ({"words": list("abc"), "entities": []}, {"words": []}):
+    (single,) = source.texts(write("a X\nb X\n"))  # as many characters as rows
+    entity = {"type": "X", "start": 0, "end": 2}
+    records = [(single, {"words": list("ab"), "entities": [entity]})]
+    records += [(text, {"words": list("abc"), "entities": []}), (text, {"words": []})]
+    for example, record in records:
         with pytest.raises(InputError, match="no label for each row"):
-            source.write(text, record)
+            source.write(example, record)
 
 
 @pytest.mark.parametrize("style", ["{1}-{0}", "{1}_{0}", "{0}_{1}"])
