@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 from dicejax.data import tags
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError
+from dicejax.formats import separated
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import count
 from dicejax.formats.text import Text
@@ -77,13 +78,10 @@ class Layout(NamedTuple):
 
     def _unquoted(self, number: int, line: str) -> list[str]:
         try:
-            reader = csv.reader([line], delimiter=self.separator or ",", strict=True)
-            return next(reader)
-        except csv.Error:
-            what = "a quote begins a field and is not closed"
-            raise Flaw(what, 'close it; a quote as text is written """"', number) from (
-                None
-            )
+            separator = self.separator or ","
+            return next(csv.reader([line], delimiter=separator, strict=True))
+        except csv.Error as error:
+            raise separated.flaw(error, number) from None
 
     def is_header(self, line: str) -> bool:
         """Return whether a first row holds names of columns, as "token label"."""

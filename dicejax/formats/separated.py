@@ -61,7 +61,7 @@ def rows(
             fields = next(csv.reader(texts, delimiter=separator, strict=True), None)
         except csv.Error as error:
             first, *ahead = [*taken, *ahead[len(taken) :]]
-            report(_flaw(error).at(path, first[0]), on_error)
+            report(flaw(error).at(path, first[0]), on_error)
             continue
         ahead = ahead[len(taken) :]
         if not taken:
@@ -85,12 +85,13 @@ def _texts(
         yield f"{line}\n"
 
 
-def _flaw(error: csv.Error) -> Flaw:
-    message = str(error)
+def flaw(error: csv.Error, line: int | None = None) -> Flaw:
+    """Return what an error of the library says of quotes."""
+    message, do = str(error), "mend the row"
     if "expected after" in message:
-        what = "text follows the quote that ends a field"
-        return Flaw(what, 'double the quotes within a field: ""')
-    if "end of data" in message:
-        what = "a quote begins a field and is not closed"
-        return Flaw(what, 'close it; a quote as text is written """"')
-    return Flaw(message, "mend the row")
+        message = "text follows the quote that ends a field"
+        do = 'double the quotes within a field: ""'
+    elif "end of data" in message:
+        message = "a quote begins a field and is not closed"
+        do = 'close it; a quote as text is written """"'
+    return Flaw(message, do, line)
