@@ -16,7 +16,7 @@ from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import rows
-from dicejax.formats.rows import Columns, Layout
+from dicejax.formats.rows import Layout, WordColumns
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, check_tag, report
 from dicejax.formats.source import FileSource
@@ -171,7 +171,7 @@ class ColumnFiles(FileSource):
         return Layout(self.word_column, label, *others)
 
     def _read(
-        self, columns: Columns, on_error: OnError | None
+        self, columns: WordColumns, on_error: OnError | None
     ) -> tuple[list[_Rows], list[str]]:
         """Return the sentences, and a note on a header that is passed over."""
         path = columns.path
@@ -214,7 +214,7 @@ class ColumnFiles(FileSource):
             column of words counts from the end of rows of a training file that is
             missing.
         """
-        columns = Columns(path, self._layout, is_gold=False)
+        columns = WordColumns(path, self._layout, is_gold=False)
         blocks = self._layout.blocks(path, stream)
         do = "put one word on each line, a blank line between sentences"
         characters = getattr(self, "characters", False)
@@ -300,7 +300,7 @@ class ConllFiles(ColumnFiles):
         def check(tag: str) -> None:
             check_tag(tags.prefixed(tag), scheme, do)
 
-        columns = Columns(path, self._asked, check=check)
+        columns = WordColumns(path, self._asked, check=check)
         sentences, notes = self._read(columns, on_error)
         names = {tag: tags.prefixed(tag) for tag in columns.good}
         if any(tag != name for tag, name in names.items()):
@@ -349,7 +349,7 @@ class WordLabelFiles(ColumnFiles):
         self, path: str | os.PathLike[str], on_error: OnError | None
     ) -> tuple[list[TaggedWords] | list[Sentence], list[str]]:
         """Read one file; also return a note on a header that is passed over."""
-        sentences, notes = self._read(Columns(path, self._asked), on_error)
+        sentences, notes = self._read(WordColumns(path, self._asked), on_error)
         examples = [
             TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around)
             for r, around in self._with_context(sentences)

@@ -186,7 +186,7 @@ class Layout(NamedTuple):
 
 
 @dataclasses.dataclass
-class Columns:
+class WordColumns:
     """Extractor of words and labels; the first row sets the number of columns."""
 
     path: str | os.PathLike[str]
