@@ -196,7 +196,7 @@ def conll(text: Text, record: Mapping[str, Any]) -> str:
     word without a prediction has the tag `_`.
     """
     words = record["words"]
-    predicted = rows.labels_of(record, len(words))
+    predicted = rows.labels_of(record, len(words), "BIO")
     lines = [
         "\t".join([row, tag]) if "\t" in row else f"{row} {tag}"
         for row, tag in zip(text.rows or words, predicted, strict=True)

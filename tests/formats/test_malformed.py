@@ -327,7 +327,7 @@ TO_PREDICT = [
     (SquadFiles, {"question": "a", "context": 3}, ":1: 'context' is a whole number"),
     (SquadFiles, {"question": "a"}, ":1: has no 'context'"),
     ("jsonl", "plain", ":1: not JSON"),
-    ("jsonl", [1], ":1: is a list, not an object"),
+    ("jsonl", [1], ": [0]: is a whole number, not an object"),
     ("jsonl", {"sentence": "a"}, ":1: has no 'text'"),
     ("jsonl", {"text": 3}, ":1: 'text' is a whole number, not a string"),
     ("jsonl", {"tokens": "a b"}, ":1: 'tokens' is a string, not a list"),
