@@ -306,6 +306,12 @@ class JsonSentences(FileSource):
                     do = "all ends look inclusive: add 1 to each"
                     flaw = Flaw(flaw.what, do)
                 report(row.source.error(flaw), on_error)
+        tasks = [
+            r.source.value for r in rows if label_studio.has_classes(r.source.value)
+        ]
+        if tasks and not any(sentence.spans for sentence in sentences):
+            what = "has choices and no regions of labels"
+            raise InputError.at(path, None, what, "`init classification` reads them")
         if not sentences:
             what = ", ".join(["holds no sentences", *annotations.notes(left_out)])
             raise InputError.at(path, None, what, "name another file")

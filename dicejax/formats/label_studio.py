@@ -83,6 +83,11 @@ def classes(record: Mapping[str, object]) -> list[Any]:
     return names
 
 
+def has_classes(record: object) -> bool:
+    """Return whether a record is a task with choices, ratings or numbers."""
+    return isinstance(record, dict) and is_task(record) and bool(classes(record))
+
+
 def with_classes(
     record: dict[str, Any], name: str | None = None, several: bool = False
 ) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from etils import epath
 
+from dicejax.data.examples import ROUNDING
 from dicejax.errors import InputError, quote, truncate
 from dicejax.formats import labels
 
@@ -62,7 +63,8 @@ def columns_of(
 
     They are those that the user names, that have a usual name or, unless
     `by_name_alone`, the only one whose values are texts, or few classes; or `label` is
-    a tuple of those that have 0 or 1 where no other is left.
+    a tuple of those that have 0 or 1 where no other is left, `probabilities` one of
+    those that sum to 1.
 
     Raises:
       InputError: a column is missing, cannot be told, or holds no classes.
@@ -86,9 +88,13 @@ def columns_of(
                 values[name].append(str(value))
     columns = _choose(named, values)
     if len(several) < 2 and columns.text is not None and columns.label is None:
-        several = _indicators(columns, values)
+        texts = (columns.text, columns.second)
+        rest = tuple(name for name in names if name not in texts)
+        shares = rest if _are_shares(rest, sample) else ()
+        several = _indicators(columns, values) or shares
     if len(several) > 1 and columns.text is not None:
-        return Columns(columns.text, columns.second).fields() | {"label": several}
+        key = "probabilities" if _are_shares(several, sample) else "label"
+        return Columns(columns.text, columns.second).fields() | {key: several}
     if columns.text is None or columns.label is None:
         nouns = {"text": "the text", "label": "the class"}
         missing = [flag for flag in nouns if getattr(columns, flag) is None]
@@ -116,7 +122,9 @@ def lists_of(
         columns = columns_of(path, sample, named)
     except InputError:  # the source of classes raises it again
         return None
-    label = columns.pop("label")
+    label = columns.pop("label", None)
+    if label is None:  # probabilities of classes
+        return None
     if isinstance(label, tuple):
         return columns | {"labels": label}
     how = labels.form_of(row.get(label) for row in sample)
@@ -136,6 +144,17 @@ def _indicators(
     if any(len(set(v)) < len(v) for v in others):
         return ()
     return tuple(n for n in rest if are[n])
+
+
+def _are_shares(names: Sequence[str], rows: Iterable[Row]) -> bool:
+    """Return whether columns hold probabilities that sum to 1, not all 0 or 1."""
+    try:
+        filled = [row for row in rows if any(row.values())]  # the header has no values
+        shares = [[float(str(row[name])) for name in names] for row in filled]
+    except (KeyError, ValueError):
+        return False
+    sums_fit = all(abs(sum(x) - 1) <= ROUNDING and min(x) >= 0 for x in shares if x)
+    return bool(shares) and sums_fit and any(0 < x < 1 for row in shares for x in row)
 
 
 def _choose(named: Columns, values: Mapping[str, Sequence[str]]) -> Columns:

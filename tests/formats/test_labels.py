@@ -353,3 +353,23 @@ def test_columns_of_0_and_1_beside_others_are_not_taken_for_labels(tmp_path):
     named = Columns(label="is_new,is_long")
     source = recognise.source_of("classification", str(path), named)
     assert source.labels == ("is_new", "is_long")
+
+
+@pytest.mark.parametrize("label", [None, "good,bad"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_columns_that_sum_to_1_are_probabilities(tmp_path, ending, label):
+    rows = [("a fine film", 0.9, 0.1), ("a dull play", 0.25, 0.75)] * 4
+    path = tmp_path / f"data.{ending}"
+    if ending == "csv":
+        lines = ["text,good,bad", *(",".join(map(str, row)) for row in rows)]
+    else:
+        names = ("text", "good", "bad")
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+    named = Columns(label=label)
+    source = recognise.source_of("classification", str(path), named)
+    examples = source.read(path, None)
+    assert [dict(e.probabilities) for e in examples] == [
+        {"good": good, "bad": bad} for _, good, bad in rows
+    ]
+    assert [e.label for e in examples] == ["good", "bad"] * 4
