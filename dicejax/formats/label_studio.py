@@ -96,7 +96,7 @@ def with_classes(
     Its `label` is the choice, null for none, a list of several.
 
     Args:
-      record: any record; what is no task stays.
+      record: a task; another record is returned as it is.
       name: field of the text; None takes `text`, or the only one.
       several: whether any number is a list.
     """

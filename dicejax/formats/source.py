@@ -127,7 +127,7 @@ class FileSource(Source):
 
         Args:
           path: the file.
-          stream: what is read in its place.
+          stream: read in the place of the path.
 
         Raises:
           InputError: the file is missing or malformed.

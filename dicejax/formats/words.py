@@ -30,7 +30,7 @@ class Entity(NamedTuple):
     """A labelled part of a text, in characters from 0.
 
     Attributes:
-      place: where it stands in its file, for errors.
+      place: its place in the file, for errors.
       text: what the file says that it is; None where it does not say.
     """
 

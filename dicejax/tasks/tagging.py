@@ -70,7 +70,7 @@ class TokenTask(WordsTask):
     With `prompt` an item is the pair of the example's prompt and its words, as
     [CLS] prompt [SEP] words [SEP]; the prompt has neither loss nor score. Where both
     are longer than `max_length`, the end of the prompt is cut off, but never below half
-    of the row, and words that have no room beside it are read in windows.
+    of the row, and words that do not fit with it are read in windows.
     """
 
     reads_context: ClassVar[bool] = True
