@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import json
 import os
 from collections import Counter
@@ -18,7 +20,7 @@ from dicejax.formats.annotations import Annotation
 from dicejax.formats.labels import class_of
 from dicejax.formats.mapping import Columns
 from dicejax.formats.records import FileRecord, read_examples, texts_of
-from dicejax.formats.sample import FileSample
+from dicejax.formats.sample import MOST, FileSample
 from dicejax.formats.skipping import (
     OnError,
     check_label,
@@ -364,8 +366,10 @@ class JsonSentences(FileSource):
 
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the fields of texts and entities."""
-        record = next(file.records(), None)
-        if record is None or _tokens(record, file.named):
-            return {}
-        return annotations.settings(record, file.named)
+        """Return the fields of texts and entities that all records have alike."""
+        alike: list[set[tuple[str, str]]] = []
+        with contextlib.suppress(InputError):  # the reader says it, or leaves it out
+            for record in itertools.islice(file.records(), MOST):
+                if not _tokens(record, file.named):
+                    alike.append({*annotations.settings(record, file.named).items()})
+        return dict(set.intersection(*alike)) if alike else {}

@@ -139,8 +139,6 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
 
     task, training = experiment.task, experiment.training
     data = load_data(experiment, note)
-    for text in shared(data.corpus):
-        note(text)
     chosen = imbalance.rules(task, data.items["train"], data.labels)
     splits = {split: _split(experiment, data, split, chosen) for split in SPLITS}
     items, draw = data.items["train"], epochs_drawn(experiment, data)
@@ -152,6 +150,8 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
         raise InputError(str(error)) from error
     smooths = imbalance.smooth_by_output(objective).items()
     smooth = {x: value for x, value in smooths if targets[x].kind != "positions"}
+    for text in shared(data.corpus):
+        note(text)
     return DataProfile(
         name=experiment.name,
         task=type(task).__name__,
