@@ -8,9 +8,12 @@ import json
 import re
 
 import pytest
-import seqeval.metrics
 
 from dicejax.cli import run
+
+metrics = pytest.importorskip(
+    "seqeval.metrics", reason="parity: pip install -e '.[parity]'"
+)
 
 NAMES, TOWNS = ("Ada", "Bo Li", "Cy"), ("Rome", "São Paulo", "Oslo")
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -48,7 +51,7 @@ def spans_of(text, row):
     places = words(text)
     return [
         (places[start][1], places[end][2], kind)
-        for kind, start, end in seqeval.metrics.sequence_labeling.get_entities(row)
+        for kind, start, end in metrics.sequence_labeling.get_entities(row)
     ]
 
 
@@ -124,7 +127,7 @@ def tokens(rows):
 def gliner(rows):
     records = []
     for text, spans in rows:
-        at = seqeval.metrics.sequence_labeling.get_entities(tags(text, spans))
+        at = metrics.sequence_labeling.get_entities(tags(text, spans))
         named = [[start, end, kind] for kind, start, end in at]
         records.append({"tokenized_text": [w for w, _, _ in words(text)], "ner": named})
     return json_lines(records)
@@ -239,5 +242,5 @@ def test_entities_that_are_written_have_the_score_of_evaluate(tmp_path, capsys, 
     rows = evaluated(tmp_path, file, capsys)
     total = sum(len(r[n]["entities"]) for r in rows for n in ("gold", "predicted"))
     errors = sum(row["errors"] for row in rows)
-    f1 = seqeval.metrics.f1_score(gold, predicted, mode="strict", scheme=None)
+    f1 = metrics.f1_score(gold, predicted, mode="strict", scheme=None)
     assert 0 < f1 == pytest.approx((total - errors) / total)

@@ -8,12 +8,11 @@ import io
 import json
 
 import pytest
-import seqeval.metrics
 import sklearn.metrics
 
 from dicejax.cli import run
 
-from .test_round_trip import evaluated, sentences, spans_of, tags, train, words
+from .test_round_trip import evaluated, metrics, sentences, spans_of, tags, train, words
 
 CLASSES = ("good", "bad")
 
@@ -216,7 +215,7 @@ def test_tags_in_columns_have_the_score_of_evaluate(tmp_path, capsys, name):
     rows = evaluated(tmp_path, file, capsys)
     total = sum(len(r[n]["entities"]) for r in rows for n in ("gold", "predicted"))
     errors = sum(row["errors"] for row in rows)
-    f1 = seqeval.metrics.f1_score(gold, predicted)
+    f1 = metrics.f1_score(gold, predicted)
     assert 0 < f1 == pytest.approx((total - errors) / total)
 
 
@@ -246,7 +245,7 @@ def test_a_folder_of_brat_has_the_score_of_evaluate(tmp_path, capsys):
     rows = evaluated(tmp_path, folder, capsys)
     total = sum(len(r[n]["entities"]) for r in rows for n in ("gold", "predicted"))
     errors = sum(row["errors"] for row in rows)
-    f1 = seqeval.metrics.f1_score([tags(*row) for row in sentences()], predicted)
+    f1 = metrics.f1_score([tags(*row) for row in sentences()], predicted)
     assert 0 < f1 == pytest.approx((total - errors) / total)
 
 
