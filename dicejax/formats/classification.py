@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import csv
 import dataclasses
 import io
@@ -55,9 +56,9 @@ class TableSource(LabelledSource):
             columns |= self.gold_columns() | {"id": self.id, "weight": self.weight}
         return {part: name for part, name in columns.items() if name is not None}
 
+    @abc.abstractmethod
     def gold_columns(self) -> dict[str, Column]:
         """Return the columns of gold, by what they are for."""
-        raise NotImplementedError
 
     def id_of(self, fields: Mapping[Any, Any]) -> str | None:
         """Return the identifier of a row; None numbers it."""

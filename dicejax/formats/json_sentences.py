@@ -269,10 +269,6 @@ class JsonSentences(FileSource):
         parts = {"text": self.text, "label": self.label, "spans": self.spans}
         return Columns(**parts, start=self.start, end=self.end)
 
-    def read(self, path: str | os.PathLike[str], on_error: OnError | None):
-        """Read one file; see `FileSource.read`."""
-        return self.read_with_notes(path, on_error)[0]
-
     def read_with_notes(
         self, path: str | os.PathLike[str], on_error: OnError | None
     ) -> tuple[list[Sentence], list[str]]:

@@ -124,10 +124,10 @@ def write(
     """Return a task with entities as a prediction, as Label Studio imports it."""
     text = text_of(record, name)
     regions_ = [region for _, region in _results(record)]
-    result = []
+    result, in_characters = [], _counts_characters(text, regions_)
     for e in entities:
         start, end = e.start, e.end
-        if not _counts_characters(text, regions_):
+        if not in_characters:
             start, end = (len(text[:n].encode("utf-16-le")) // 2 for n in (start, end))
         value = {"start": start, "end": end, "text": e.text, "labels": [e.label]}
         result.append({"type": "labels", "value": value})

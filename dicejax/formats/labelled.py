@@ -80,10 +80,6 @@ class LabelledSource(FileSource):
         """Return a text of a record, stripped."""
         return json_text.field(fields, str(name), str).strip()
 
-    def read(self, path: str | os.PathLike[str], on_error: OnError | None) -> list[Any]:
-        """Read one file; see `FileSource.read`."""
-        return self.read_with_notes(path, on_error)[0]
-
     def read_with_notes(
         self, path: str | os.PathLike[str], on_error: OnError | None
     ) -> tuple[list[Any], list[str]]:

@@ -151,8 +151,12 @@ class FileSource(Source):
         Args:
           text: the example.
           record: its prediction, as `tasks` show it.
+
+        Raises:
+          InputError: the format has no such method.
         """
-        raise NotImplementedError(f"{type(self).__name__} writes no predictions")
+        what = f"{type(self).__name__} has no method that writes predictions"
+        raise InputError(f"{what}; name another --out_format")
 
     def lines(self, pairs: Iterable[tuple[Text, Mapping[str, Any]]]) -> Iterator[str]:
         """Yield the lines of a file like the training files, gold replaced."""

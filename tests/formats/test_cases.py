@@ -166,10 +166,10 @@ def test_comment_rows_come_out_as_they_are(cases, tmp_path, monkeypatch, capsys)
     assert run(["train", "e/experiment.py", "--out", "run"]) == 0
     argv = ["predict", "run", "--file", str(case / "new.conll"), "--out", "o.conll"]
     assert run(argv) == 0
-    given = (case / "new.conll").read_text().splitlines()
+    before_tags = (case / "new.conll").read_text().splitlines()
     result = (tmp_path / "o.conll").read_text().splitlines()
-    assert len(result) == len(given)
-    for before, after in zip(given, result, strict=True):
+    assert len(result) == len(before_tags)
+    for before, after in zip(before_tags, result, strict=True):
         if before and not before.startswith("#"):
             tag = {"Ada": "B-PER", "lives": "O", "in": "O"}.get(before, "B-LOC")
             before = f"{before} {tag}"
