@@ -69,6 +69,7 @@ SECTIONS = {
     "attention": Section("on_device.paths", 80),
     "fast-bert-large": Section("on_device.fast", 100, ("bert-large",)),
     "fast-modernbert-base": Section("on_device.fast", 100, ("modernbert-base",)),
+    "profile-bert-base": Section("on_device.profiled", 100, ("bert-base",)),
     "planned": Section("on_device.planned", 60, (), {"JAX_PLATFORMS": "cpu"}),
     "training": Section(
         "on_device.training",

@@ -99,14 +99,14 @@ class Step:
             optimizer=AdamW(),
             micro_batches=parts,
         )
-        self._compiled = lowered.compile()
-        self.temporary = self._compiled.memory_analysis().temp_size_in_bytes
-        self.peak = memory_of(self._compiled)["peak"]
+        self.compiled = lowered.compile()
+        self.temporary = self.compiled.memory_analysis().temp_size_in_bytes
+        self.peak = memory_of(self.compiled)["peak"]
 
     def take(self, steps: int = 1) -> None:
         """Take steps, and wait for the last."""
         for _ in range(steps):
-            self._state, _ = self._compiled(self._state, self._batch, self._objective)
+            self._state, _ = self.compiled(self._state, self._batch, self._objective)
         jax.block_until_ready(self._state)
 
     def seconds(self) -> float:
