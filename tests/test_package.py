@@ -1,5 +1,6 @@
 """The built wheel: its content, and that it works without the source tree."""
 
+import configparser
 import json
 import os
 import re
@@ -43,6 +44,20 @@ def execute(*words, cwd):
     process = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-3000:]
     return process.stdout
+
+
+def test_losses_load_jax_and_numpy_alone():
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    required = parser["options"]["install_requires"]
+    packages = set(re.findall(r"^[\w.-]+", required, re.MULTILINE))
+
+    def loaded(names):
+        code = f"import sys, {names}; print(*sys.modules)"
+        output = execute(sys.executable, "-c", code, cwd=ROOT).split()
+        return packages & {name.split(".")[0] for name in output}
+
+    assert loaded("dicejax.losses") == loaded("jax, numpy")
 
 
 @pytest.fixture

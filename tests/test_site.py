@@ -1,5 +1,6 @@
 """The site builds, its links resolve, and its pages agree with the package."""
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
@@ -178,12 +179,13 @@ def test_every_loss_has_a_full_section():
 
 def test_every_marker_is_on_a_page_and_filled():
     registry, repository = script(DOCS / "registry.py"), script(DOCS / "repository.py")
+    shipped = script(DOCS / "shipped.py").MARKERS
     fill = registry.Markers().run
     seen = set()
     for page in DOCS.rglob("*.md"):
         lines = page.read_text().splitlines()
         seen |= {line for line in lines if line in registry.MARKERS}
-        left = [line for line in fill(lines) if "<!--" in line]
+        left = [line for line in fill(lines) if "<!--" in line and line not in shipped]
         assert all(repository.MARKER.fullmatch(line) for line in left), page
     assert seen == set(registry.MARKERS)
     listed = "\n".join(fill(list(registry.MARKERS)))
@@ -193,10 +195,28 @@ def test_every_marker_is_on_a_page_and_filled():
         assert f"[`{loss.function.__name__}`](#{loss.function.__name__})" in listed
 
 
+def test_shipped_dice_losses_are_what_the_page_says():
+    shipped = script(DOCS / "shipped.py")
+    table = "\n".join(shipped.forms())  # or it raises
+    assert table.count("self_adjusting_dice(") == 4 and table.count("`dice(") == 2
+    rows = {row.package.split()[0].strip(","): row for row in shipped.SHIPPED}
+    # f / (f + 1) of a positive has its turn where f has its own, at 1 / (1 + alpha).
+    assert shipped.fixed_point(rows["GLiNER"].theirs) == "0.50"
+    assert shipped.fixed_point(rows["dice_loss_for_NLP"].theirs) == "0.99"
+    assert abs(shipped.slope(rows["simpletransformers"].theirs, 0.3) - 0.21) < 1e-6
+    assert shipped.trained(rows["GLiNER"].theirs)[0] == 0
+    assert shipped.trained(shipped.with_dice)[0] > 50
+    with pytest.raises(ValueError, match=r"optax.* differs by"):
+        shipped.checked(dataclasses.replace(rows["optax"], ours=shipped.with_dice))
+
+
 def test_formulas_survive_markdown():
     # Markdown drops a backslash before punctuation, and takes a `_` or `*` that
     # follows a bracket for the start of emphasis.
-    for formula in re.findall(r"\$[^$\n]+\$", (DOCS / "losses.md").read_text()):
+    text = (DOCS / "losses.md").read_text() + "\n".join(
+        row.formula.join("$$") for row in script(DOCS / "shipped.py").SHIPPED
+    )
+    for formula in re.findall(r"\$[^$\n]+\$", text):
         assert not re.search(r"\\[^a-zA-Z]|[})\]][_*]|\*", formula), formula
 
 
