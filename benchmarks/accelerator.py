@@ -64,10 +64,10 @@ class Section:
 
 
 SECTIONS = {
-    "right": Section("on_device.right", 110, (), {"XLA_FLAGS": QUICK_COMPILATION}),
-    "fast-bert-base": Section("on_device.fast", 120, ("bert-base",)),
-    "attention": Section("on_device.paths", 80),
-    "fast-bert-large": Section("on_device.fast", 100, ("bert-large",)),
+    "right": Section("on_device.right", 200, (), {"XLA_FLAGS": QUICK_COMPILATION}),
+    "fast-bert-base": Section("on_device.fast", 150, ("bert-base",)),
+    "attention": Section("on_device.paths", 90),
+    "fast-bert-large": Section("on_device.fast", 150, ("bert-large",)),
     "fast-modernbert-base": Section("on_device.fast", 100, ("modernbert-base",)),
     "profile-bert-base": Section("on_device.profiled", 100, ("bert-base",)),
     "planned": Section("on_device.planned", 60, (), {"JAX_PLATFORMS": "cpu"}),

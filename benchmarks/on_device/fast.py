@@ -21,7 +21,7 @@ from on_device.report import Report
 
 TOKENS = {"bert-base": 16384, "bert-large": 8192, "modernbert-base": 16384, "tiny": 256}
 """Places of a batch, by model: on 80 GB the longest rows take some 30 GB."""
-LENGTHS = (128, 512, 384)
+LENGTHS = (128, 512)
 """Tokens per row, in order of value; the longest has the highest peak."""
 UPDATES = 4
 """Updates over which PyTorch's sentences are spread, to group them by length."""
