@@ -1,0 +1,343 @@
+"""Attention of packed rows as GPU kernels, dropout of the weights inside.
+
+Scores, weights and random bits stay in registers; the backward pass computes them again
+from the logarithm of each softmax's sum. A program has a block of queries or of keys of
+a row and a head. It visits the blocks of the other side from the first to the last that
+has a segment in common with its own, which for short segments are two or three.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.ad_checkpoint import checkpoint_name
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from dicejax.models.dropout import threefry2x32
+from dicejax.models.layers import PRODUCT
+
+LEAST = -(2.0**100)
+"""Score of what is not seen: a power of two, so that its product with a factor is exact."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiles:
+    """Queries and keys of a program's turn, and the compiler's settings for it."""
+
+    queries: int
+    keys: int
+    warps: int = 4
+    stages: int = 2
+
+    def fit(self, length: int) -> Tiles:
+        """Return the largest that divide a row of this length."""
+        queries, keys = (math.gcd(x, length) for x in (self.queries, self.keys))
+        return dataclasses.replace(self, queries=queries, keys=keys)
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """Static settings of the kernels.
+
+    A query sees keys at most `window` away, or all of its segment. `forward` and
+    `to_queries` have a program for each block of queries, `to_keys` for each of keys.
+    """
+
+    width: int  # of a head
+    threshold: int | None  # 16-bit bound of the weights that are kept; None: no dropout
+    window: int | None = None
+    forward: Tiles = Tiles(64, 32)
+    to_queries: Tiles = Tiles(64, 32)
+    to_keys: Tiles = Tiles(32, 32)
+
+    # Factor of the scores; that of the weights that are kept.
+    scale = property(lambda self: self.width**-0.5)
+    boost = property(lambda self: 65536 / (self.threshold or 65536))
+
+
+def fits(length: int, heads: int, width: int, dtype: jnp.dtype) -> bool:
+    """Whether the kernels take rows of this length with these heads.
+
+    Any number of heads of 32, 64 or 128, in bfloat16, on GPUs that multiply it. float32
+    has faster paths where it may be rounded, and no need of one where it may not.
+
+    >>> fits(192, 12, 64, jnp.dtype("bfloat16"))
+    True
+    >>> fits(100, 12, 64, jnp.dtype("bfloat16"))
+    False
+    """
+    # "gfx942" on AMD; without a GPU, programs are planned for one of at least 8.0.
+    capability = getattr(jax.devices()[0], "compute_capability", "8.0").split(".")[0]
+    return (
+        dtype == jnp.bfloat16
+        and length % 32 == 0 < length
+        and heads > 0
+        and width in (32, 64, 128)
+        and capability.isdigit()
+        and int(capability) >= 8
+    )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def attention(
+    query: Array, key: Array, value: Array, segment_ids: Array, draws: Array, form: Form
+) -> Array:
+    """Compute attention within segments: `softmax(q k^T / sqrt(H)) v` for each head.
+
+    Arrays and result are `[B, T, N * H]`, of sizes that `fits` allows; `segment_ids`
+    is int `[B, T]`. `draws`, uint32 `[B, 3]`, has the two words of a row's key, and the
+    number of the first head, which is not 0 where heads are split over devices.
+    """
+    return _attention_fwd(query, key, value, segment_ids, draws, form)[0]
+
+
+def _attention_fwd(query, key, value, segment_ids, draws, form):
+    inputs = segment_ids.astype(jnp.int32), draws, query, key, value
+    results = _call(_forward, form, form.forward, inputs, "qkk", "qn")
+    # Small, and all that running the kernel forward again would give.
+    out, norms = (checkpoint_name(x, PRODUCT) for x in results)
+    return out, (*inputs, out, norms)
+
+
+def _attention_bwd(form, residuals, cotangent):
+    *inputs, out, norms = residuals
+    tiles = form.to_queries, form.to_keys
+    arrays = *inputs, cotangent
+    query_bar, slopes = _call(
+        _to_queries, form, tiles[0], (*arrays, out, norms), "qkkqqn", "qn"
+    )
+    key_bar, value_bar = _call(
+        _to_keys, form, tiles[1], (*arrays, norms, slopes), "qkkqnn", "kk"
+    )
+    return query_bar, key_bar, value_bar, None, None
+
+
+attention.defvjp(_attention_fwd, _attention_bwd)
+
+
+def _call(kernel, form, tiles, inputs, kinds, results):
+    """Run a kernel over blocks of a side, heads and rows.
+
+    Kinds of arrays are q and k, `[B, T, N * H]` of queries or keys, and n, float32
+    `[B, N, T]` of queries. A program has its block of its own side, and all of the
+    row of the other side.
+    """
+    segment_ids, draws, query = inputs[:3]
+    rows, length, width = query.shape
+    heads, tiles = width // form.width, tiles.fit(length)
+    by_keys = results == "kk"
+    block, other = tiles.queries, tiles.keys
+    if by_keys:
+        block, other = other, block
+    specs = {
+        kind: pl.BlockSpec((None, block, form.width), lambda i, n, row: (row, i, n))
+        if (kind == "k") == by_keys
+        else pl.BlockSpec((None, length, form.width), lambda i, n, row: (row, 0, n))
+        for kind in "qk"
+    }
+    specs["n"] = (
+        pl.BlockSpec((None, None, length), lambda i, n, row: (row, n, 0))
+        if by_keys
+        else pl.BlockSpec((None, None, block), lambda i, n, row: (row, n, i))
+    )
+    of_heads = jax.ShapeDtypeStruct((rows, heads, length), jnp.float32)
+    of_tokens = jax.ShapeDtypeStruct(query.shape, query.dtype)
+    return pl.pallas_call(
+        functools.partial(kernel, form=form, tiles=tiles, length=length),
+        grid=(length // block, heads, rows),
+        in_specs=[
+            pl.BlockSpec((None, None, 2), lambda i, n, row: (row, i, 0)),
+            pl.BlockSpec((None, length), lambda i, n, row: (row, 0)),
+            pl.BlockSpec((None, 3), lambda i, n, row: (row, 0)),
+            *(specs[kind] for kind in kinds),
+        ],
+        out_specs=[specs[kind] for kind in results],
+        out_shape=[of_heads if kind == "n" else of_tokens for kind in results],
+        compiler_params=triton.CompilerParams(
+            num_warps=tiles.warps, num_stages=tiles.stages
+        ),
+        name=f"attention{kernel.__name__}",
+    )(_bounds(segment_ids, block, other, form.window), *inputs)
+
+
+def _bounds(segment_ids, block, other, window):
+    """Return the blocks of the other side to visit, from and to, int `[B, blocks, 2]`.
+
+    Blocks meet where the ranges of their segments do, or where both have padding, and
+    where no more than the window lies between them.
+    """
+
+    def ranges(size):
+        ids = segment_ids.reshape(len(segment_ids), -1, size)
+        padding = ids == 0
+        low = jnp.where(padding, np.iinfo(np.int32).max, ids).min(2)
+        starts = jnp.arange(0, segment_ids.shape[1], size)[None]
+        return low, ids.max(2), padding.any(2), starts
+
+    low, high, padding, start = (x[:, :, None] for x in ranges(block))
+    lows, highs, paddings, starts = (x[:, None] for x in ranges(other))
+    meet = (low <= highs) & (lows <= high) | padding & paddings
+    if window is not None:
+        meet &= (start - window < starts + other) & (starts < start + block + window)
+    number = jnp.arange(meet.shape[2], dtype=jnp.int32)
+    first = jnp.where(meet, number, meet.shape[2]).min(2)
+    last = jnp.where(meet, number, -1).max(2)
+    return jnp.stack([first, last + 1], axis=2)
+
+
+def _forward(
+    bounds, segments, draws, query, key, value, out, norms, *, form, tiles, length
+):
+    program = _Program(segments, draws, form, length)
+    queries, at = query[...], _Places(pl.program_id(0), tiles.queries, 0)
+    draw = program.drawing(at, tiles.keys, 1)
+
+    def turn(number, carry):
+        total, top, norm = carry
+        place = _Places(number, tiles.keys, 1)
+        scores = program.scores(queries, key[place.rows], at, place)
+        higher = jnp.maximum(top, scores.max(1))
+        fade = jnp.exp2((top - higher) * program.factor)
+        weights = jnp.exp2(scores * program.factor - (higher * program.factor)[:, None])
+        norm = norm * fade + weights.sum(1)
+        values = value[place.rows]
+        kept = program.drop(weights, draw(place), place).astype(values.dtype)
+        total = total * fade[:, None] + _product(kept, values, (1, 0))
+        return total, higher, norm
+
+    zeros = jnp.zeros(queries.shape, jnp.float32)
+    carry = zeros, jnp.full(tiles.queries, LEAST), jnp.zeros(tiles.queries)
+    total, top, norm = lax.fori_loop(bounds[0], bounds[1], turn, carry)
+    out[...] = (total * (form.boost / norm)[:, None]).astype(out.dtype)
+    norms[...] = top * program.factor + jnp.log2(norm)
+
+
+# Constant factors, `boost` of the kept weights and `scale` of the scores, are left to
+# the sums.
+def _to_queries(
+    bounds, segments, draws, query, key, value, out_bar, out, norms, query_bar, slopes,
+    *, form, tiles, length,
+):  # fmt: skip
+    program = _Program(segments, draws, form, length)
+    queries, at = query[...], _Places(pl.program_id(0), tiles.queries, 0)
+    draw = program.drawing(at, tiles.keys, 1)
+    bars, norm = out_bar[...], norms[...][:, None]
+    mean = bars.astype(jnp.float32) * out[...].astype(jnp.float32)
+    mean = mean.sum(1) / form.boost
+    slopes[...] = mean
+
+    def turn(number, total):
+        place = _Places(number, tiles.keys, 1)
+        keys = key[place.rows]
+        scores = program.scores(queries, keys, at, place)
+        weights = jnp.exp2(scores * program.factor - norm)
+        slope = _product(bars, value[place.rows], (1, 1))
+        slope = program.drop(slope, draw(place), place)
+        slope = (weights * (slope - mean[:, None])).astype(keys.dtype)
+        return total + _product(slope, keys, (1, 0))
+
+    zeros = jnp.zeros(queries.shape, jnp.float32)
+    total = lax.fori_loop(bounds[0], bounds[1], turn, zeros)
+    query_bar[...] = (total * (form.boost * form.scale)).astype(query_bar.dtype)
+
+
+def _to_keys(
+    bounds, segments, draws, query, key, value, out_bar, norms, slopes, key_bar, value_bar,
+    *, form, tiles, length,
+):  # fmt: skip
+    # Scores are kept transposed, so that no product transposes what was computed.
+    program = _Program(segments, draws, form, length)
+    keys, values = key[...], value[...]
+    at = _Places(pl.program_id(0), tiles.keys, 0)
+
+    def turn(number, carry):
+        keys_sum, values_sum = carry
+        place = _Places(number, tiles.queries, 1)
+        queries, bars = query[place.rows], out_bar[place.rows]
+        scores = program.scores(keys, queries, at, place)
+        weights = jnp.exp2(scores * program.factor - norms[place.rows][None])
+        words = program.draw(place, at)
+        kept = program.drop(weights, words, at).astype(bars.dtype)
+        values_sum += _product(kept, bars, (1, 0))
+        slope = program.drop(_product(values, bars, (1, 1)), words, at)
+        slope = weights * (slope - slopes[place.rows][None])
+        keys_sum += _product(slope.astype(queries.dtype), queries, (1, 0))
+        return keys_sum, values_sum
+
+    zeros = jnp.zeros(keys.shape, jnp.float32)
+    sums = lax.fori_loop(bounds[0], bounds[1], turn, (zeros, zeros))
+    key_bar[...] = (sums[0] * (form.boost * form.scale)).astype(key_bar.dtype)
+    value_bar[...] = (sums[1] * form.boost).astype(value_bar.dtype)
+
+
+class _Places:
+    """The positions of a block, along an axis of the scores."""
+
+    def __init__(self, number, size, axis):
+        self.start = number * size
+        self.rows = pl.ds(self.start, size)
+        self.axis = axis
+        self.numbers = self.expand(self.start + jnp.arange(size, dtype=jnp.int32))
+
+    def expand(self, x):
+        return x[None] if self.axis else x[:, None]
+
+
+class _Program:
+    """A row and a head: what forward and backward pass share."""
+
+    def __init__(self, segments, draws, form, length):
+        self.segments, self.form = segments, form
+        self.factor = form.scale * math.log2(math.e)
+        self.length, self.quarter = length, np.uint32(length // 4)
+        head = draws[2] + pl.program_id(1).astype(jnp.uint32)
+        self.key, self.first = (draws[0], draws[1]), head * np.uint32(length)
+
+    def scores(self, x, y, at, place):
+        """Return products of a block at one place with that at another, masked."""
+        first, second = (z.expand(self.segments[z.rows]) for z in (at, place))
+        seen = first == second
+        if self.form.window is not None:
+            seen &= jnp.abs(at.numbers - place.numbers) <= self.form.window
+        return jnp.where(seen, _product(x, y, (1, 1)), LEAST)
+
+    def drawing(self, queries, size, axis):
+        """Return a function that draws for the keys at a place.
+
+        Blocks of whole quarters have all the same counters.
+        """
+        if size % self.quarter:
+            return functools.partial(self.draw, queries)
+        words = self.draw(queries, _Places(0, size, axis))
+        return lambda keys: words
+
+    def draw(self, queries, keys):
+        """Return the random words for pairs of queries and keys."""
+        if self.form.threshold is None:
+            return None
+        along = keys.numbers.astype(jnp.uint32) % self.quarter
+        return threefry2x32(
+            self.key, (along, queries.numbers.astype(jnp.uint32) + self.first)
+        )
+
+    def drop(self, x, words, keys):
+        """Set to zero what `dropout.keep_mask` drops; the rest is not yet scaled."""
+        if words is None:
+            return x
+        quarter = keys.numbers.astype(jnp.uint32) // self.quarter
+        bits = jnp.where(quarter < 2, *words)
+        # Compared in the upper half of the word, whose lower half changes nothing.
+        bits = bits << jnp.where(quarter % 2 == 0, np.uint32(16), np.uint32(0))
+        return jnp.where(bits <= np.uint32((self.form.threshold << 16) - 1), x, 0.0)
+
+
+def _product(a, b, contract):
+    dims = (((contract[0],), (contract[1],)), ((), ()))
+    return lax.dot_general(a, b, dims, preferred_element_type=jnp.float32)
