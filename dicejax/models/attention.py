@@ -8,21 +8,16 @@ import math
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from dicejax.mesh import BATCH_AXES, automatic_axes, platform
-from dicejax.models import attention_tpu
+from dicejax.models import attention_gpu, attention_tpu
 from dicejax.models.dropout import DropoutKeys, dropout, keep_below, key_words
-from dicejax.models.layers import PRODUCT, matmul
+from dicejax.models.layers import matmul
 
 HEAD_AXIS = "tensor"
 _log = logging.getLogger(__name__)
-_NO_KERNEL = (
-    "attention of %s %s runs without the kernel, which takes rows of 128, 256, 384, "
-    "... tokens, up to 1,024 in bfloat16 and 512 in float32, of batches that the mesh "
-    "divides"
-)
+_KERNELS = {"tpu": attention_tpu, "gpu": attention_gpu, "cuda": attention_gpu}
 
 
 def segment_mask(segment_ids: Array) -> Array:
@@ -58,6 +53,7 @@ def attend(
     mask: Array | None = None,
     *,
     segment_ids: Array | None = None,
+    window: int | Array | None = None,
     bias: Array | None = None,
     dropout_rate: float = 0.0,
     rng: DropoutKeys | None = None,
@@ -66,24 +62,31 @@ def attend(
 
     Query is `[B, T, N, H]`, key and value are `[B, S, N, H]`, the result is like query
     in the type of `value`. Instead of a `mask`, bool and true where a position may be
-    seen, `segment_ids` `[B, T]` keep attention within segments. `bias` is added to the
+    seen, `segment_ids` `[B, T]` keep attention within segments, and `window`, if it is
+    not None, to tokens at most so far away. `bias` is added to the
     scaled scores; it and the mask are broadcast to `[B, N, T, S]`. A share of the
     weights, `dropout_rate`, is set to zero if there are keys, `rng`.
 
-    TPUs run `attention_tpu` for packed rows that fit it: by `segment_ids`, without
-    bias. It drops the same weights. Where a TPU does without the kernel, each trace of
-    a program logs a warning.
+    TPUs run `attention_tpu` and GPUs `attention_gpu` for packed rows that fit them: by
+    `segment_ids`, without bias, on TPUs without a window. They drop the same weights.
+    Where a TPU does without the kernel, each trace of a program logs a warning.
     """
     if mask is None:
-        if bias is None and platform() == "tpu":
-            arrays = query.dtype, query.shape
+        kernel = _KERNELS.get(platform()) if bias is None else None
+        if kernel and (window is None or kernel is attention_gpu):
+            name = kernel.__name__.rpartition(".")[2]
+            described = query.dtype, query.shape, name
             if fits_kernel(query.shape, query.dtype):
-                _log.info("attention of %s %s runs as one kernel", *arrays)
-                out = _on_tpu((query, key, value), segment_ids, dropout_rate, rng)
-                # Small, and all that running the kernel forward again would give.
-                return checkpoint_name(out, PRODUCT)
-            _log.warning(_NO_KERNEL, *arrays)
+                _log.info("attention of %s %s runs as one kernel, %s", *described)
+                arrays = query, key, value
+                return _by_kernel(arrays, segment_ids, window, dropout_rate, rng)
+            level = logging.WARNING if kernel is attention_tpu else logging.INFO
+            text = "attention of %s %s runs without the kernel %s, which takes %s"
+            _log.log(level, text, *described, kernel.TAKES)
         mask = segment_mask(segment_ids)
+        if window is not None:
+            places = jnp.arange(segment_ids.shape[1])
+            mask &= jnp.abs(places[:, None] - places) <= window
     undropped = rng is None or dropout_rate == 0.0
     if undropped and query.dtype in (jnp.float32, jnp.bfloat16):
         return jax.nn.dot_product_attention(query, key, value, bias, mask)
@@ -142,49 +145,58 @@ def attend_near(
 
 
 def fits_kernel(shape: tuple[int, ...], dtype: jnp.dtype) -> bool:
-    """Return whether the TPU's kernel takes attention of `[B, T, N, H]` in segments.
+    """Return whether a kernel takes attention of `[B, T, N, H]` within segments.
 
     The compiler does not split kernels over devices: the mesh has to be `in_use`, and
     to divide the rows and the heads.
     """
+    kernel = _KERNELS.get(platform())
     mesh, axes = jax.sharding.get_abstract_mesh(), automatic_axes()
-    if mesh.explicit_axes or (mesh.empty and jax.device_count() > 1):
+    if kernel is None or mesh.explicit_axes or (mesh.empty and jax.device_count() > 1):
         return False
     rows, length, heads, width = shape
     parts = math.prod(axes.get(name, 1) for name in BATCH_AXES)
     heads_here, odd = divmod(heads, axes.get(HEAD_AXIS, 1))
     if rows % parts or odd or axes.keys() - {*BATCH_AXES, HEAD_AXIS}:
         return False
-    return attention_tpu.fits(length, heads_here, width, dtype)
+    return kernel.fits(length, heads_here, width, dtype)
 
 
-def _on_tpu(
-    arrays: tuple[Array, ...], segment_ids: Array, rate: float, rng: DropoutKeys | None
+def _by_kernel(
+    arrays: tuple[Array, ...],
+    segment_ids: Array,
+    window: int | Array | None,
+    rate: float,
+    rng: DropoutKeys | None,
 ) -> Array:
     """Run the kernel on each device's rows and heads."""
+    kernel = _KERNELS[platform()]
     undropped = rng is None or rate == 0.0
     rows, length, heads, width = shape = arrays[0].shape
-    form = attention_tpu.Form(width, None if undropped else keep_below(rate))
+    form = kernel.Form(width, None if undropped else keep_below(rate))
     words = jnp.zeros((rows, 2), jnp.uint32) if undropped else key_words(rng.rows)
     axes = automatic_axes()
     split = HEAD_AXIS in axes
+    windows = [] if window is None else [jnp.asarray(window, jnp.int32)]
 
-    def attend_locally(segment_ids: Array, words: Array, *arrays: Array) -> Array:
+    def attend_locally(
+        segment_ids: Array, words: Array, windows: list[Array], *arrays: Array
+    ) -> Array:
         first = lax.axis_index(HEAD_AXIS) * arrays[0].shape[-1] // width if split else 0
         heads = jnp.full((len(words), 1), first, jnp.uint32)
         draws = jnp.concatenate([words, heads], axis=1)
-        return attention_tpu.attention(*arrays, segment_ids, draws, form)
+        return kernel.attention(*arrays, segment_ids, draws, form, *windows)
 
     if axes:
         batch = P(tuple(name for name in BATCH_AXES if name in axes))
         of_heads = P(*batch, None, HEAD_AXIS if split else None)
         attend_locally = jax.shard_map(
             attend_locally,
-            in_specs=(batch, batch, *(of_heads,) * 3),
+            in_specs=(batch, batch, P(), *(of_heads,) * 3),
             out_specs=of_heads,
             axis_names=set(axes),
             check_vma=False,
         )
     # Heads side by side, as the products leave them: nothing is transposed.
     flat = (x.reshape(rows, length, heads * width) for x in arrays)
-    return attend_locally(segment_ids, words, *flat).reshape(shape)
+    return attend_locally(segment_ids, words, windows, *flat).reshape(shape)

@@ -24,7 +24,8 @@ from dicejax.models.dropout import threefry2x32
 from dicejax.models.layers import PRODUCT
 
 LEAST = -(2.0**100)
-"""Score of what is not seen: a power of two, so that its product with a factor is exact."""
+"""Score of what is not seen: a power of two, so that its products are exact."""
+TAKES = "rows of 32, 64, 96, ... tokens in bfloat16, of batches that the mesh divides"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,20 +47,15 @@ class Tiles:
 class Form:
     """Static settings of the kernels.
 
-    A query sees keys at most `window` away, or all of its segment. `forward` and
-    `to_queries` have a program for each block of queries, `to_keys` for each of keys.
+    `forward` and `to_queries` have a program for each block of queries, `to_keys` for
+    each of keys.
     """
 
     width: int  # of a head
     threshold: int | None  # 16-bit bound of the weights that are kept; None: no dropout
-    window: int | None = None
     forward: Tiles = Tiles(64, 32)
     to_queries: Tiles = Tiles(64, 32)
     to_keys: Tiles = Tiles(32, 32)
-
-    # Factor of the scores; that of the weights that are kept.
-    scale = property(lambda self: self.width**-0.5)
-    boost = property(lambda self: 65536 / (self.threshold or 65536))
 
 
 def fits(length: int, heads: int, width: int, dtype: jnp.dtype) -> bool:
@@ -87,73 +83,82 @@ def fits(length: int, heads: int, width: int, dtype: jnp.dtype) -> bool:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
 def attention(
-    query: Array, key: Array, value: Array, segment_ids: Array, draws: Array, form: Form
+    query: Array,
+    key: Array,
+    value: Array,
+    segment_ids: Array,
+    draws: Array,
+    form: Form,
+    window: Array | None = None,
 ) -> Array:
     """Compute attention within segments: `softmax(q k^T / sqrt(H)) v` for each head.
 
     Arrays and result are `[B, T, N * H]`, of sizes that `fits` allows; `segment_ids`
     is int `[B, T]`. `draws`, uint32 `[B, 3]`, has the two words of a row's key, and the
-    number of the first head, which is not 0 where heads are split over devices.
+    number of the first head, which is not 0 where heads are split over devices. Tokens
+    see those at most `window`, an int, away; None: all of their segment.
     """
-    return _attention_fwd(query, key, value, segment_ids, draws, form)[0]
+    return _attention_fwd(query, key, value, segment_ids, draws, form, window)[0]
 
 
-def _attention_fwd(query, key, value, segment_ids, draws, form):
+def _attention_fwd(query, key, value, segment_ids, draws, form, window):
     inputs = segment_ids.astype(jnp.int32), draws, query, key, value
-    results = _call(_forward, form, form.forward, inputs, "qkk", "qn")
+    results = _call(_forward, form, form.forward, window, inputs, "qkk", "qn")
     # Small, and all that running the kernel forward again would give.
     out, norms = (checkpoint_name(x, PRODUCT) for x in results)
-    return out, (*inputs, out, norms)
+    return out, (window, *inputs, out, norms)
 
 
 def _attention_bwd(form, residuals, cotangent):
-    *inputs, out, norms = residuals
-    tiles = form.to_queries, form.to_keys
-    arrays = *inputs, cotangent
+    window, *inputs, out, norms = residuals
+    inputs = *inputs, cotangent
     query_bar, slopes = _call(
-        _to_queries, form, tiles[0], (*arrays, out, norms), "qkkqqn", "qn"
+        _to_queries,
+        form,
+        form.to_queries,
+        window,
+        (*inputs, out, norms),
+        "qkkqqn",
+        "qn",
     )
     key_bar, value_bar = _call(
-        _to_keys, form, tiles[1], (*arrays, norms, slopes), "qkkqnn", "kk"
+        _to_keys, form, form.to_keys, window, (*inputs, norms, slopes), "qkkqnn", "kk"
     )
-    return query_bar, key_bar, value_bar, None, None
+    return query_bar, key_bar, value_bar, None, None, None
 
 
 attention.defvjp(_attention_fwd, _attention_bwd)
 
 
-def _call(kernel, form, tiles, inputs, kinds, results):
+def _call(kernel, form, tiles, window, inputs, kinds, results):
     """Run a kernel over blocks of a side, heads and rows.
 
     Kinds of arrays are q and k, `[B, T, N * H]` of queries or keys, and n, float32
     `[B, N, T]` of queries. A program has its block of its own side, and all of the
     row of the other side.
     """
-    segment_ids, draws, query = inputs[:3]
+    segment_ids, _, query, *_ = inputs
     rows, length, width = query.shape
     heads, tiles = width // form.width, tiles.fit(length)
     by_keys = results == "kk"
-    block, other = tiles.queries, tiles.keys
+    sizes = tiles.queries, tiles.keys
+    block, other = sizes[::-1] if by_keys else sizes
+    blocks = pl.BlockSpec((None, block, form.width), lambda i, n, row: (row, i, n))
+    whole = pl.BlockSpec((None, length, form.width), lambda i, n, row: (row, 0, n))
     if by_keys:
-        block, other = other, block
-    specs = {
-        kind: pl.BlockSpec((None, block, form.width), lambda i, n, row: (row, i, n))
-        if (kind == "k") == by_keys
-        else pl.BlockSpec((None, length, form.width), lambda i, n, row: (row, 0, n))
-        for kind in "qk"
-    }
-    specs["n"] = (
-        pl.BlockSpec((None, None, length), lambda i, n, row: (row, n, 0))
-        if by_keys
-        else pl.BlockSpec((None, None, block), lambda i, n, row: (row, n, i))
-    )
+        norms = pl.BlockSpec((None, None, length), lambda i, n, row: (row, n, 0))
+        specs = {"q": whole, "k": blocks, "n": norms}
+    else:
+        norms = pl.BlockSpec((None, None, block), lambda i, n, row: (row, n, i))
+        specs = {"q": blocks, "k": whole, "n": norms}
     of_heads = jax.ShapeDtypeStruct((rows, heads, length), jnp.float32)
     of_tokens = jax.ShapeDtypeStruct(query.shape, query.dtype)
+    settings = {"form": form, "length": length, "windowed": window is not None}
     return pl.pallas_call(
-        functools.partial(kernel, form=form, tiles=tiles, length=length),
+        functools.partial(kernel, tiles=tiles, **settings),
         grid=(length // block, heads, rows),
         in_specs=[
-            pl.BlockSpec((None, None, 2), lambda i, n, row: (row, i, 0)),
+            pl.BlockSpec((None, None, 3), lambda i, n, row: (row, i, 0)),
             pl.BlockSpec((None, length), lambda i, n, row: (row, 0)),
             pl.BlockSpec((None, 3), lambda i, n, row: (row, 0)),
             *(specs[kind] for kind in kinds),
@@ -164,14 +169,15 @@ def _call(kernel, form, tiles, inputs, kinds, results):
             num_warps=tiles.warps, num_stages=tiles.stages
         ),
         name=f"attention{kernel.__name__}",
-    )(_bounds(segment_ids, block, other, form.window), *inputs)
+    )(_bounds(segment_ids, block, other, window), *inputs)
 
 
 def _bounds(segment_ids, block, other, window):
-    """Return the blocks of the other side to visit, from and to, int `[B, blocks, 2]`.
+    """Return for each block those of the other side to visit: int32 `[B, blocks, 3]`.
 
-    Blocks meet where the ranges of their segments do, or where both have padding, and
-    where no more than the window lies between them.
+    They are the first, the last plus one, and the window again. Blocks meet where the
+    ranges of their segments do, or where both have padding, and where no more than the
+    window lies between them.
     """
 
     def ranges(size):
@@ -189,13 +195,14 @@ def _bounds(segment_ids, block, other, window):
     number = jnp.arange(meet.shape[2], dtype=jnp.int32)
     first = jnp.where(meet, number, meet.shape[2]).min(2)
     last = jnp.where(meet, number, -1).max(2)
-    return jnp.stack([first, last + 1], axis=2)
+    reach = jnp.full_like(first, 0 if window is None else window)
+    return jnp.stack([first, last + 1, reach], axis=2)
 
 
 def _forward(
-    bounds, segments, draws, query, key, value, out, norms, *, form, tiles, length
+    bounds, segments, draws, query, key, value, out, norms, *, tiles, **settings
 ):
-    program = _Program(segments, draws, form, length)
+    program = _Program(bounds, segments, draws, **settings)
     queries, at = query[...], _Places(pl.program_id(0), tiles.queries, 0)
     draw = program.drawing(at, tiles.keys, 1)
 
@@ -214,8 +221,8 @@ def _forward(
 
     zeros = jnp.zeros(queries.shape, jnp.float32)
     carry = zeros, jnp.full(tiles.queries, LEAST), jnp.zeros(tiles.queries)
-    total, top, norm = lax.fori_loop(bounds[0], bounds[1], turn, carry)
-    out[...] = (total * (form.boost / norm)[:, None]).astype(out.dtype)
+    total, top, norm = program.visit(turn, carry)
+    out[...] = (total * (program.boost / norm)[:, None]).astype(out.dtype)
     norms[...] = top * program.factor + jnp.log2(norm)
 
 
@@ -223,14 +230,14 @@ def _forward(
 # the sums.
 def _to_queries(
     bounds, segments, draws, query, key, value, out_bar, out, norms, query_bar, slopes,
-    *, form, tiles, length,
+    *, tiles, **settings,
 ):  # fmt: skip
-    program = _Program(segments, draws, form, length)
+    program = _Program(bounds, segments, draws, **settings)
     queries, at = query[...], _Places(pl.program_id(0), tiles.queries, 0)
     draw = program.drawing(at, tiles.keys, 1)
     bars, norm = out_bar[...], norms[...][:, None]
     mean = bars.astype(jnp.float32) * out[...].astype(jnp.float32)
-    mean = mean.sum(1) / form.boost
+    mean = mean.sum(1) / program.boost
     slopes[...] = mean
 
     def turn(number, total):
@@ -244,16 +251,16 @@ def _to_queries(
         return total + _product(slope, keys, (1, 0))
 
     zeros = jnp.zeros(queries.shape, jnp.float32)
-    total = lax.fori_loop(bounds[0], bounds[1], turn, zeros)
-    query_bar[...] = (total * (form.boost * form.scale)).astype(query_bar.dtype)
+    total = program.visit(turn, zeros)
+    query_bar[...] = (total * (program.boost * program.scale)).astype(query_bar.dtype)
 
 
 def _to_keys(
-    bounds, segments, draws, query, key, value, out_bar, norms, slopes, key_bar, value_bar,
-    *, form, tiles, length,
+    bounds, segments, draws, query, key, value, out_bar, norms, slopes, key_bar,
+    value_bar, *, tiles, **settings,
 ):  # fmt: skip
     # Scores are kept transposed, so that no product transposes what was computed.
-    program = _Program(segments, draws, form, length)
+    program = _Program(bounds, segments, draws, **settings)
     keys, values = key[...], value[...]
     at = _Places(pl.program_id(0), tiles.keys, 0)
 
@@ -272,9 +279,9 @@ def _to_keys(
         return keys_sum, values_sum
 
     zeros = jnp.zeros(keys.shape, jnp.float32)
-    sums = lax.fori_loop(bounds[0], bounds[1], turn, (zeros, zeros))
-    key_bar[...] = (sums[0] * (form.boost * form.scale)).astype(key_bar.dtype)
-    value_bar[...] = (sums[1] * form.boost).astype(value_bar.dtype)
+    sums = program.visit(turn, (zeros, zeros))
+    key_bar[...] = (sums[0] * (program.boost * program.scale)).astype(key_bar.dtype)
+    value_bar[...] = (sums[1] * program.boost).astype(value_bar.dtype)
 
 
 class _Places:
@@ -293,19 +300,26 @@ class _Places:
 class _Program:
     """A row and a head: what forward and backward pass share."""
 
-    def __init__(self, segments, draws, form, length):
-        self.segments, self.form = segments, form
-        self.factor = form.scale * math.log2(math.e)
+    def __init__(self, bounds, segments, draws, *, form, length, windowed):
+        self.segments, self.threshold = segments, form.threshold
+        self.first_block, self.end = bounds[0], bounds[1]
+        self.window = bounds[2] if windowed else None
+        self.scale, self.boost = form.width**-0.5, 65536 / (form.threshold or 65536)
+        self.factor = self.scale * math.log2(math.e)
         self.length, self.quarter = length, np.uint32(length // 4)
         head = draws[2] + pl.program_id(1).astype(jnp.uint32)
         self.key, self.first = (draws[0], draws[1]), head * np.uint32(length)
+
+    def visit(self, turn, carry):
+        """Fold a function over the blocks of the other side that may be seen."""
+        return lax.fori_loop(self.first_block, self.end, turn, carry)
 
     def scores(self, x, y, at, place):
         """Return products of a block at one place with that at another, masked."""
         first, second = (z.expand(self.segments[z.rows]) for z in (at, place))
         seen = first == second
-        if self.form.window is not None:
-            seen &= jnp.abs(at.numbers - place.numbers) <= self.form.window
+        if self.window is not None:
+            seen &= jnp.abs(at.numbers - place.numbers) <= self.window
         return jnp.where(seen, _product(x, y, (1, 1)), LEAST)
 
     def drawing(self, queries, size, axis):
@@ -320,9 +334,9 @@ class _Program:
 
     def draw(self, queries, keys):
         """Return the random words for pairs of queries and keys."""
-        if self.form.threshold is None:
+        if self.threshold is None:
             return None
-        along = keys.numbers.astype(jnp.uint32) % self.quarter
+        along = lax.rem(keys.numbers.astype(jnp.uint32), self.quarter)
         return threefry2x32(
             self.key, (along, queries.numbers.astype(jnp.uint32) + self.first)
         )
@@ -331,11 +345,11 @@ class _Program:
         """Set to zero what `dropout.keep_mask` drops; the rest is not yet scaled."""
         if words is None:
             return x
-        quarter = keys.numbers.astype(jnp.uint32) // self.quarter
+        quarter = lax.div(keys.numbers.astype(jnp.uint32), self.quarter)
         bits = jnp.where(quarter < 2, *words)
         # Compared in the upper half of the word, whose lower half changes nothing.
         bits = bits << jnp.where(quarter % 2 == 0, np.uint32(16), np.uint32(0))
-        return jnp.where(bits <= np.uint32((self.form.threshold << 16) - 1), x, 0.0)
+        return jnp.where(bits <= np.uint32((self.threshold << 16) - 1), x, 0.0)
 
 
 def _product(a, b, contract):

@@ -15,14 +15,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from dicejax.models.dropout import sixteen_bits, threefry2x32
+from dicejax.models.layers import PRODUCT
 
 LANES = 128
 QUERIES = 128
 """Queries per turn of the loop: as many as keep a row's scores near the registers."""
+TAKES = (
+    "rows of 128, 256, 384, ... tokens, up to 1,024 in bfloat16 and 512 in float32, of "
+    "batches that the mesh divides"
+)
 LARGEST = 256 * 2**10
 """Bytes of a program's queries: the backward pass of more takes over 16 MiB."""
 
@@ -76,7 +82,10 @@ def attention(
 
 
 def _attention_fwd(query, key, value, segment_ids, draws, form):
-    out = attention(query, key, value, segment_ids, draws, form)
+    # Small, and all that running the kernel forward again would give.
+    out = checkpoint_name(
+        attention(query, key, value, segment_ids, draws, form), PRODUCT
+    )
     return out, (query, key, value, segment_ids, draws)
 
 
