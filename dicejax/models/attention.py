@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import types
 
 import jax
 import jax.numpy as jnp
@@ -72,11 +73,11 @@ def attend(
     Where a TPU does without the kernel, each trace of a program logs a warning.
     """
     if mask is None:
-        kernel = _KERNELS.get(platform()) if bias is None else None
-        if kernel and (window is None or kernel is attention_gpu):
+        kernel = _kernel(windowed=window is not None) if bias is None else None
+        if kernel is not None:
             name = kernel.__name__.rpartition(".")[2]
             described = query.dtype, query.shape, name
-            if fits_kernel(query.shape, query.dtype):
+            if fits_kernel(query.shape, query.dtype, windowed=window is not None):
                 _log.info("attention of %s %s runs as one kernel, %s", *described)
                 arrays = query, key, value
                 return _by_kernel(arrays, segment_ids, window, dropout_rate, rng)
@@ -144,15 +145,25 @@ def attend_near(
     return out.reshape(rows, blocks * block, *out.shape[2:])[:, :length]
 
 
-def fits_kernel(shape: tuple[int, ...], dtype: jnp.dtype) -> bool:
+def _kernel(*, windowed: bool) -> types.ModuleType | None:
+    """Return the module of the platform's kernel."""
+    kernel = _KERNELS.get(platform())
+    return None if kernel is None or (windowed and not kernel.WINDOWS) else kernel
+
+
+def fits_kernel(
+    shape: tuple[int, ...], dtype: jnp.dtype, *, windowed: bool = False
+) -> bool:
     """Return whether a kernel takes attention of `[B, T, N, H]` within segments.
 
     The compiler does not split kernels over devices: the mesh has to be `in_use`, and
     to divide the rows and the heads.
     """
-    kernel = _KERNELS.get(platform())
+    kernel = _kernel(windowed=windowed)
     mesh, axes = jax.sharding.get_abstract_mesh(), automatic_axes()
-    if kernel is None or mesh.explicit_axes or (mesh.empty and jax.device_count() > 1):
+    if kernel is None or mesh.explicit_axes:
+        return False
+    if mesh.empty and jax.device_count() > 1:
         return False
     rows, length, heads, width = shape
     parts = math.prod(axes.get(name, 1) for name in BATCH_AXES)

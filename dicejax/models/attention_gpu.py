@@ -25,6 +25,7 @@ from dicejax.models.layers import PRODUCT
 
 LEAST = -(2.0**100)
 """Score of what is not seen: a power of two, so that its products are exact."""
+WINDOWS = True
 TAKES = "rows of 32, 64, 96, ... tokens in bfloat16, of batches that the mesh divides"
 
 

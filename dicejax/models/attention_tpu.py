@@ -25,6 +25,7 @@ from dicejax.models.layers import PRODUCT
 LANES = 128
 QUERIES = 128
 """Queries per turn of the loop: as many as keep a row's scores near the registers."""
+WINDOWS = False
 TAKES = (
     "rows of 128, 256, 384, ... tokens, up to 1,024 in bfloat16 and 512 in float32, of "
     "batches that the mesh divides"

@@ -19,7 +19,7 @@ from flax import nnx
 from jax import Array, lax
 
 from dicejax.errors import quote
-from dicejax.models.attention import attend, attend_near, segment_mask
+from dicejax.models.attention import attend, attend_near, fits_kernel
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import (
@@ -246,16 +246,18 @@ class ModernBertLayer(nnx.Module):
         """Attend to the whole segment or to a window of it."""
         window, length = self.config.window, query.shape[1]
         block = max(window, BLOCK)
-        options = {"dropout_rate": self.config.attention_dropout, "rng": rng}
-        if window + 1 < length < BLOCKS_FROM * block:
-            places = jnp.arange(length)
-            near = jnp.abs(places[:, None] - places) <= window
-            mask = segment_mask(context.segment_ids) & (full | near)
-            return attend(query, key, value, mask, **options)
+        rate = self.config.attention_dropout
+        options = {"dropout_rate": rate, "rng": rng}
         options["segment_ids"] = context.segment_ids
         whole = functools.partial(attend, **options)
         if length <= window + 1:
             return whole(query, key, value)
+        # Dropout by blocks has keys of its own.
+        skips = rng is None or rate == 0.0
+        skips = skips and fits_kernel(query.shape, query.dtype, windowed=True)
+        if skips or length < BLOCKS_FROM * block:
+            reach = jnp.where(full, length, window)
+            return whole(query, key, value, window=reach)
         part = functools.partial(attend_near, window=window, block=block, **options)
         either = functools.partial(lax.cond, full, whole, part)
         # Stored, scores of all pairs would take room in windowed layers as well.
