@@ -26,6 +26,7 @@ from dicejax.models.layers import PRODUCT
 LEAST = -(2.0**100)
 """Score of what is not seen: a power of two, so that its products are exact."""
 WINDOWS = True
+DTYPE = jnp.bfloat16
 TAKES = "rows of 32, 64, 96, ... tokens in bfloat16, of batches that the mesh divides"
 
 
@@ -73,7 +74,7 @@ def fits(length: int, heads: int, width: int, dtype: jnp.dtype) -> bool:
     # "gfx942" on AMD; without a GPU, programs are planned for one of at least 8.0.
     capability = getattr(jax.devices()[0], "compute_capability", "8.0").split(".")[0]
     return (
-        dtype == jnp.bfloat16
+        dtype == DTYPE
         and length % 32 == 0 < length
         and heads > 0
         and width in (32, 64, 128)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas as pl
 
 from dicejax.mesh import MeshShape
 from dicejax.models import attention, attention_tpu
@@ -38,16 +39,16 @@ PATTERNS = [
 ]
 
 
-def interpret(patch):
-    """Take the kernel on this platform; return its calls."""
-    call, calls = attention_tpu.pl.pallas_call, []
+def interpret(patch, kernel=attention_tpu):
+    """Take a kernel on this platform; return its calls."""
+    call, calls = pl.pallas_call, []
 
     def interpreted(kernel, **options):
         calls.append(kernel)
         return call(kernel, interpret=True, **options)
 
-    patch.setattr(attention_tpu.pl, "pallas_call", interpreted)
-    patch.setattr(attention, "platform", lambda: "tpu")
+    patch.setattr(pl, "pallas_call", interpreted)
+    patch.setattr(attention, "_KERNELS", {"cpu": kernel})
     return calls
 
 
