@@ -3,6 +3,7 @@
 right      losses, steps, draws and packing vs. the CPU's values; leaks between segments
 fast-*     training steps of large encoders, and PyTorch's on the same sentences
 attention  each path of attention, forward and backward
+tune       tiles of the attention kernels for GPUs
 planned    `dicejax plan` vs. what was measured
 training   CoNLL-2003 whole for ten epochs, three losses and seeds, with the time left
 
@@ -67,6 +68,7 @@ SECTIONS = {
     "right": Section("on_device.right", 200, (), {"XLA_FLAGS": QUICK_COMPILATION}),
     "fast-bert-base": Section("on_device.fast", 150, ("bert-base",)),
     "attention": Section("on_device.paths", 90),
+    "tune": Section("on_device.tune", 60),
     "fast-bert-large": Section("on_device.fast", 150, ("bert-large",)),
     "fast-modernbert-base": Section("on_device.fast", 100, ("modernbert-base",)),
     "profile-bert-base": Section("on_device.profiled", 100, ("bert-base",)),

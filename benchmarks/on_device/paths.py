@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dicejax.models import attention_gpu
 from dicejax.models.attention import attend, segment_mask
-from dicejax.models.dropout import DropoutKeys
+from dicejax.models.dropout import DropoutKeys, keep_below, key_words
 from on_device.report import Report
 
 SHAPES = (  # rows, tokens, heads: 16,384 tokens of BERT-base's layers
@@ -63,17 +64,40 @@ def segments(rows: int, length: int, *, uniform: bool) -> np.ndarray:
 Path = Callable[[Array, Array, Array, Array], Array]
 
 
+RATE = 0.1
+
+
 def xla(query: Array, key: Array, value: Array, segment_ids: Array) -> Array:
-    """Call the package's path without dropout."""
-    return attend(query, key, value, segment_ids=segment_ids)
+    """Call the package's plain path without dropout."""
+    return attend(query, key, value, segment_mask(segment_ids))
 
 
 def xla_dropout(query: Array, key: Array, value: Array, segment_ids: Array) -> Array:
-    """Call the package's path with dropout of the weights."""
+    """Call the package's plain path with dropout of the weights."""
     keys = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(len(query)))
-    return attend(
-        query, key, value, segment_ids=segment_ids, dropout_rate=0.1, rng=keys
-    )
+    mask = segment_mask(segment_ids)
+    return attend(query, key, value, mask, dropout_rate=RATE, rng=keys)
+
+
+def kernel(
+    query: Array,
+    key: Array,
+    value: Array,
+    segment_ids: Array,
+    rate: float = 0.0,
+    **tiles: attention_gpu.Tiles,
+) -> Array:
+    """Call the package's kernel for GPUs."""
+    rows, length, heads, width = query.shape
+    keys = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(rows))
+    words = key_words(keys.rows)
+    draws = jnp.concatenate([words, jnp.zeros_like(words[:, :1])], axis=1)
+    form = attention_gpu.Form(width, keep_below(rate) if rate else None, **tiles)
+    flat = (x.reshape(rows, length, heads * width) for x in (query, key, value))
+    return attention_gpu.attention(*flat, segment_ids, draws, form).reshape(query.shape)
+
+
+kernel_dropout = functools.partial(kernel, rate=RATE)
 
 
 def cudnn_mask(query: Array, key: Array, value: Array, segment_ids: Array) -> Array:
@@ -122,6 +146,8 @@ def pallas(query: Array, key: Array, value: Array, segment_ids: Array) -> Array:
 PATHS: dict[str, tuple[Path, bool]] = {
     "XLA": (xla, False),
     "XLA, dropout": (xla_dropout, False),
+    "kernel": (kernel, False),
+    "kernel, dropout": (kernel_dropout, False),
     "cuDNN, mask": (cudnn_mask, False),
     "cuDNN, uniform segments": (cudnn_uniform, True),
     "cuDNN, lengths": (cudnn_lengths, True),
@@ -154,7 +180,7 @@ def measure(
     started = time.perf_counter()
     program = both(path).lower(*arguments).compile()
     compiled = time.perf_counter() - started
-    plain = xla_dropout if path is xla_dropout else xla
+    plain = xla_dropout if path in (xla_dropout, kernel_dropout) else xla
     wide = [x.astype(jnp.float32) for x in arguments[1:]]
     with jax.default_matmul_precision("highest"):
         expected = both(plain)(segment_ids, *wide)
