@@ -17,7 +17,7 @@ FOLDER = ROOT / "benchmarks"
 SIZES = SMALLER + SMALLER_SCRATCH + SMALLER_SYNTHETIC
 SMALL = [str(ROOT / "experiments" / "quickstart.py"), *SIZES.split()]
 # Each kind of section; the rest are of other models.
-SECTIONS = ("right", "fast-bert-base", "attention", "planned", "training")
+SECTIONS = ("right", "fast-bert-base", "attention", "tune", "planned", "training")
 # The other arguments of each program, and what its output must contain.
 PROGRAMS = {
     "accelerator": (

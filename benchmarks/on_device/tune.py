@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import statistics
 import time
@@ -55,13 +56,13 @@ def run(report: Report) -> None:
         measures = prepare(rows, length, heads, 1 if report.smallest else 10)
         for name, choices in KERNELS.items():
             for choice in choices[:1] if report.smallest else choices:
-                sizes = dict(zip(("queries", "keys", "warps", "stages"), choice))
+                tiles = Tiles(*choice)
                 report.attempt(
-                    functools.partial(measures[name], Tiles(*choice)),
+                    functools.partial(measures[name], tiles),
                     needs=0.0 if report.smallest else NEEDS,
                     shape=f"{rows}x{length}x{heads}x{WIDTH}",
                     kernel=name,
-                    **sizes,
+                    **dataclasses.asdict(tiles),
                 )
 
 
