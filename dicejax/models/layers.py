@@ -15,7 +15,7 @@ from flax import nnx
 from jax import Array, lax
 from jax.ad_checkpoint import checkpoint_name
 
-from dicejax.mesh import automatic_axes
+from dicejax.mesh import automatic_axes, platform
 from dicejax.models.dropout import DRAW, DropoutKeys, dropout
 
 PRODUCT = "product"
@@ -80,15 +80,31 @@ def project(
     flat = tuple(kernel.reshape(width, -1).astype(dtype) for kernel in kernels)
     # Then products are sums over devices.
     is_split = automatic_axes().get("tensor", 1) > 1
+    # A GPU adds the bias before it rounds if both are of one type. In float32 it would
+    # write each product, and read it again to add and round.
+    on_gpu = platform() == "gpu"
     outputs = []
     for kernel, bias, product in zip(
-        kernels, biases, _products(rows, flat, is_split), strict=True
+        kernels, biases, _products(rows, flat, is_split or on_gpu), strict=True
     ):
         if bias is not None:
-            product = product + bias.reshape(-1)  # in float32
+            bias = bias.reshape(-1)
+            product = _add_rounded(product, bias) if on_gpu else product + bias
         product = checkpoint_name(product.astype(dtype), PRODUCT)
         outputs.append(product.reshape(*x.shape[:-1], *kernel.shape[1:]))
     return outputs
+
+
+@jax.custom_vjp
+def _add_rounded(product: Array, bias: Array) -> Array:
+    """Add a bias in the type of the product, with a gradient summed in float32."""
+    return product + bias.astype(product.dtype)
+
+
+_add_rounded.defvjp(
+    lambda product, bias: (_add_rounded(product, bias), None),
+    lambda _, g: (g, g.sum(0, dtype=wide(g.dtype))),
+)
 
 
 def matmul(x: Array, w: Array) -> Array:
@@ -100,10 +116,10 @@ def matmul(x: Array, w: Array) -> Array:
 def _products(x: Array, ws: tuple[Array, ...], narrow: bool) -> tuple[Array, ...]:
     """Multiply `x` by each of the matrices.
 
-    With `narrow` products, and gradients of `x`, are in the type of the operands: where
-    devices add them up, half the bytes are sent. The default gradient would multiply a
-    float32 cotangent by a bfloat16 operand, which processors without mixed products do
-    in float32; here the cotangent is rounded to the operands' type first.
+    With `narrow` products, and gradients of `x`, are in the type of the operands: half
+    the bytes are written, or sent where devices add them up. The default gradient would
+    multiply a float32 cotangent by a bfloat16 operand, which processors without mixed
+    products do in float32; here the cotangent is rounded to the operands' type first.
     """
     return tuple(_dot(x, w, (-1, -2), narrow) for w in ws)
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from dicejax.models import layers
 from dicejax.models.layers import Dense, LayerNorm, matmul
 
 
@@ -32,6 +33,33 @@ def test_dense_keeps_leading_axes():
     kernel, bias = map(np.asarray, (dense.kernel[...], dense.bias[...]))
     expected = np.einsum("bti,io->bto", x, kernel) + bias
     np.testing.assert_allclose(dense(x), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_gpus_write_rounded_products_and_sum_the_bias_in_float32(monkeypatch):
+    monkeypatch.setattr(layers, "platform", lambda: "gpu")
+    rng = np.random.default_rng(0)
+    dense = Dense(64, 3, dtype=jnp.bfloat16, scale=1.0, rngs=nnx.Rngs(0))
+    x = jnp.asarray(rng.normal(size=(4096, 64)), jnp.bfloat16)
+    dense.bias[...] = jnp.asarray([0.1, -2.0, 30.0])
+
+    def call(x, kernel, bias):
+        (out,) = layers.project(x, [kernel], jnp.bfloat16, [bias])
+        return out
+
+    weights = dense.kernel[...], dense.bias[...]
+    out, pull = jax.vjp(call, x, *weights)
+    exact = np.asarray(x, np.float64) @ np.asarray(
+        weights[0].astype(jnp.bfloat16), float
+    )
+    exact += np.asarray(weights[1])
+    assert out.dtype == jnp.bfloat16
+    np.testing.assert_allclose(np.asarray(out, float), exact, rtol=2**-7, atol=0.15)
+    g = jnp.asarray(rng.random(out.shape), jnp.bfloat16)  # a sum of bfloat16 would stop
+    *_, of_bias = pull(g)
+    assert of_bias.dtype == jnp.float32
+    np.testing.assert_allclose(of_bias, np.asarray(g, float).sum(0), rtol=1e-5)
+    text = jax.jit(call).lower(x, *weights).as_text()
+    assert "(tensor<4096x64xbf16>, tensor<64x3xbf16>) -> tensor<4096x3xbf16>" in text
 
 
 def test_layer_norm_against_its_formula():
