@@ -92,7 +92,7 @@ def kernel(
     keys = DropoutKeys.for_rows(jax.random.key(0), jnp.arange(rows))
     words = key_words(keys.rows)
     draws = jnp.concatenate([words, jnp.zeros_like(words[:, :1])], axis=1)
-    form = attention_gpu.Form(width, keep_below(rate) if rate else None, **tiles)
+    form = attention_gpu.TiledForm(width, keep_below(rate) if rate else None, **tiles)
     flat = (x.reshape(rows, length, heads * width) for x in (query, key, value))
     return attention_gpu.attention(*flat, segment_ids, draws, form).reshape(query.shape)
 

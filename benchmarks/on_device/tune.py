@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dicejax.models import attention_gpu
-from dicejax.models.attention_gpu import Form, Tiles
+from dicejax.models.attention_gpu import TiledForm, Tiles
 from dicejax.models.dropout import keep_below
 from on_device.paths import RATE, WIDTH, segments
 from on_device.report import Report
@@ -80,7 +80,7 @@ def prepare(
     )
     ids = jnp.asarray(segments(rows, length, uniform=False))
     draws = jnp.asarray(rng.integers(0, 2**32, (rows, 3)), jnp.uint32).at[:, 2].set(0)
-    form = Form(WIDTH, keep_below(RATE))
+    form = TiledForm(WIDTH, keep_below(RATE))
     inputs = ids, draws, query, key, value
     norms = jnp.full((rows, heads, length), 10.0)  # of any size: only time is measured
 

@@ -19,6 +19,7 @@ from dicejax.models.layers import matmul
 HEAD_AXIS = "tensor"
 _log = logging.getLogger(__name__)
 _KERNELS = {"tpu": attention_tpu, "gpu": attention_gpu, "cuda": attention_gpu}
+_FORMS = {attention_tpu: attention_tpu.Form, attention_gpu: attention_gpu.TiledForm}
 
 
 def segment_mask(segment_ids: Array) -> Array:
@@ -184,7 +185,7 @@ def _by_kernel(
     kernel = _KERNELS[platform()]
     undropped = rng is None or rate == 0.0
     rows, length, heads, width = shape = arrays[0].shape
-    form = kernel.Form(width, None if undropped else keep_below(rate))
+    form = _FORMS[kernel](width, None if undropped else keep_below(rate))
     words = jnp.zeros((rows, 2), jnp.uint32) if undropped else key_words(rng.rows)
     axes = automatic_axes()
     split = HEAD_AXIS in axes

@@ -46,7 +46,7 @@ class Tiles:
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class TiledForm:
     """Static settings of the kernels.
 
     `forward` and `to_queries` have a program for each block of queries, `to_keys` for
@@ -92,7 +92,7 @@ def attention(
     value: Array,
     segment_ids: Array,
     draws: Array,
-    form: Form,
+    form: TiledForm,
     window: Array | None = None,
 ) -> Array:
     """Compute attention within segments: `softmax(q k^T / sqrt(H)) v` for each head.
@@ -206,7 +206,7 @@ def _bounds(segment_ids, block, other, window):
 def _forward(
     bounds, segments, draws, query, key, value, out, norms, *, tiles, **settings
 ):
-    program = _Program(bounds, segments, draws, **settings)
+    program = _Pass(bounds, segments, draws, **settings)
     queries, at = query[...], _Places(pl.program_id(0), tiles.queries, 0)
     draw = program.drawing(at, tiles.keys, 1)
 
@@ -219,8 +219,8 @@ def _forward(
         weights = jnp.exp2(scores * program.factor - (higher * program.factor)[:, None])
         norm = norm * fade + weights.sum(1)
         values = value[place.rows]
-        kept = program.drop(weights, draw(place), place).astype(values.dtype)
-        total = total * fade[:, None] + _product(kept, values, (1, 0))
+        dropped = program.drop(weights, draw(place), place).astype(values.dtype)
+        total = total * fade[:, None] + _product(dropped, values, (1, 0))
         return total, higher, norm
 
     zeros = jnp.zeros(queries.shape, jnp.float32)
@@ -236,7 +236,7 @@ def _to_queries(
     bounds, segments, draws, query, key, value, out_bar, out, norms, query_bar, slopes,
     *, tiles, **settings,
 ):  # fmt: skip
-    program = _Program(bounds, segments, draws, **settings)
+    program = _Pass(bounds, segments, draws, **settings)
     queries, at = query[...], _Places(pl.program_id(0), tiles.queries, 0)
     draw = program.drawing(at, tiles.keys, 1)
     bars, norm = out_bar[...], norms[...][:, None]
@@ -264,7 +264,7 @@ def _to_keys(
     value_bar, *, tiles, **settings,
 ):  # fmt: skip
     # Scores are kept transposed, so that no product transposes what was computed.
-    program = _Program(bounds, segments, draws, **settings)
+    program = _Pass(bounds, segments, draws, **settings)
     keys, values = key[...], value[...]
     at = _Places(pl.program_id(0), tiles.keys, 0)
 
@@ -275,8 +275,8 @@ def _to_keys(
         scores = program.scores(keys, queries, at, place)
         weights = jnp.exp2(scores * program.factor - norms[place.rows][None])
         words = program.draw(place, at)
-        kept = program.drop(weights, words, at).astype(bars.dtype)
-        values_sum += _product(kept, bars, (1, 0))
+        dropped = program.drop(weights, words, at).astype(bars.dtype)
+        values_sum += _product(dropped, bars, (1, 0))
         slope = program.drop(_product(values, bars, (1, 1)), words, at)
         slope = weights * (slope - slopes[place.rows][None])
         keys_sum += _product(slope.astype(queries.dtype), queries, (1, 0))
@@ -301,7 +301,7 @@ class _Places:
         return x[None] if self.axis else x[:, None]
 
 
-class _Program:
+class _Pass:
     """A row and a head: what forward and backward pass share."""
 
     def __init__(self, bounds, segments, draws, *, form, length, windowed):
@@ -364,8 +364,8 @@ class _Program:
         bits = jnp.where(quarter < 2, *words)
         # Compared in the upper half of the word, whose lower half changes nothing.
         bits = bits << jnp.where(quarter % 2 == 0, np.uint32(16), np.uint32(0))
-        kept = bits <= np.uint32((self.threshold << 16) - 1)
-        return jnp.where(kept.reshape(x.shape), x, 0.0)
+        below = bits <= np.uint32((self.threshold << 16) - 1)
+        return jnp.where(below.reshape(x.shape), x, 0.0)
 
 
 def _product(a, b, contract):
