@@ -10,8 +10,9 @@ import pytest
 from dicejax.models import attention, attention_gpu
 from dicejax.models.dropout import DropoutKeys
 
+from ..training import worker
 from .small import encoder_of, network_of
-from .test_attention_tpu import arrays, interpret, row
+from .test_attention_tpu import MESHES, arrays, errors_on_meshes, interpret, row
 
 
 @pytest.fixture(autouse=True)
@@ -148,3 +149,16 @@ def test_encoders_run_it_forward_once(kind, calls, caplog):
     names = ("attention_forward", "attention_to_queries", "attention_to_keys")
     assert [jaxpr.count(f"name={name}\n") for name in names] == [1, 1, 1]
     assert "bfloat16 (2, 64, 2, 32) runs as one kernel, attention_gpu" in caplog.text
+
+
+def errors_of_gpu_kernels(name):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_gpu, "DTYPE", jnp.float32)
+        return errors_on_meshes(name, kernel=attention_gpu)
+
+
+@pytest.mark.slow
+def test_a_mesh_has_the_gradient_of_plain_attention_on_one_device(tmp_path):
+    name = [*MESHES][2]
+    errors = worker.call(errors_of_gpu_kernels, name, folder=tmp_path, devices=8)
+    assert errors[name] < 2e-6

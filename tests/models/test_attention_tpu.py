@@ -176,7 +176,7 @@ MESHES = {
 OBJECTIVES = {"dsc": SelfAdjustingDice(), "ce": CrossEntropy()}
 
 
-def errors_on_meshes(*names):
+def errors_on_meshes(*names, kernel=attention_tpu):
     """Return by mesh the error of the kernel's gradient, relative to its largest entry.
 
     Expected is the gradient of plain attention on one device, with dropout. Rows have
@@ -213,7 +213,7 @@ def errors_on_meshes(*names):
     plain = {loss: gradient(params, batch, loss) for loss in losses}
     errors = {}
     with pytest.MonkeyPatch.context() as patch:
-        calls = interpret(patch)
+        calls = interpret(patch, kernel)
         for name in names:
             calls.clear()
             shape, loss, micro_batches = MESHES[name]
