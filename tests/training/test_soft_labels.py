@@ -271,6 +271,27 @@ def test_the_command_refuses_in_one_line(
 
 
 @pytest.mark.parametrize(
+    ("data", "loss", "message"),
+    [
+        ({"weighted": True}, "dice", "a set is over batch; take over=element"),
+        ({"soft": True}, "mom", "train has probabilities of classes"),
+    ],
+)
+@pytest.mark.parametrize("words", ["--seeds 2", "--tune 2", "--tune 2 --seeds 0"])
+def test_compare_refuses_any_loss_before_the_first_run(
+    data, loss, message, words, tmp_path, capsys
+):
+    file, out = tmp_path / "mine.py", tmp_path / "runs"
+    file.write_text(EXPERIMENT.format(None, None, data))
+    argv = ["compare", str(file), "--losses", "focal", loss, "--out", str(out)]
+    assert run([*argv, *words.split()]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    (line,) = (line for line in lines if line.startswith("dicejax: "))
+    assert line.startswith(f"dicejax: objective {loss}: ") and message in line
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
     ("pairs", "message"),
     [
         ((("a", 0.5), ("a", 0.5)), "name a class twice"),

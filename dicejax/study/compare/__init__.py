@@ -26,6 +26,7 @@ from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
     jobs_of,
+    require_fit,
     require_one_label_set,
     shard_of,
     train_all,
@@ -192,7 +193,12 @@ def compare(
             display=display,
         )
         jobs = steps.jobs(max(seeds, 1))
-        ours = shard_of(jobs, shard)  # refuses before anything is trained
+        # Refuse before anything is trained; finished runs need no data.
+        ours = shard_of(jobs, shard)
+        if overwrite or (
+            unfinished(ours) if seeds else tuning.unfinished(ours, tune, result.folder)
+        ):
+            require_fit(jobs)
         if not resample:
             steps.tune(jobs if seeds else ours)
         if until is not None:

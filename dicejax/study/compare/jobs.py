@@ -18,6 +18,7 @@ from dicejax.tasks import Task
 from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
+from dicejax.training.setup import prepare
 from dicejax.training.train import train
 
 BASELINE = CrossEntropy()
@@ -112,6 +113,14 @@ def require_one_label_set(experiments: Sequence[Experiment]) -> None:
                 f"--resample: samples {seeds[0]} and {seeds[1]} do not both have the "
                 f"label {quote(missing[0])}; raise --data.max_train"
             )
+
+
+def require_fit(jobs: Sequence[Job]) -> None:
+    """Raise an InputError if a loss does not fit the task or the training data."""
+    # Each run notes what it reads, and says it.
+    setup = prepare(jobs[0].experiment, lambda note: None, weights=False)
+    for objective in {job.loss: job.experiment.objective for job in jobs}.values():
+        setup.bind(objective)
 
 
 def with_seed(experiment: Experiment, seed: int, resample: bool) -> Experiment:
