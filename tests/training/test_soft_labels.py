@@ -26,7 +26,8 @@ from dicejax.training.sharding import global_batch, put, to_host
 from . import worker
 
 CLASSES, ROWS = ("a", "b", "c"), 64
-LAYOUTS = [(1, 1), (1, 8), (8, 2)]  # devices, micro-batches
+QUICK = [(1, 1), (1, 8), (8, 2)]  # devices, micro-batches
+OTHERS = sorted({*itertools.product((1, 8), (1, 2, 8))} - {*QUICK})
 SMALL = {"vocab_size": 60, "hidden_size": 16, "intermediate_size": 16, "dropout": 0.0}
 SMALL |= {"num_hidden_layers": 1, "num_attention_heads": 2}
 
@@ -136,10 +137,10 @@ def flat(prefix, results):
     return {prefix + jax.tree_util.keystr(path): np.asarray(x) for path, x in paths}
 
 
-def results_of():
+def results_of(layouts):
     """Return loss and gradient as a step takes them, by name."""
     results = {}
-    for name, (devices, parts) in itertools.product(ORACLES, LAYOUTS):
+    for name, (devices, parts) in itertools.product(ORACLES, layouts):
         mesh = MeshShape(data=devices).make(jax.devices()[:devices])
         setup, batch, net, params = prepared(name)
         settings = {"objective": setup.objective, "network": net, "mesh": mesh}
@@ -157,8 +158,11 @@ def results_of():
 
 
 @pytest.mark.slow
-def test_loss_and_gradient_are_those_of_the_formula(tmp_path):
-    results = worker.call(results_of, devices=8, folder=tmp_path)
+@pytest.mark.parametrize(
+    "layouts", [QUICK, pytest.param(OTHERS, marks=pytest.mark.exhaustive)], ids=len
+)
+def test_loss_and_gradient_are_those_of_the_formula(layouts, tmp_path):
+    results = worker.call(results_of, layouts, devices=8, folder=tmp_path)
     for name, (oracle, _, _) in ORACLES.items():
         setup, batch, net, params = prepared(name)
         apply = functools.partial(net.apply, batch=batch.arrays)
@@ -168,7 +172,7 @@ def test_loss_and_gradient_are_those_of_the_formula(tmp_path):
             loss, slopes = oracle(p, *gold_of(setup, batch, logits))
             back = jax.jit(lambda params, x, apply=apply: jax.vjp(apply, params)[1](x))
             expected = loss, back(params, {head: jnp.asarray(slopes)})[0]
-        for devices, parts in LAYOUTS:
+        for devices, parts in layouts:
             values = flat(f"{name} {devices} {parts}", expected)
             largest = max(np.abs(x).max() for x in values.values())
             for key, value in values.items():
