@@ -12,6 +12,7 @@
 | Presidio | `{"full_text", "spans": [{"start_position", "entity_type", ...}]}` |
 | SageMaker | `{"source", "labels": {"annotations": {"entities": [...]}}}` |
 | GLiNER2 | `{"input", "output": {"entities": {label: [text]}}}` |
+| Argilla 1 | `{"text", "annotation": [...]}`; `[label, start, end]` |
 | LettuceDetect | `{"prompt", "answer", "labels": [{"start", "end", "label"}]}` |
 
 A list of entities may also be JSON in a string. brat's files are read as the first of
@@ -38,6 +39,7 @@ from dicejax.io import json_text
 TEXT = ["text", "source_text", "full_text", "raw_text", "answer", "response"]
 TEXT += ["source", "input"]
 SPANS = ["entities", "spans", "ents", "label", "labels", "privacy_mask", "output"]
+SPANS += ["annotation"]
 START = ["start", "start_offset", "start_position", "startOffset", "begin"]
 END = ["end", "end_offset", "end_position", "endOffset"]
 LABEL = ["label", "labels", "entity_type", "entity_group", "type", "tag"]
@@ -46,7 +48,8 @@ _ANSWERS = ("answer", "response")  # whose records have the prompt
 
 _LEFT_OUT = {
     "answer": {"reject": "rejected", "ignore": "ignored"},  # Prodigy
-    "status": {name: name for name in ("discarded", "rejected", "pending")},  # Argilla
+    "status": {name: name for name in ("discarded", "rejected", "pending")}  # Argilla
+    | {"Discarded": "discarded"},
 }
 _INNER = ("annotations", "entities")  # of SageMaker and GLiNER2
 
@@ -98,6 +101,8 @@ def left_out(record: Mapping[str, object]) -> str | None:
     """Return why a text is left out, if its annotator says so."""
     if label_studio.is_task(record):
         return label_studio.reason(record)
+    if record.get("status") == "Default" and record.get("annotation", 0) is None:
+        return "not annotated"  # Argilla 1
     for name, reasons in _LEFT_OUT.items():
         if isinstance(value := record.get(name), str) and value in reasons:
             return reasons[value]
@@ -167,6 +172,8 @@ def write(
             made.setdefault(entity.label, []).append(entity.text)
     elif isinstance(inner, list) and inner and isinstance(inner[0], list):
         made = [list(entity[:3]) for entity in entities]
+        if isinstance(inner[0][0], str):
+            made = [[label, start, end] for start, end, label in made]
     else:
         of_value = next((v for v in inner or () if isinstance(v, dict)), {})
         names = [*_parts(of_value, named).values()]
@@ -225,7 +232,10 @@ def _entities(value: object, named: Columns, place: str, text: str) -> list[Enti
         label = place.rpartition(".")[2]
         return [e for part in value for e in _mentions(text, part, label, place)]
     if isinstance(value, list):
-        if [type(part) for part in value[:3]] != [int, int, str]:
+        types = [type(part) for part in value[:3]]
+        if types == [str, int, int]:  # Argilla 1
+            value = [*value[1:], value[0]]
+        elif types != [int, int, str]:
             raise Flaw("is a list, but not of start, end and label", "correct it")
         entity = Entity(*value[:3], place)
     else:

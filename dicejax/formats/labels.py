@@ -23,6 +23,12 @@ _QUOTED = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\""""
 _ITEM = rf"\s*(?:{_QUOTED}|[^\s,'\"\[\]]+)\s*"
 # Commas are wanted between items: Python joins 'a' 'b', as NumPy prints two, to one.
 _PYTHON_LIST = re.compile(rf"\[(?:{_ITEM}(?:,{_ITEM})*+|\s*)\]")
+# Of numbers, parentheses hold an interval more often.
+_TUPLE_OR_SET = re.compile(
+    rf"\(\s*(?:(?:{_QUOTED})\s*,.*)?\)|set\(\)"
+    rf"|\{{\s*(?:{_QUOTED}|\d+)\s*(?:,.*)?\}}",
+    re.DOTALL,
+)
 
 
 def class_of(value: object, field: str, names: Sequence[str]) -> str | None:
@@ -155,13 +161,13 @@ def form_of(values: Iterable[object]) -> dict[str, Any] | None:
     alone. As names may hold a comma or semicolon, each label must be in two different
     lists then, or be a word without spaces while most stand alone.
 
-    >>> form_of(["a", "a,b", "b"]), form_of(["[]", "['a']"]), form_of([[0, 1], [1, 1]])
+    >>> form_of(["a", "a,b", "b"]), form_of(["()", "('a',)"]), form_of([[0, 1], [1, 1]])
     ({'between': ','}, {}, {'indicators': True})
     >>> form_of(["Rome, Italy", "Oslo"]) is None
     True
     """
     present = [value for value in values if value is not None and value != ""]
-    texts = [value.strip() for value in present if isinstance(value, str)]
+    texts = [_in_brackets(value) for value in present if isinstance(value, str)]
     if texts and all(text[:1] == "[" and text[-1:] == "]" for text in texts):
         try:
             present = [_split(text, "", "") for text in texts]
@@ -214,23 +220,37 @@ def join(labels: Sequence[object], like: object, between: str) -> object:
         return between.join(map(str, labels))
     if not isinstance(like, str):
         return [*labels]
+    before = like.strip()
+    if before.startswith("("):
+        return str((*labels,))
+    if before.startswith(("{", "set")):
+        return f"{{{', '.join(map(repr, labels))}}}" if labels else "set()"
     is_python = "'" in like and '"' not in like
     return str([*labels]) if is_python else json.dumps([*labels], ensure_ascii=False)
+
+
+def _in_brackets(text: str) -> str:
+    """Return a tuple or set that Python wrote as a list; other text as it is."""
+    text = text.strip()
+    if not _TUPLE_OR_SET.fullmatch(text):
+        return text
+    return f"[{text.removeprefix('set')[1:-1].strip().removesuffix(',')}]"
 
 
 def _split(text: str, field: str, between: str) -> list[Any]:
     """Return the labels in a text, or the items of a list that JSON or Python wrote."""
     if between:
         return [part.strip() for part in text.split(between)] if text.strip() else []
+    items = _in_brackets(text)
     try:
-        value = json_text.parse(text)
+        value = json_text.parse(items)
     except Flaw:
         value = None
     if isinstance(value, list):
         return value
-    if _PYTHON_LIST.fullmatch(text.strip()):
+    if _PYTHON_LIST.fullmatch(items):
         try:
-            return list(ast.literal_eval(text.strip()))
+            return list(ast.literal_eval(items))
         except (ValueError, SyntaxError):
             pass
     what = f"{quote(field)} is {quote(text)}, no list"

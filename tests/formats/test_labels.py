@@ -59,6 +59,8 @@ PYTHON = ("labels", "['a']", "['a', 'b']", "[]")
 SEVERAL = {
     "csv, as Python writes lists": ("csv", table(",", PYTHON), LISTS),
     "tsv, as Python writes lists": ("tsv", table("\t", PYTHON), LISTS),
+    "csv, tuples": ("csv", table(",", ("x", "('a',)", "('a', 'b')", "()")), LISTS),
+    "tsv, sets": ("tsv", table("\t", ("x", "{'a'}", "{'a', 'b'}", "set()")), LISTS),
     "csv, as JSON": ("csv", table(";", ("x", '["a"]', '["a", "b"]', "[]")), LISTS),
     "csv, commas": ("csv", table(",", ("labels", "a", "a,b", "")), LISTS),
     "csv, semicolons": ("csv", table(",", ("labels", "a", "a; b", "b")), SPLIT),
@@ -100,6 +102,10 @@ CLASSES = {
     "csv, names with commas": (
         *("csv", table(",", ("label", "Rome, Italy", "Oslo", "Oslo"))),
         ("Rome, Italy", "Oslo", "Oslo"),
+    ),
+    "csv, names in parentheses": (
+        *("csv", table(",", ("label", "('tis)", "(0, 1)", "{x}"))),
+        ("('tis)", "(0, 1)", "{x}"),
     ),
     "csv, stray blanks": ("csv", table(",", ("label", "x", " y", "x ")), "xyx"),
     "csv, true": ("csv", table(",", ("label", *TRUE)), TRUE),
