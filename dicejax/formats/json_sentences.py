@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -34,7 +35,7 @@ from dicejax.formats.words import (
     Align,
     Aligner,
     Entity,
-    ends_are_inclusive,
+    are_words,
     from_utf16,
     places,
 )
@@ -146,6 +147,23 @@ def _count_utf16(annotated: Sequence[Annotation]) -> bool:
     for before, after in zip(annotated, converted, strict=True):
         before.entities[:] = after.entities
     return True
+
+
+def _common_remedy(annotated: Sequence[Annotation]) -> str | None:
+    """Return what makes all entities of a file whole words, if anything does."""
+    remedies = {
+        "all ends look inclusive: add 1 to each": lambda text, entities: [
+            e._replace(end=e.end + 1) for e in entities
+        ],
+        "all offsets look like UTF-16 units: count characters, or give each entity its "
+        "text, and they are converted": from_utf16,
+    }
+    for remedy, convert in remedies.items():
+        if all(
+            are_words(places(a.text), convert(a.text, a.entities)) for a in annotated
+        ):
+            return remedy
+    return None
 
 
 def _fits(annotation: Annotation) -> bool:
@@ -293,16 +311,14 @@ class JsonSentences(FileSource):
             notes.append("offsets count UTF-16 units: converted to characters")
         scheme = tags.detect_scheme(r.labels for r in rows if r.labels is not None)
         aligner = Aligner(self.align)
+        remedy = functools.cache(lambda: _common_remedy(annotated))
         sentences = []
         for row in rows:
             try:
                 sentences.append(_sentence(row, scheme, aligner))
             except Flaw as flaw:
-                if "cuts a word" in flaw.what and all(
-                    ends_are_inclusive(places(a.text), a.entities) for a in annotated
-                ):
-                    do = "all ends look inclusive: add 1 to each"
-                    flaw = Flaw(flaw.what, do)
+                if flaw.what.endswith(("cuts a word", "no word", " characters")):
+                    flaw = Flaw(flaw.what, remedy() or flaw.do)
                 report(row.source.error(flaw), on_error)
         tasks = [
             r.source.value for r in rows if label_studio.has_classes(r.source.value)
@@ -366,6 +382,7 @@ class JsonSentences(FileSource):
         alike: list[set[tuple[str, str]]] = []
         with contextlib.suppress(InputError):  # the reader says it, or leaves it out
             for record in itertools.islice(file.records(), MOST):
-                if not _tokens(record, file.named):
+                has_text = not _tokens(record, file.named)
+                if has_text and annotations.left_out(record) is None:
                     alike.append({*annotations.settings(record, file.named).items()})
         return dict(set.intersection(*alike)) if alike else {}

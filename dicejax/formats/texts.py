@@ -20,14 +20,14 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeGuard
 
 from etils import epath
 
 from dicejax.errors import InputError, quote
 from dicejax.formats import containers, json_sentences, rows, separated, squad, tables
 from dicejax.formats.classification import CsvFiles, TableSource
-from dicejax.formats.conll import ConllFiles
+from dicejax.formats.conll import ColumnFiles, ConllFiles
 from dicejax.formats.records import FileRecord, join_pair, texts_of
 from dicejax.formats.rows import begins_document
 from dicejax.formats.sample import FileSample
@@ -65,17 +65,32 @@ def format_of(path: str, source: FileSource | None = None) -> Format:
         return form
     splits = (source.train, source.dev, source.test)
     names = "+".join(name for name in splits if name is not None).split("+")
-    is_word_table = getattr(source, "sentence_column", None) is not None
-    looks_so = form == "csv" and is_word_table
+    looks_so = form == "csv" and _is_word_table(source)
     if form == "text":
         tagged = source.form == "conll"
         looks_so = rows.has_tags(file) if tagged else source.fits(file)
     return source.form if file.path.name in names or looks_so else form
 
 
-def same_format(path: str, form: Format, source: FileSource) -> FileSource | None:
-    """Return the source if a file of a format is like its files, else None."""
+def _is_word_table(source: FileSource) -> TypeGuard[ColumnFiles]:
+    return isinstance(source, ColumnFiles) and source.sentence_column is not None
+
+
+def same_format(
+    path: str, form: Format, source: FileSource, stream: IO[bytes] | None = None
+) -> FileSource | None:
+    """Return the source if a file of a format is like its files, else None.
+
+    Raises:
+      InputError: a stream is a table of words, as its files are, but not the format.
+    """
     if source.form != form:
+        if stream is not None and _is_word_table(source):
+            number, line = next(files.lines(path, stream=stream))
+            stream.seek(0)
+            if rows.begins_table(line, source.separator):
+                what = "is the header of a table of words"
+                raise InputError.at(path, number, what, "read it with --format conll")
         return None
     is_table = isinstance(source, TableSource) and path != "-"
     if is_table and source.separator not in containers.first_line(path):

@@ -152,10 +152,10 @@ class Aligner:
                 yield entity
 
 
-def ends_are_inclusive(words: Sequence[Place], entities: Sequence[Entity]) -> bool:
-    """Return whether each entity would be whole words with one character more."""
+def are_words(words: Sequence[Place], entities: Sequence[Entity]) -> bool:
+    """Return whether each entity is whole words."""
     starts, ends = {i for i, _ in words}, {j for _, j in words}
-    return all(e.start in starts and e.end + 1 in ends for e in entities)
+    return all(e.start in starts and e.end in ends for e in entities)
 
 
 def from_utf16(text: str, entities: Sequence[Entity]) -> list[Entity]:

@@ -170,10 +170,12 @@ class TextTask(Task):
         """
         without = [example.id for example in examples if self.gold(example) is None]
         if without:
+            do = "label or remove them: null is unknown, and no class"
+            if len(without) == len(examples):
+                do = f"name a labelled one (--data.{split})"
             raise InputError(
                 f"{len(without)} of {len(examples)} examples of {split} have no label, "
-                f"{quote(without[0])} among them: there is nothing to compare with; "
-                f"name a labelled one (--data.{split})"
+                f"{quote(without[0])} among them; {do}"
             )
 
     def show(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 import sys
 import warnings
@@ -232,9 +233,9 @@ def read_texts(
     experiment = run.experiment()
     source = experiment.data if isinstance(experiment.data, FileSource) else None
     form = form or text_files.format_of(path, source)
-    stream = sys.stdin.buffer if path == "-" else None
+    stream = io.BytesIO(sys.stdin.buffer.read()) if path == "-" else None
     if source is not None:
-        source = text_files.same_format(path, form, source)
+        source = text_files.same_format(path, form, source, stream)
     texts = text_files.read(path, form, stream, _columns(experiment), source)
     if source is not None:
         texts = source.without_gold(texts, run.labels())

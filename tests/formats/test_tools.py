@@ -142,6 +142,41 @@ def test_what_is_left_out_is_said_where_nothing_is_left(write, refusal):
         )
 
 
+def test_records_of_argilla_1_without_annotation_are_left_out(write):
+    entity = {"start": 0, "end": 3, "label": "PER"}
+    rows = [{"annotation": [entity], "status": "Validated"}] * 4
+    rows += [{"annotation": None, "status": "Default"}] * 2
+    rows += [{"annotation": None, "status": "Discarded"}]
+    path = write(lines({"text": "Ada left", **row} for row in rows), "train.jsonl")
+    source = recognise.source_of("ner", str(path))
+    assert source.spans == "annotation"
+    sentences, notes = source.read_with_notes(path, None)
+    assert [s.spans for s in sentences] == [(("PER", 0, 1),)] * 4
+    assert notes == ["2 not annotated, 1 discarded left out"]
+
+
+@pytest.mark.parametrize(
+    ("places", "advice"),
+    [
+        ([(3, 6), (11, 15)], "all offsets look like UTF-16 units: count characters"),
+        ([(2, 4), (10, 13)], "all ends look inclusive: add 1 to each"),
+        ([(3, 6), (10, 14)], "correct its offsets"),
+    ],
+)
+def test_advice_on_offsets_is_that_of_all(write, refusal, places, advice):
+    """An emoji has two units; the second entity is the last word, from 10 to 14."""
+    entities = [{"start": s, "end": e, "label": "X"} for s, e in places]
+    path = write(lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl")
+    message = refusal(read_sentences, path)
+    assert "which cuts a word; " + advice in message
+    for entity in entities:
+        entity["text"] = "Ada" if entity is entities[0] else "Rome"
+    path = write(lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl")
+    if "UTF-16" in advice:  # the advice is right
+        (sentence,) = read_sentences(path)
+        assert [tuple(span) for span in sentence.spans] == [("X", 1, 2), ("X", 3, 4)]
+
+
 def test_a_list_is_read_from_a_stream_as_from_a_file(write):
     content = json.dumps([{"text": "a"}, {"text": "b"}], indent=1).encode()
     path = write(content, "new.json")
@@ -165,6 +200,13 @@ def test_a_table_of_words_that_was_trained_on_is_predicted_on(write):
     source = recognise.source_of("ner", str(path))
     assert texts.format_of(str(path), source) == "conll"
     assert [t.words for t in source.texts(path)] == [("Ada", "left"), ("Bo",)]
+    for form in ("text", "csv"):
+        message = "-:1: is the header of a table of words; read it with --format conll"
+        with pytest.raises(InputError, match=message):
+            texts.same_format("-", form, source, io.BytesIO(content.encode()))
+        plain = io.BytesIO(b"Ada left\nBo")
+        assert texts.same_format("-", form, source, plain) is None
+        assert plain.read() == b"Ada left\nBo"
 
 
 def test_columns_of_a_prediction_before_are_replaced(write):

@@ -65,7 +65,7 @@ def test_the_positive_class_may_be_named():
         (
             Classification(),
             ("1", None),
-            "1 of 2 examples of train have no label",
+            "1 of 2 examples of train have no label, '1' among them; label or remove",
         ),
         (Classification(), ("1", "1"), "train has '1' alone; want 2 classes"),
         (Classification(positive="2"), ("0", "1"), "positive is '2', but the classes"),
