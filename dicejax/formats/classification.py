@@ -287,7 +287,7 @@ def _is_table(file: FileSample) -> bool:
     if is_table or file.named.fields():
         return True
     try:  # whether the first line is a header
-        rows = file.rows() if file.table.flawless else ()
+        rows = file.sample if file.table.flawless else ()
         columns_of(file.path, rows, ALL_UNNAMED, by_name_alone=True)
     except InputError:
         return False

@@ -19,7 +19,7 @@ from dicejax.formats import rows
 from dicejax.formats.rows import Layout, WordColumns
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, check_tag, report
-from dicejax.formats.source import FileSource
+from dicejax.formats.source import FileSource, first_path
 from dicejax.formats.text import Text
 
 Words = tuple[str, ...]
@@ -252,7 +252,7 @@ class ColumnFiles(FileSource):
         columns = layout[:2]
         if min(columns) >= 0:
             return layout
-        path = self._path(self.train.split("+")[0])
+        path = first_path(self.dir, self.train)
         try:
             line = next(block.lines[0] for block in layout.blocks(path) if block.lines)
             width = len(layout.split([line])[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -57,7 +56,7 @@ Row = Mapping[Any, object]
 
 
 def columns_of(
-    path: epath.Path, rows: Iterable[Row], named: Columns, by_name_alone: bool = False
+    path: epath.Path, sample: Sequence[Row], named: Columns, by_name_alone: bool = False
 ) -> dict[str, Any]:
     """Return the columns of texts and classes: `first`, perhaps `second`, `label`.
 
@@ -69,7 +68,6 @@ def columns_of(
     Raises:
       InputError: a column is missing, cannot be told, or holds no classes.
     """
-    sample = list(itertools.islice(rows, SAMPLE))
     names = list(sample[0]) if sample else []
     if names and isinstance(names[0], int):
         return {name: int(value) for name, value in named.fields().items()}
@@ -114,10 +112,9 @@ def columns_of(
 
 
 def lists_of(
-    path: epath.Path, rows: Iterable[Row], named: Columns
+    path: epath.Path, sample: Sequence[Row], named: Columns
 ) -> dict[str, Any] | None:
     """Return the columns of texts and labels; None where each text has one class."""
-    sample = list(itertools.islice(rows, SAMPLE))
     try:
         columns = columns_of(path, sample, named)
     except InputError:  # the source of classes raises it again

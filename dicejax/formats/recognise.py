@@ -42,6 +42,7 @@ from dicejax.formats.labels import BETWEEN
 from dicejax.formats.mapping import ALL_UNNAMED, LABELS, PAIRS, TEXTS, Columns
 from dicejax.formats.rows import has_tags
 from dicejax.formats.sample import FileSample, Table
+from dicejax.formats.source import first_path
 
 Kind = Literal["ner", "pos", "classification", "qa"]
 
@@ -92,10 +93,10 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     else:
         folder = path.parent
         by_split = {"train": path.name, "dev": None, "test": None}
-    train = FileSample(_first(folder, by_split["train"]), named)
+    train = FileSample(first_path(folder, by_split["train"]), named)
     make, fields = _format(kind, train)
     for name in filter(None, (by_split["dev"], by_split["test"])):
-        path = _first(folder, name)
+        path = first_path(folder, name)
         if FileSample(path).is_text != train.is_text:
             what = f"is of another format than {train.path.name}"
             raise InputError.at(path, None, what, "convert one of them")
@@ -104,7 +105,7 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         label = label[0]
     if isinstance(label, str) and test is not None:
         separator = fields.get("separator", "\t")
-        if not _has_column(FileSample(_first(folder, test)), label, separator):
+        if not _has_column(FileSample(first_path(folder, test)), label, separator):
             by_split["test"] = None  # a competition's test file, its labels kept back
     held_out = {"dev_share": HELD_OUT} if by_split["dev"] is None else {}
     if by_split["test"] is None:
@@ -210,7 +211,7 @@ def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str
 
 def _unread(source: LabelledSource) -> list[str]:
     """Return a note on fields beside the class that may be what should be learnt."""
-    path = _first(epath.Path(source.dir), source.train)
+    path = first_path(source.dir, source.train)
     fields = next((r.value for r in source.records(path) if type(r.value) is dict), {})
     values = [getattr(source, field.name) for field in dataclasses.fields(source)]
     used = {x for v in values for x in (v if isinstance(v, tuple) else (v,))}
@@ -231,7 +232,7 @@ def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:
 def describe(source: FileSource) -> str:
     """Describe the format and the columns of a source in one line."""
     head = (type(source).__doc__ or "").partition("\n")[0]
-    first = _first(epath.Path(source.dir), source.train)
+    first = first_path(source.dir, source.train)
     if tables.is_table(first):
         head = f"{source.several.capitalize()} in {tables.describe(first)}."
     elif brat.is_folder(first):
@@ -248,11 +249,6 @@ def fields_of(source: FileSource) -> str:
         if value != getattr(type(source), name, dataclasses.MISSING)
     ]
     return ", ".join([type(source).__name__, *changed])
-
-
-def _first(folder: epath.Path, names: str) -> epath.Path:
-    path = folder / names.split("+")[0]
-    return path if path.exists() else path.with_name(path.name + ".gz")
 
 
 def _format(kind: Kind, file: FileSample) -> tuple[type[FileSource], dict]:

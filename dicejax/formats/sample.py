@@ -104,16 +104,20 @@ class FileSample:
             except Flaw as flaw:
                 raise record.error(flaw) from None
 
+    @functools.cached_property
+    def sample(self) -> Sequence[Mapping[Any, object]]:
+        """The first records or rows, by which columns are chosen."""
+        rows = self.records() if self.has_records else self.rows()
+        return tuple(itertools.islice(rows, mapping.SAMPLE))
+
     def columns(self) -> dict[str, Any]:
         """Return the columns of texts and classes; see `mapping.columns_of`."""
-        rows = self.records() if self.has_records else self.rows()
-        return mapping.columns_of(self.path, rows, self.named)
+        return mapping.columns_of(self.path, self.sample, self.named)
 
     @functools.cached_property
     def lists(self) -> dict[str, Any] | None:
         """The columns of texts and labels; None where each text has one class."""
-        rows = self.records() if self.has_records else self.rows()
-        return mapping.lists_of(self.path, rows, self.named)
+        return mapping.lists_of(self.path, self.sample, self.named)
 
     @property
     def are_columns(self) -> bool:

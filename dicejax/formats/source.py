@@ -28,6 +28,13 @@ from dicejax.io import files
 _HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST = 1, 2, 3
 
 
+def first_path(folder: str | os.PathLike[str], names: str) -> epath.Path:
+    """Return the first of files joined by "+", the packed one where it is missing."""
+    path = epath.Path(folder) / names.split("+")[0]
+    packed = path.with_name(path.name + ".gz")
+    return packed if not path.exists() and packed.exists() else path
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileSource(Source):
     """Base class of data sets in three files of one folder.
@@ -229,16 +236,10 @@ class FileSource(Source):
             splits.append(examples)
         return Corpus(*splits, tuple(notes))
 
-    def _path(self, name: str) -> epath.Path:
-        """Return a file of the folder, the packed one where it is missing."""
-        path = epath.Path(self.dir) / name
-        packed = path.with_name(path.name + ".gz")
-        return packed if packed.exists() and not path.exists() else path
-
     def _split(self, names: str, notes: list[str]) -> Examples:
         examples: list[Any] = []
         for name in names.split("+"):
-            path = self._path(name)
+            path = first_path(self.dir, name)
             skipped = Skipped() if self.on_error == "skip" else None
             some, remarks = self.read_with_notes(path, skipped)
             examples += some
