@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import abc
-import csv
 import dataclasses
-import io
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -137,10 +135,7 @@ class TableSource(LabelledSource):
         values = ["" if field is None else str(field) for field in fields]
         if not self.quoted:
             return self.separator.join(values)
-        written = io.StringIO()
-        form = {"delimiter": self.separator, "lineterminator": ""}
-        csv.writer(written, **form).writerow(values)
-        return written.getvalue()
+        return separated.row(values, self.separator)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

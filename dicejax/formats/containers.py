@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import os
 from collections.abc import Iterator
@@ -16,25 +15,36 @@ from dicejax.io import files, json_text
 
 
 def records(
-    path: str | os.PathLike[str], on_error: OnError | None = None
+    path: str | os.PathLike[str],
+    on_error: OnError | None = None,
+    stream: IO[bytes] | None = None,
+    blanks: bool = False,
 ) -> Iterator[FileRecord]:
     """Yield the records of a file: an object on each line, or one list of them.
 
-    Rows of a table of `datasets` and documents of brat are such records too.
+    Rows of a table of `datasets` and documents of brat are such records too. A stream
+    is read in the place of the path. With `blanks`, blank lines are records.
     """
-    if tables.is_table(path):
+    if stream is None and tables.is_table(path):
         yield from tables.records(path)
         return
-    if brat.is_folder(path):
+    if stream is None and brat.is_folder(path):
         yield from brat.records(path, on_error)
         return
-    lines = ((n, line) for n, line in files.lines(path, on_error) if line.strip())
-    first = next(lines, None)
-    if first is not None and _begins_a_list(first[1]):
-        yield from _of_list(path, files.read_text(path))
+    lines = files.lines(path, on_error, stream)
+    begin: list[tuple[int, str]] = []  # to the first line that is not blank
+    while not (begin and begin[-1][1].strip()) and (pair := next(lines, None)):
+        begin.append(pair)
+    if begin and _begins_a_list(begin[-1][1]):
+        rest = (line for _, line in itertools.chain(begin, lines))
+        content = files.read_text(path) if stream is None else "\n".join(rest)
+        yield from _of_list(path, content)
         return
-    for number, line in itertools.chain([first] if first else [], lines):
-        yield record(path, number, line)
+    for number, line in itertools.chain(begin, lines):
+        if line.strip():
+            yield record(path, number, line)
+        elif blanks:
+            yield FileRecord(None, number, path, number, is_blank=True)
 
 
 def _of_list(path: str | os.PathLike[str], content: str) -> Iterator[FileRecord]:
@@ -44,33 +54,6 @@ def _of_list(path: str | os.PathLike[str], content: str) -> Iterator[FileRecord]
         raise flaw.at(path, flaw.line) from None
     for place, value in enumerate(values):
         yield FileRecord(value, place + 1, path, where=f"[{place}]")
-
-
-def to_predict(
-    path: str | os.PathLike[str], stream: IO[bytes] | None = None
-) -> Iterator[FileRecord]:
-    """Yield records as `records` does, blank lines too.
-
-    A stream is read in the place of the path.
-    """
-    if stream is not None:
-        stream = io.BytesIO(stream.read())
-        first = next((x for _, x in files.lines(path, stream=stream) if x.strip()), "")
-        stream.seek(0)
-        if _begins_a_list(first):
-            yield from _of_list(path, stream.read().decode("utf-8-sig"))
-            return
-    is_lines = stream is not None or not (
-        tables.is_table(path)
-        or brat.is_folder(path)
-        or _begins_a_list(first_line(path))
-    )
-    if not is_lines:
-        yield from records(path)
-        return
-    for number, line in files.lines(path, stream=stream):
-        blank = FileRecord(None, number, path, number, is_blank=True)
-        yield record(path, number, line) if line.strip() else blank
 
 
 def record(path: str | os.PathLike[str], number: int, line: str) -> FileRecord:

@@ -339,7 +339,9 @@ class JsonSentences(FileSource):
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
     ) -> list[Text]:
         """Read words or texts; gold is not looked at."""
-        return texts_of(containers.to_predict(path, stream), self._text)
+        return texts_of(
+            containers.records(path, stream=stream, blanks=True), self._text
+        )
 
     def _text(self, record: FileRecord) -> Text:
         fields = record.fields()

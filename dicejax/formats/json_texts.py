@@ -47,11 +47,7 @@ class JsonRecords(LabelledSource):
         """Yield the objects of a file."""
         is_read = labelled and isinstance(on_error, FlawCounter)
         lost = on_error.left_out if is_read else None
-        if labelled:
-            rows = containers.records(path, on_error)
-        else:
-            rows = containers.to_predict(path, stream)
-        for record in rows:
+        for record in containers.records(path, on_error, stream, blanks=not labelled):
             if record.is_blank:
                 yield record
                 continue

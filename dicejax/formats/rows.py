@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import io
 import itertools
 import os
 import re
@@ -172,10 +171,7 @@ class Layout(NamedTuple):
         else:
             fields[self.label] = value
         if self.sentence is not None:
-            written = io.StringIO()
-            separator = self.separator or ","
-            csv.writer(written, delimiter=separator, lineterminator="").writerow(fields)
-            return written.getvalue()
+            return separated.row(fields, self.separator or ",")
         if self.separator is not None:
             return self.separator.join(fields)
         if is_new:

@@ -3,10 +3,11 @@ r"""Rows of fields between separators: CSV as in RFC 4180, and TSV without quote
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from dicejax.errors import Flaw
@@ -68,6 +69,13 @@ def rows(
             return
         if fields and (len(fields) > 1 or fields[0].strip()):
             yield taken[0][0], fields
+
+
+def row(fields: Iterable[object], separator: str = ",") -> str:
+    """Return a row as CSV, without the end of its line."""
+    written = io.StringIO()
+    csv.writer(written, delimiter=separator, lineterminator="").writerow(fields)
+    return written.getvalue()
 
 
 def header(rows: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:

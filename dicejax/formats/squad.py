@@ -146,7 +146,7 @@ def to_predict(
     These have an id, the question and its context.
     """
     if stream is not None or is_flat(path):
-        yield from containers.to_predict(path, stream)
+        yield from containers.records(path, stream=stream, blanks=True)
         return
     for number, record in enumerate(_of_document(path), start=1):
         value: dict | Flaw

@@ -14,7 +14,6 @@ Lines end in `\n` or `\r\n` and in nothing else.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import io
 import json
@@ -169,7 +168,7 @@ def table(
         for name in (example.fields or {"text": ""})
         if name not in ("prediction", "probability")  # of a prediction before
     )
-    yield _csv([*names, "prediction", "probability"])
+    yield separated.row([*names, "prediction", "probability"])
     for text, record in zip(examples, records, strict=True):
         fields = text.fields or {"text": text.text}
         label = record.get("label")
@@ -178,13 +177,7 @@ def table(
         else:
             rest = {k: v for k, v in record.items() if k not in ("id", "question")}
             prediction = [json.dumps(rest, ensure_ascii=False) if rest else "", ""]
-        yield _csv([*(fields.get(name, "") for name in names), *prediction])
-
-
-def _csv(fields: Sequence[object]) -> str:
-    written = io.StringIO()
-    csv.writer(written, lineterminator="").writerow(fields)
-    return written.getvalue()
+        yield separated.row([*(fields.get(name, "") for name in names), *prediction])
 
 
 def offsets(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
@@ -284,7 +277,7 @@ def _objects(
     is_document = stream is None and not tables.is_table(path)
     if is_document and containers.is_document(containers.first_line(path)):
         return texts_of(squad.to_predict(path), make)
-    return texts_of(containers.to_predict(path, stream), make)
+    return texts_of(containers.records(path, stream=stream, blanks=True), make)
 
 
 def documents(texts: Sequence[Text]) -> list[int]:
