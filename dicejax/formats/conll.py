@@ -164,7 +164,7 @@ class ColumnFiles(FileSource):
         return fields
 
     @property
-    def _asked(self) -> Layout:
+    def layout(self) -> Layout:
         """The columns by their numbers, which may count from the end."""
         label = getattr(self, self.label_field)
         others = (self.separator, self.comment, self.sentence_column)
@@ -248,7 +248,7 @@ class ColumnFiles(FileSource):
     @functools.cached_property
     def _layout(self) -> Layout:
         """The columns of rows as in training, from the first on if it can be told."""
-        layout = self._asked
+        layout = self.layout
         columns = layout[:2]
         if min(columns) >= 0:
             return layout
@@ -300,7 +300,7 @@ class ConllFiles(ColumnFiles):
         def check(tag: str) -> None:
             check_tag(tags.prefixed(tag), scheme, do)
 
-        columns = WordColumns(path, self._asked, check=check)
+        columns = WordColumns(path, self.layout, check=check)
         sentences, notes = self._read(columns, on_error)
         names = {tag: tags.prefixed(tag) for tag in columns.good}
         if any(tag != name for tag, name in names.items()):
@@ -349,7 +349,7 @@ class WordLabelFiles(ColumnFiles):
         self, path: str | os.PathLike[str], on_error: OnError | None
     ) -> tuple[list[TaggedWords] | list[Sentence], list[str]]:
         """Read one file; also return a note on a header that is passed over."""
-        sentences, notes = self._read(WordColumns(path, self._asked), on_error)
+        sentences, notes = self._read(WordColumns(path, self.layout), on_error)
         examples = [
             TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around)
             for r, around in self._with_context(sentences)

@@ -349,7 +349,14 @@ def table_fields(file: FileSample, names: Collection[str]) -> dict[str, Any]:
     """
     if not file.is_text or file.table is None:
         return {}
-    places = _places(file.first_line, file.table.separator, names)
+    fields = [
+        name.strip('"').strip().lower()
+        for name in file.first_line.split(file.table.separator)
+    ]
+    places = [
+        [n for n, field in enumerate(fields) if field in some]
+        for some in (SENTENCE_NAMES, WORD_NAMES, names)
+    ]
     if not all(places):
         return {}
     sentences, words, labels = places
@@ -359,22 +366,6 @@ def table_fields(file: FileSample, names: Collection[str]) -> dict[str, Any]:
         "separator": file.table.separator,
         "sentence_column": sentences[0],
     }
-
-
-def begins_table(line: str, separator: str | None) -> bool:
-    """Return whether a line is the header of a table of sentences and words."""
-    return all(_places(line, separator))
-
-
-def _places(
-    line: str, separator: str | None, *labels: Collection[str]
-) -> list[list[int]]:
-    """Return the columns of sentences, words and labels by the names in a header."""
-    names = [name.strip('"').strip().lower() for name in line.split(separator)]
-    return [
-        [n for n, name in enumerate(names) if name in some]
-        for some in (SENTENCE_NAMES, WORD_NAMES, *labels)
-    ]
 
 
 def columns_of(file: FileSample, comment: str | None) -> tuple[int, int | None]:

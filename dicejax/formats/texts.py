@@ -14,6 +14,7 @@ Lines end in `\n` or `\r\n` and in nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -23,7 +24,7 @@ from typing import IO, Any, Literal, TypeGuard
 
 from etils import epath
 
-from dicejax.errors import InputError, quote
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import containers, json_sentences, rows, separated, squad, tables
 from dicejax.formats.classification import CsvFiles, TableSource
 from dicejax.formats.conll import ColumnFiles, ConllFiles
@@ -87,9 +88,10 @@ def same_format(
         if stream is not None and _is_word_table(source):
             number, line = next(files.lines(path, stream=stream))
             stream.seek(0)
-            if rows.begins_table(line, source.separator):
-                what = "is the header of a table of words"
-                raise InputError.at(path, number, what, "read it with --format conll")
+            with contextlib.suppress(Flaw):  # of a text with a quote
+                if source.layout.is_header(line):
+                    what, do = "is the header of a table", "read it with --format conll"
+                    raise InputError.at(path, number, f"{what} of words", do)
         return None
     is_table = isinstance(source, TableSource) and path != "-"
     if is_table and source.separator not in containers.first_line(path):

@@ -204,9 +204,10 @@ def test_a_table_of_words_that_was_trained_on_is_predicted_on(write):
         message = "-:1: is the header of a table of words; read it with --format conll"
         with pytest.raises(InputError, match=message):
             texts.same_format("-", form, source, io.BytesIO(content.encode()))
-        plain = io.BytesIO(b"Ada left\nBo")
-        assert texts.same_format("-", form, source, plain) is None
-        assert plain.read() == b"Ada left\nBo"
+        for plain in (b"Ada left\nBo", b'"Ada left\nBo'):
+            stream = io.BytesIO(plain)
+            assert texts.same_format("-", form, source, stream) is None
+            assert stream.read() == plain
 
 
 def test_columns_of_a_prediction_before_are_replaced(write):
