@@ -72,9 +72,7 @@ def fits(length: int, heads: int, width: int, dtype: jnp.dtype) -> bool:
     False
     """
     # "gfx942" on AMD; without a GPU, programs are planned for one of at least 8.0.
-    capability = getattr(jax.local_devices()[0], "compute_capability", "8.0").split(
-        "."
-    )[0]
+    capability = getattr(jax.devices()[0], "compute_capability", "8.0").split(".")[0]
     return (
         dtype == DTYPE
         and length % 32 == 0 < length
@@ -292,7 +290,7 @@ class _Places:
     """The positions of a block, along an axis of the scores."""
 
     def __init__(self, number, size, axis):
-        self.start, self.size = number * size, size
+        self.start = number * size
         self.rows = pl.ds(self.start, size)
         self.axis = axis
         self.numbers = self.expand(self.start + jnp.arange(size, dtype=jnp.int32))
@@ -310,7 +308,7 @@ class _Pass:
         self.window = bounds[2] if windowed else None
         self.scale, self.boost = form.width**-0.5, 65536 / (form.threshold or 65536)
         self.factor = self.scale * math.log2(math.e)
-        self.quarter = np.uint32(length // 4)
+        self.length, self.quarter = length, np.uint32(length // 4)
         head = draws[2] + pl.program_id(1).astype(jnp.uint32)
         self.key, self.first = (draws[0], draws[1]), head * np.uint32(length)
 
@@ -337,35 +335,23 @@ class _Pass:
         return lambda keys: words
 
     def draw(self, queries, keys):
-        """Return the random words for pairs of queries and keys.
-
-        Of several quarters they are those of the first: the others' are the same.
-        """
+        """Return the random words for pairs of queries and keys."""
         if self.threshold is None:
             return None
-        if keys.size % self.quarter == 0:
-            keys = _Places(0, int(self.quarter), keys.axis)
         along = lax.rem(keys.numbers.astype(jnp.uint32), self.quarter)
-        other = queries.numbers.astype(jnp.uint32) + self.first
-        return threefry2x32(self.key, (along, other))
+        return threefry2x32(
+            self.key, (along, queries.numbers.astype(jnp.uint32) + self.first)
+        )
 
     def drop(self, x, words, keys):
         """Set to zero what `dropout.keep_mask` drops; the rest is not yet scaled."""
         if words is None:
             return x
         quarter = lax.div(keys.numbers.astype(jnp.uint32), self.quarter)
-        parts, odd = divmod(keys.size, self.quarter)
-        several = parts > 1 and not odd
-        if several:
-            words = [jnp.expand_dims(word, keys.axis) for word in words]
-            numbers = lax.div(keys.start, int(self.quarter)) + jnp.arange(parts)
-            others = [axis for axis in range(3) if axis != keys.axis]
-            quarter = jnp.expand_dims(numbers, others).astype(jnp.uint32)
         bits = jnp.where(quarter < 2, *words)
         # Compared in the upper half of the word, whose lower half changes nothing.
         bits = bits << jnp.where(quarter % 2 == 0, np.uint32(16), np.uint32(0))
-        below = bits <= np.uint32((self.threshold << 16) - 1)
-        return jnp.where(below.reshape(x.shape), x, 0.0)
+        return jnp.where(bits <= np.uint32((self.threshold << 16) - 1), x, 0.0)
 
 
 def _product(a, b, contract):
