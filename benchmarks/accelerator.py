@@ -100,7 +100,7 @@ class Settings:
 
     out: Path = Path("runs/accelerator")
     sections: tuple[str, ...] = ()
-    seconds: float = 480
+    seconds: float = 840
     cargo: Path | None = None
     show: Path | None = None
     pack: tuple[Path, Path] | None = None

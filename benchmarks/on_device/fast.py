@@ -196,7 +196,8 @@ def of_pytorch(
       drawn: sentences of `UPDATES` updates.
       by_length: put sentences of about one length in a batch; None: rows full of one
         segment of 512 tokens, or of the longest that the sentences have.
-      compiled: compile the model with torch.compile, for all widths at once.
+      compiled: compile the model with torch.compile, for all widths at once if there
+        are several.
     """
     import torch
     from transformers import AutoConfig, AutoModelForTokenClassification
@@ -212,7 +213,9 @@ def of_pytorch(
         theirs, attn_implementation="sdpa"
     )
     model = model.to(device).train()
-    call = torch.compile(model, dynamic=True) if compiled else model
+    # One shape compiles in less time than all.
+    several = by_length is not None
+    call = torch.compile(model, dynamic=several) if compiled else model
     optimizer = torch.optim.AdamW(model.parameters(), 5e-5, fused=True)
     batches = [
         {
