@@ -1,6 +1,7 @@
 """The command line on a small corpus: files, output and messages."""
 
 import dataclasses
+import importlib.util
 import json
 import os
 import re
@@ -257,6 +258,18 @@ def test_what_cannot_be_done_is_said_in_one_line(project, capsys, words, parts):
     fails(capsys, words.split(), *parts)
     assert not (project / "runs").exists() and not (project / "run").exists()
     assert (project / "data/bad.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "package"), [("gs://bucket/run", "gcsfs"), ("s3://bucket/run", "s3fs")]
+)
+def test_a_bucket_without_its_package_is_one_line(project, capsys, out, package):
+    if importlib.util.find_spec(package):
+        pytest.skip(f"{package} is installed")
+    assert run(["train", "mine.py", "--out", out]) == 2
+    *notes, line = capsys.readouterr().err.splitlines()
+    assert line.startswith("dicejax: ") and package in line and "extras" in line
+    assert not any("Traceback" in note for note in notes)
 
 
 def test_a_wrong_flag_suggests_the_right_one(project, capsys):

@@ -12,8 +12,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import dicejax
+from dicejax.cli import parse
 
 from .small_project import write_project
 
@@ -111,3 +113,27 @@ def test_an_installed_wheel_trains_compares_and_reports(source, tmp_path):
     page = (project / "runs/small/report.html").read_text()
     assert "<style>" in page and "dice" in page
     assert (project / "again/report.md").exists()
+
+
+@pytest.mark.parametrize("name", ["cloud-tpu.sh", "gke-jobset.yaml", "slurm.sbatch"])
+def test_launch_files_start_a_run_that_exists(name):
+    text = (ROOT / "launch" / name).read_text()
+    if name.endswith("yaml"):
+        job = yaml.safe_load(text)["spec"]["replicatedJobs"][0]["template"]["spec"]
+        (container,) = job["template"]["spec"]["containers"]
+        assert job["parallelism"] == job["completions"] == 2
+        commands = [container["command"][-1]]
+    else:
+        checked = subprocess.run(["bash", "-n"], input=text, text=True, check=False)
+        assert checked.returncode == 0
+        code = text.replace("\\\n", " ").splitlines()
+        commands = [line for line in code if "dicejax train" in line]
+    flags = {f for line in commands for f in re.findall(r"--[\w.]+", line)}
+    assert "--processes.find" in flags
+    values = {"--mesh.fsdp": "2", "--out": "gs://BUCKET/run", "--processes.find": ""}
+    flags -= {"--kill"}  # of srun
+    words = [word for f in flags for word in (f, values[f]) if word]
+    experiment = str(ROOT / "experiments" / "quickstart.py")
+    parse(["train", experiment, "--out", "x", *words])
+    if "gs://" in text:  # a bucket wants the extra's package
+        assert "[tpu]" in text

@@ -114,6 +114,13 @@ def run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         console.print("dicejax: interrupted")
         return 130
+    except ImportError as error:
+        if not any("://" in word for word in argv):
+            raise
+        # From fsspec, which names the package that opens such addresses.
+        text = f"dicejax: {error}: the extras gcs and s3 have it"
+        console.print(literal(text), style="red", soft_wrap=True)
+        return 2
     return 0
 
 
