@@ -8,7 +8,7 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import POSITIVE
-from dicejax.losses.elements import log_probabilities, prepare
+from dicejax.losses.elements import prepare, probabilities
 
 
 @loss(
@@ -57,7 +57,7 @@ def anyloss(
     `amplification`, or begin with cross-entropy.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -91,7 +91,7 @@ def anyloss(
       0.292
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
-    p, y = jnp.exp(log_probabilities(elements)[0]), elements.targets
+    p, y = probabilities(elements), elements.targets
     called, not_called = (
         elements.mask(jax.nn.sigmoid(sign * amplification * (p - 0.5)))
         for sign in (1, -1)

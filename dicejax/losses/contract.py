@@ -184,7 +184,9 @@ def check_hyperparameters(
         if np.shape(value) != shape:
             raise ValueError(f"{name} has shape {np.shape(value)}, not {shape}")
         check_bounds(name, value, limits)
-        arguments[name] = jnp.asarray(value, dtype)
+        # A number of Python only: an array of another value must compile nothing.
+        is_off = isinstance(value, int | float) and value == limits.off
+        arguments[name] = None if is_off else jnp.asarray(value, dtype)
 
 
 def _check_arrays(

@@ -16,14 +16,16 @@ from dicejax.losses.declaration import (
     Bounds,
     Scheme,
 )
-from dicejax.losses.elements import LOG_ZERO, Elements, over_labels, prepare
+from dicejax.losses.elements import Elements, over_labels, prepare
+
+# Not tuned: label smoothing is a separate loss in a comparison.
+SMOOTHING = UNIT_INTERVAL._replace(off=0.0)
 
 
 @loss(
     "ce",
     kind="pointwise",
-    # Not tuned: label smoothing is a separate loss in a comparison.
-    label_smoothing=UNIT_INTERVAL,
+    label_smoothing=SMOOTHING,
     class_weights=CLASS_WEIGHTS,
 )
 def cross_entropy(
@@ -49,10 +51,11 @@ def cross_entropy(
 
     Pitfalls: Early gradients are proportional to class counts, so rare classes are
     learned late. The loss is not divided by the sum of the weights, so they change its
-    size.
+    size. It is infinite where the gold class has a logit of -inf, and with smoothing
+    where any class has.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
@@ -86,17 +89,15 @@ def cross_entropy(
 
 
 def _smoothed(
-    elements: Elements, label_smoothing: float | Array, class_weights: Array | None
+    elements: Elements,
+    label_smoothing: float | Array | None,
+    class_weights: Array | None,
 ) -> Array:
-    losses = over_labels(elements, _minus_log_p, class_weights)
-    classes = elements.logits.shape[-1] if elements.form == "softmax" else 2
-    evenly = jnp.full_like(elements.logits, 1 / classes)
-    # Without smoothing a logit of -inf, which masks another class, costs nothing.
-    is_free = (label_smoothing == 0) & jnp.isneginf(elements.logits)
-    logits = jnp.where(is_free, LOG_ZERO, elements.logits)
-    elements = elements._replace(logits=logits, labels=evenly, hard=False)
-    spread = over_labels(elements, _minus_log_p, class_weights)
-    return (1 - label_smoothing) * losses + label_smoothing * spread
+    if label_smoothing is not None:
+        classes = elements.logits.shape[-1] if elements.form == "softmax" else 2
+        y = (1 - label_smoothing) * elements.targets + label_smoothing / classes
+        elements = elements._replace(labels=y, hard=False)
+    return over_labels(elements, _minus_log_p, class_weights)
 
 
 def _minus_log_p(log_p: Array, log_q: Array) -> Array:
@@ -107,7 +108,7 @@ def _minus_log_p(log_p: Array, log_q: Array) -> Array:
     "wce",
     kind="pointwise",
     class_counts=CLASS_COUNTS,
-    label_smoothing=UNIT_INTERVAL,
+    label_smoothing=SMOOTHING,
     **OF_SCHEMES,
 )
 def weighted_cross_entropy(
@@ -133,10 +134,10 @@ def weighted_cross_entropy(
 
     Pitfalls: Weights trade precision for recall. With K = 1 a class of nearly all
     elements weighs nearly 0. The loss is not divided by the sum of the weights, so they
-    change its size.
+    change its size. Infinite where `cross_entropy` is.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       class_counts: positive floats `[C]`, counts of the classes or proportional to
         them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
@@ -198,7 +199,7 @@ def poly(
     training stalls early. Below -1 the loss would rise towards p = 1: refused.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
@@ -221,7 +222,9 @@ def poly(
       [0.453, 1.765]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
-    return over_labels(elements, lambda log_p, log_q: -log_p + epsilon * jnp.exp(log_q))
+    return over_labels(
+        elements, lambda log_p, log_q: -log_p - epsilon * jnp.expm1(log_p)
+    )
 
 
 @loss(
@@ -258,10 +261,11 @@ def focal(
 
     Pitfalls: Its optimum is not the true probability: at :math:`\gamma = 2` an element
     that is positive 9 times in 10 is trained to p = 0.69, so thresholds and calibration
-    are off. Mislabelled elements stay hard and dominate.
+    are off. Mislabelled elements stay hard and dominate. Infinite where `cross_entropy`
+    is.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
@@ -334,7 +338,7 @@ def majority_or_minority(
     harms if entities are missed rather than invented. Integer labels only.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
@@ -363,5 +367,5 @@ def majority_or_minority(
         raise ValueError(
             f"majority_class is {majority_class} but there are {classes} classes"
         )
-    losses = over_labels(elements, _minus_log_p)
-    return losses * jnp.where(elements.labels == majority_class, 1, weight)
+    weights = jnp.where(jnp.arange(classes) == majority_class, 1, weight)
+    return over_labels(elements, _minus_log_p, weights)

@@ -98,6 +98,8 @@ class Bounds(NamedTuple):
       low_inside: whether the lower end is allowed.
       high_inside: whether the upper end is allowed.
       tuning: range that tuning draws from; None to keep the default.
+      off: a number at which a formula needs nothing of it: known to be that, it is
+        None there, and its part is not compiled.
     """
 
     low: float
@@ -106,6 +108,7 @@ class Bounds(NamedTuple):
     low_inside: bool = True
     high_inside: bool = True
     tuning: Range | None = None
+    off: float | None = None
 
     def tuned(self, low: float, high: float, **how: Any) -> "Bounds":
         """Return the bounds with a `Range` from low to high; `how`: its rest."""

@@ -93,7 +93,7 @@ def ghm(
     are many.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       state: state returned by `ghm_state` or the previous call.
       where: bool `[...]`; False masks an element, whatever its logits and label.

@@ -116,7 +116,7 @@ def dice(
     gold adds a constant 1 without gradient.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -173,7 +173,7 @@ def log_cosh_dice(
     `dice`. At most 0.434, so it needs a weight when added to cross-entropy.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -240,7 +240,7 @@ def generalized_dice(
     false positives of absent classes.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -314,7 +314,7 @@ def dice_semimetric(
     wrong.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.

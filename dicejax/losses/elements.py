@@ -10,22 +10,25 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
-from jax.nn import log_sigmoid, log_softmax
+from jax import Array, lax
+from jax.nn import log_sigmoid, log_softmax, sigmoid, softmax
 from jax.scipy.special import logsumexp
 
 Form = Literal["softmax", "binary", "multi_label"]
 
 # Replaces log 0: finite, so that 0 * log 0 is 0 and no gradient is NaN.
 LOG_ZERO = -1e30
+# Replaces an infinite logit, for the same reason: above any other, and with room for a
+# factor of 1000 in float32. A log probability below IMPOSSIBLE comes from one.
+INFINITE, IMPOSSIBLE = 1e34, -1e32
 
 
 class Elements(NamedTuple):
     """Checked inputs of a loss, lined up.
 
     Attributes:
-      logits: float32 or float64, `[..., C]`, or `[...]` in the binary form. Finite
-        zeros where masked.
+      logits: float32 or float64, `[..., C]`, or `[...]` in the binary form. Finite,
+        and zeros where masked.
       labels: hard ones int32: `[...]` (softmax and binary) or `[..., C]` (multi-label),
         0 where masked. Soft ones: probabilities like the logits, zeros where masked.
       where: bool, shaped like hard labels; False where masked by the caller, or by a
@@ -104,9 +107,28 @@ def prepare(
     axes = set_axes(axis, where.ndim - (form == "multi_label"))
     elements = Elements(logits, labels, where, form, hard, axes, axis_name)
     return elements._replace(
-        logits=elements.mask(logits).astype(dtype),
+        logits=_finite(elements.mask(logits).astype(dtype)),
         labels=elements.mask(labels).astype(labels.dtype if hard else dtype),
     )
+
+
+@jax.custom_jvp
+def _finite(logits: Array) -> Array:
+    """Replace infinities by INFINITE, with slope 1: p of that class has none itself."""
+    return jnp.clip(logits, -INFINITE, INFINITE)
+
+
+@_finite.defjvp
+def _finite_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    return _finite(*primals), tangents[0]
+
+
+def if_impossible(log_p: Array, weights: float | Array = 1) -> Array:
+    """Return infinity where what has a weight has probability 0, else 0: to be added.
+
+    Infinity comes last, as a constant: a factor of 0 or a slope would make it NaN.
+    """
+    return jnp.where((log_p < IMPOSSIBLE) & (weights > 0), jnp.inf, 0)
 
 
 def one_hot(labels: Array, classes: int) -> Array:
@@ -149,6 +171,11 @@ def log_probabilities(elements: Elements) -> tuple[Array, Array]:
     return log_p, jnp.where(largest, of_largest, of_others)
 
 
+def probabilities(elements: Elements) -> Array:
+    """Return p of every class, shaped like the logits."""
+    return (softmax if elements.form == "softmax" else sigmoid)(elements.logits)
+
+
 def gold_logit(elements: Elements) -> Array:
     """Return log p/(1-p) of the hard labels, shaped like the labels.
 
@@ -158,16 +185,48 @@ def gold_logit(elements: Elements) -> Array:
     z, labels = elements.logits, elements.labels
     if elements.form != "softmax":
         return jnp.where(labels == 1, z, -z)
-    others = jnp.where(one_hot(labels, z.shape[-1]), LOG_ZERO, z)
-    return at_label(z, labels) - logsumexp(others, axis=-1)
+    return _log_odds(z, labels)
+
+
+@jax.custom_jvp
+def _log_odds(logits: Array, labels: Array) -> Array:
+    return _log_odds_and_rest(logits, labels)[0]
+
+
+def _log_odds_and_rest(logits: Array, labels: Array) -> tuple[Array, Array]:
+    """Return the gold class's log odds, and the softmax of the other classes."""
+    gold = one_hot(labels, logits.shape[-1])
+    others = jnp.where(gold, jnp.finfo(logits.dtype).min, logits)
+    largest = lax.stop_gradient(jnp.max(others, axis=-1))
+    exponentials = jnp.exp(others - largest[..., None])
+    total = jnp.sum(exponentials, axis=-1)
+    log_odds = at_label(logits, labels) - largest - jnp.log(total)
+    return log_odds, exponentials / total[..., None]
+
+
+@_log_odds.defjvp
+def _log_odds_jvp(
+    primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    # By hand: one pass over the classes, where that of a gather and of a logsumexp
+    # takes three.
+    logits, labels = primals
+    log_odds, rest = _log_odds_and_rest(logits, labels)
+    slopes = jnp.where(one_hot(labels, logits.shape[-1]), 1, -rest)
+    return log_odds, jnp.sum(slopes * tangents[0], axis=-1)
 
 
 def at_label(values: Array, labels: Array) -> Array:
-    """Return the value of each element's label: `[..., C]` or `[C]` at `[...]`.
-
-    A sum over a mask: gathers need explicit shardings.
-    """
-    return jnp.sum(jnp.where(one_hot(labels, values.shape[-1]), values, 0), axis=-1)
+    """Return the value of each element's label: `[..., C]` or `[C]` at `[...]`."""
+    shards = (*jax.typeof(values).sharding.spec, *jax.typeof(labels).sharding.spec)
+    if any(shards):  # on an Explicit mesh, where a gather cannot say its sharding
+        gold = one_hot(labels, values.shape[-1])
+        return jnp.sum(jnp.where(gold, values, 0), axis=-1)
+    if values.ndim == 1:
+        return values.at[labels].get(mode="promise_in_bounds")
+    return jnp.take_along_axis(
+        values, labels[..., None], axis=-1, mode="promise_in_bounds"
+    )[..., 0]
 
 
 def over_labels(
@@ -177,24 +236,31 @@ def over_labels(
 ) -> Array:
     """Return sum_c y_c w_c value(log p_c, log(1 - p_c)), 0 where masked.
 
-    In the binary and the multi-label form the sum runs over class 1 and class 0.
+    In the binary and the multi-label form the sum runs over class 1 and class 0. The
+    value is infinite at p = 0: so is the sum if y and w are above 0 there.
     """
-    y, weights = elements.targets, class_weights
-    if elements.form != "softmax":
-        log_p, log_q = log_probabilities(elements)
-        of_1, of_0 = y * value(log_p, log_q), (1 - y) * value(log_q, log_p)
-        if weights is not None:
-            of_1, of_0 = weights[..., 1] * of_1, weights[..., 0] * of_0
-        return elements.mask(of_1 + of_0)
+    softmax, weights = elements.form == "softmax", class_weights
     if elements.hard:
-        gold = gold_logit(elements)
-        values = value(log_sigmoid(gold), log_sigmoid(-gold))
-        if weights is not None:
-            values *= at_label(weights, elements.labels)
+        labels, gold = elements.labels, gold_logit(elements)
+        log_p, log_q = log_sigmoid(gold), log_sigmoid(-gold)
+        of_labels: float | Array = 1.0
+        if weights is not None and softmax:
+            of_labels = at_label(weights, labels)
+        elif weights is not None:
+            of_labels = jnp.where(labels == 1, weights[..., 1], weights[..., 0])
+        values = of_labels * value(log_p, log_q) + if_impossible(log_p, of_labels)
         return elements.mask(values)
-    values = y * value(*log_probabilities(elements))
-    values = values if weights is None else weights * values
-    return elements.mask(jnp.sum(values, axis=-1))
+    (log_p, log_q), y = log_probabilities(elements), elements.labels
+    if softmax:
+        y = y if weights is None else y * weights
+        values = y * value(log_p, log_q) + if_impossible(log_p, y)
+        return elements.mask(jnp.sum(values, axis=-1))
+    of_1, of_0 = y, 1 - y
+    if weights is not None:
+        of_1, of_0 = of_1 * weights[..., 1], of_0 * weights[..., 0]
+    values = of_1 * value(log_p, log_q) + if_impossible(log_p, of_1)
+    values += of_0 * value(log_q, log_p) + if_impossible(log_q, of_0)
+    return elements.mask(values)
 
 
 def self_adjust(

@@ -6,7 +6,7 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import Absent
-from dicejax.losses.elements import prepare
+from dicejax.losses.elements import prepare, probabilities
 from dicejax.losses.ranking import over_set, unsort
 
 
@@ -38,7 +38,7 @@ def lovasz_softmax(
     slope 0. By default a class without gold has loss 0 for any prediction.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -65,9 +65,8 @@ def lovasz_softmax(
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     softmax = elements.form == "softmax"
-    p = (jax.nn.softmax if softmax else jax.nn.sigmoid)(elements.logits)
     y = elements.targets
-    errors = elements.mask(jnp.abs(y - p))
+    errors = elements.mask(jnp.abs(y - probabilities(elements)))
     mask = elements.where[..., None] if softmax else elements.where
     # Masked elements, whose error is 0, come last and change nothing.
     keys = jnp.where(mask, -errors, 1)

@@ -138,7 +138,7 @@ def hard_negatives(
     is too high, as negatives are undersampled; with ratio and minimum 0 it is 1.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.

@@ -7,7 +7,12 @@ from jax.scipy.special import logsumexp
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import BELOW_ONE, CLASS_COUNTS, NON_NEGATIVE, POSITIVE
-from dicejax.losses.elements import LOG_ZERO, log_probabilities, prepare
+from dicejax.losses.elements import (
+    LOG_ZERO,
+    if_impossible,
+    log_probabilities,
+    prepare,
+)
 
 _HUGE = 1e30
 
@@ -46,7 +51,7 @@ def asymmetric(
     confident mistakes stay.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: 0 or 1, or float probabilities, like the logits; -100 masks one entry.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
@@ -79,7 +84,9 @@ def asymmetric(
     log_share = jnp.log(-jnp.expm1(jnp.where(is_over, log_m - log_p, -1)))
     log_rest = jnp.logaddexp(log_q, log_m)
     of_0 = -jnp.exp(gamma_negative * (log_p + log_share)) * log_rest
-    return elements.mask(y * of_1 + (1 - y) * jnp.where(is_over, of_0, 0))
+    losses = y * of_1 + if_impossible(log_p, y)
+    losses += (1 - y) * jnp.where(is_over, of_0, 0)
+    return elements.mask(losses + if_impossible(log_q, (1 - y) * (margin == 0)))
 
 
 @loss(kind="pointwise", class_name="ZLPR", multi_label=True)
@@ -103,7 +110,7 @@ def zlpr(
     frequencies are not used.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: 0 or 1, or float probabilities, like the logits; -100 masks one entry.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
@@ -127,10 +134,15 @@ def zlpr(
         raise ValueError("class_axis is None but zlpr ranks the classes of an element")
     elements = prepare(logits, labels, where, class_axis, multi_label=True)
     z, y, where = elements.logits, elements.targets, elements.where
-    # Weights in the exponents: w e^z = e^(z + log w).
-    of_0 = jnp.where(where, z + log_or_zero(1 - y), LOG_ZERO)
-    of_1 = jnp.where(where, -z + log_or_zero(y), LOG_ZERO)
-    return softplus(logsumexp(of_0, axis=-1)) + softplus(logsumexp(of_1, axis=-1))
+
+    def over(exponents: Array, weights: Array) -> Array:
+        # Weights in the exponents: w e^z = e^(z + log w).
+        seen = where & (weights > 0)
+        logs = exponents + jnp.log(jnp.where(seen, weights, 1))
+        largest = logsumexp(jnp.where(seen, logs, jnp.finfo(z.dtype).min), axis=-1)
+        return softplus(largest) + if_impossible(-largest)
+
+    return over(z, 1 - y) + over(-z, y)
 
 
 @loss(
@@ -181,7 +193,7 @@ def distribution_balanced(
     Its hyper-parameters must be tuned together. A count of 0 is refused.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
       class_counts: positive floats `[C, 2]`: numbers of elements without and with each
         class (n). N is the largest sum of the two.
@@ -222,8 +234,10 @@ def distribution_balanced(
     r = jnp.where(rates > 0, 1 / (jnp.where(rates > 0, rates, 1) * positives), _HUGE)
     weights = alpha + sigmoid(beta * (r - mu))
     z = elements.logits - shift
-    losses = y * log_sigmoid(z) + (1 - y) / scale * log_sigmoid(-scale * z)
-    return elements.mask(-weights * losses)
+    log_p, log_q = log_sigmoid(z), log_sigmoid(-scale * z)
+    losses = -weights * (y * log_p + (1 - y) / scale * log_q)
+    losses += if_impossible(log_p, y) + if_impossible(log_q, 1 - y)
+    return elements.mask(losses)
 
 
 def log_or_zero(weights: float | Array) -> Array:

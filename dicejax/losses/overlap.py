@@ -9,7 +9,13 @@ from jax import Array
 
 from dicejax.losses.contract import check_inputs, jit_checked
 from dicejax.losses.declaration import NON_NEGATIVE
-from dicejax.losses.elements import Elements, log_probabilities, prepare, self_adjust
+from dicejax.losses.elements import (
+    Elements,
+    log_probabilities,
+    prepare,
+    probabilities,
+    self_adjust,
+)
 
 
 @jax.tree_util.register_dataclass
@@ -62,7 +68,7 @@ def overlap_counts(
     makes it :math:`P_c = \sum f_c^2` and :math:`Y_c = \sum y_c^2`.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -112,9 +118,10 @@ def count(
     intersection: Literal["product", "minimum"] = "product",
 ) -> OverlapCounts:
     """Return the counts of prepared elements; for the rest see `overlap_counts`."""
-    log_p, log_q = log_probabilities(elements)
-    f = jnp.exp(log_p)
-    if alpha is not None:
+    if alpha is None:
+        f = probabilities(elements)
+    else:
+        log_p, log_q = log_probabilities(elements)
         f = self_adjust(log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight)
     f, y = elements.mask(f), elements.targets
     overlap = f * y if intersection == "product" else jnp.minimum(f, y)

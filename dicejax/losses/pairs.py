@@ -11,7 +11,7 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import POSITIVE
-from dicejax.losses.elements import Elements, log_probabilities, prepare
+from dicejax.losses.elements import Elements, log_probabilities, prepare, probabilities
 from dicejax.losses.ranking import all_gather, flatten
 
 Surrogate = Literal["squared_hinge", "logistic"]
@@ -19,6 +19,8 @@ Scores = Literal["probability", "log_odds"]
 
 # Positives and others of the pairs that are in memory at once.
 BLOCK = (64, 1024)
+# Of log odds: the sums of their squares are finite.
+LARGEST = 1e15
 # Elements, or pairs in the blocks of small sets, that are in memory at once.
 AT_ONCE = 2048
 
@@ -73,14 +75,15 @@ def pairwise_auc(
     ruled by the worst pair.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       surrogate: "squared_hinge" or "logistic".
-      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p).
+      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p), cut
+        to 1e15 either way.
       margin: m of the squared hinge, in units of the scores.
       scale: s of the logistic.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
@@ -147,14 +150,14 @@ def average_precision(
     its published optimizer, keeps a moving average for each training example.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       surrogate: "squared_hinge" or "logistic".
-      scores: "probability", or "log_odds", which is log p / (1 - p).
+      scores: "probability", or "log_odds", log p / (1 - p), cut to 1e15 either way.
       margin: m of the squared hinge, in units of the scores.
       scale: s of the logistic.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
@@ -209,8 +212,11 @@ def _over_positives(
     elements.require_integers()
     softmax = elements.form == "softmax"
     where = elements.where[..., None] if softmax else elements.where
-    log_p, log_q = log_probabilities(elements)
-    score = jnp.exp(log_p) if scores == "probability" else log_p - log_q
+    if scores == "probability":
+        score = probabilities(elements)
+    else:
+        log_p, log_q = log_probabilities(elements)
+        score = jnp.clip(log_p - log_q, -LARGEST, LARGEST)
     # A positive is 1, a negative 0, and a masked element -1, in a byte: as floats these
     # would take more memory than the scores. Shaped like the logits: an element is a
     # positive of one class, or of none.

@@ -19,6 +19,7 @@ from dicejax.losses.elements import (
     at_label,
     form_of,
     gold_logit,
+    if_impossible,
     over_labels,
     prepare,
 )
@@ -51,7 +52,7 @@ def logit_adjusted(
     twice. Accuracy drops if the test set is as imbalanced as the training set.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       class_counts: positive floats `[C]`, counts of the classes or proportional to
         them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
@@ -185,7 +186,7 @@ def ldam(
     of 0 is refused. Integer labels only.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       class_counts: positive floats `[C]`, `[2]` in the binary form; or shares.
       where: bool `[...]`; False masks an element, whatever its logits and label.
@@ -262,7 +263,7 @@ def vs(
     than with CE. A count of 0 is refused. Integer labels only.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       class_counts: positive floats `[C]`, `[2]` in the binary form; or shares.
       where: bool `[...]`; False masks an element, whatever its logits and label.
@@ -301,7 +302,7 @@ def vs(
 
 
 def _margin_loss(elements: Elements, gold: Array, class_weights: Array | None) -> Array:
-    losses = -log_sigmoid(gold)
+    log_p, weights = log_sigmoid(gold), jnp.ones_like(gold)
     if class_weights is not None:
-        losses *= at_label(class_weights, elements.labels)
-    return elements.mask(losses)
+        weights = at_label(class_weights, elements.labels)
+    return elements.mask(-weights * log_p + if_impossible(log_p, weights))

@@ -67,7 +67,7 @@ def self_adjusting_dice(
     its loss returns to 0. `form="gold"` follows accuracy, not F1.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.

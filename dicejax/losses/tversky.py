@@ -112,7 +112,7 @@ def tversky(
     0` predicting everything positive costs nothing. Collapses to all O as `dice` does.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -181,7 +181,7 @@ def focal_tversky(
     here false positives.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -250,7 +250,7 @@ def jaccard(
     nothing overlaps, twice at the end. Batch composition matters as for `dice`.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.

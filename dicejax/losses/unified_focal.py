@@ -8,7 +8,7 @@ from jax.nn import log_sigmoid
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import BELOW_ONE, NON_NEGATIVE, UNIT_INTERVAL, Absent
-from dicejax.losses.elements import Elements, gold_logit, prepare
+from dicejax.losses.elements import Elements, gold_logit, if_impossible, prepare
 from dicejax.losses.overlap import count
 from dicejax.losses.tversky import power, tversky_of
 
@@ -60,7 +60,7 @@ def unified_focal(
     `absent="skip"`. Defaults are tuned on images. Integer labels only.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -108,8 +108,10 @@ def unified_focal(
     if variant == "symmetric":
         tversky = power(tversky, gamma)
     else:
+        # A product, not a choice: that needs shards alike on an Explicit mesh.
         is_background = jnp.arange(classes) == background
-        tversky = jnp.where(is_background, tversky, power(tversky, 1 - gamma))
+        risen = power(tversky, 1 - gamma)
+        tversky = risen + is_background * (tversky - risen)
     losses = weight * total / jnp.maximum(number, 1)
     losses += (1 - weight) * jnp.mean(tversky, axis=-1)
     return jnp.where(number > 0, losses, 0)
@@ -125,7 +127,8 @@ def _focal(
     gold = gold_logit(elements)
     log_p, log_q = log_sigmoid(gold), log_sigmoid(-gold)
     if variant == "symmetric":
-        return elements.mask(-delta * jnp.exp((1 - gamma) * log_q) * log_p)
-    fading = (1 - delta) * jnp.exp(gamma * log_q)
-    weights = jnp.where(elements.labels == background, fading, delta)
-    return elements.mask(-weights * log_p)
+        weights = delta * jnp.exp((1 - gamma) * log_q)
+    else:
+        fading = (1 - delta) * jnp.exp(gamma * log_q)
+        weights = jnp.where(elements.labels == background, fading, delta)
+    return elements.mask(-weights * log_p + if_impossible(log_p, weights))

@@ -66,6 +66,11 @@ def test_a_new_value_compiles_nothing(case):
     function, static = case.function, with_static_settings(case)
     traced = parameters(case)
     static.loss(logits, labels, where=where, **traced)
+    bounds = function.declaration.bounds
+    for name in traced:  # a number that leaves something out has its program
+        if bounds[name].off is not None:
+            off = traced | {name: bounds[name].off}
+            static.loss(logits, labels, where=where, **off)
     before = compiled(function)
     for name, values in RANGES[function.__name__].items():
         for value in (values[0], np.float64(values[-1]), jnp.float32(values[-1])):
