@@ -55,6 +55,9 @@ class Elements(NamedTuple):
             return self.labels
         softmax = self.form == "softmax"
         gold = one_hot(self.labels, self.logits.shape[-1]) if softmax else self.labels
+        sharding = jax.typeof(self.logits).sharding
+        if softmax and any(sharding.spec):  # the labels do not say how classes lie
+            gold = jax.sharding.reshard(gold, sharding)
         return self.mask(gold).astype(self.logits.dtype)
 
     def require_integers(self) -> None:

@@ -11,6 +11,7 @@ from dicejax.losses.declaration import ANY, POSITIVE, SMOOTH, Absent
 from dicejax.losses.dice import share_of
 from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, count
+from dicejax.losses.ranking import whole
 
 Average = Literal["macro", "micro", "none"]
 
@@ -96,7 +97,9 @@ def soft_f1(
                 f"exclude_class is {exclude_class} but there are {classes} classes, of"
                 " which one must be left"
             )
-        counts = jax.tree.map(lambda x: jnp.delete(x, exclude_class, axis=-1), counts)
+        counts = jax.tree.map(
+            lambda x: jnp.delete(whole(x, -1), exclude_class, axis=-1), counts
+        )
     average = average if class_axis is not None else "none"
     return _f_beta(counts, beta, smooth, average, absent)
 

@@ -33,13 +33,22 @@ def over_set(
 
 def flatten(array: Array, axes: tuple[int, ...]) -> Array:
     """Return the axes of a set as one axis, the last, on every device of a mesh."""
-    sharding = jax.typeof(array).sharding
-    if any(sharding.spec):  # nothing can be sorted along Explicit mesh axes
-        whole = NamedSharding(sharding.mesh, PartitionSpec())
-        array = jax.sharding.reshard(array, whole)
+    array = whole(array, *range(array.ndim))  # nothing can be sorted along shards
     moved = jnp.moveaxis(array, axes, tuple(range(-len(axes), 0)))
     rest = moved.shape[: moved.ndim - len(axes)]
     return moved.reshape(*rest, math.prod(moved.shape[len(rest) :]))
+
+
+def whole(array: Array, *axes: int) -> Array:
+    """Return an array with axes that no Explicit mesh axis shards."""
+    sharding = jax.typeof(array).sharding
+    if not any(sharding.spec):
+        return array
+    axes = tuple(axis % array.ndim for axis in axes)
+    left = (None if i in axes else name for i, name in enumerate(sharding.spec))
+    return jax.sharding.reshard(
+        array, NamedSharding(sharding.mesh, PartitionSpec(*left))
+    )
 
 
 def all_gather(flat: Array, axis_name: str | tuple[str, ...] | None) -> Array:
