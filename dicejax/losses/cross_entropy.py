@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -247,6 +248,7 @@ def focal(
     k: float | Array = 1.0,
     beta: float | Array = 0.999,
     class_counts: Array | None = None,
+    stop_gradient_weight: bool = False,
 ) -> Array:
     r"""Focal loss of each element.
 
@@ -277,6 +279,8 @@ def focal(
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
       class_counts: positive floats like the class weights, for `scheme`.
+      stop_gradient_weight: whether :math:`(1-p)^\gamma` is a constant for gradients.
+        False as in the paper, whose gradient has its slope.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
@@ -302,7 +306,10 @@ def focal(
     elements = prepare(logits, labels, where, class_axis, multi_label)
 
     def value(log_p: Array, log_q: Array) -> Array:
-        return -jnp.exp(gamma * log_q) * log_p
+        log_weight = gamma * log_q
+        if stop_gradient_weight:
+            log_weight = jax.lax.stop_gradient(log_weight)
+        return -jnp.exp(log_weight) * log_p
 
     return over_labels(elements, value, class_weights)
 

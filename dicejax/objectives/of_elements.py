@@ -74,6 +74,7 @@ class Focal(LossObjective):
       scheme: a function of `class_weights`; "none" needs no class counts.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
+      stop_gradient_weight: whether (1 - p)^gamma is a constant for gradients.
       class_counts: counts per class (multi-label: 0s, 1s); training data's if empty.
     """
 
@@ -83,6 +84,7 @@ class Focal(LossObjective):
     ] = "none"
     k: float = 1.0
     beta: float = 0.999
+    stop_gradient_weight: bool = False
     class_counts: tuple[float, ...] = ()
 
 
@@ -135,11 +137,14 @@ class Asymmetric(LossObjective):
       gamma_positive: exponent for positives.
       gamma_negative: exponent for negatives.
       margin: m, in [0, 1). With margin 0 and equal exponents it is `focal`.
+      stop_gradient_weight: whether the focusing weights are constants for gradients, as
+        in their authors' code by default.
     """
 
     gamma_positive: float = 1.0
     gamma_negative: float = 4.0
     margin: float = 0.05
+    stop_gradient_weight: bool = False
 
 
 @of_loss(losses.zlpr)

@@ -69,24 +69,6 @@ def test_the_published_factor_has_a_nan_gradient_where_ours_is_finite(gap, alpha
     np.testing.assert_allclose(gradient, [[slope, -slope]], rtol=1e-4)
 
 
-def test_asymmetric_is_its_authors_with_the_weights_gradient_that_they_leave_out():
-    logits, labels = case()[0], outcomes()
-
-    def authors(z, y, stop=lambda weight: weight):
-        p = jax.nn.sigmoid(z)
-        q = jnp.minimum(1 - p + 0.05, 1)
-        entropy = y * jnp.log(p) + (1 - y) * jnp.log(q)
-        weight = (1 - p * y - q * (1 - y)) ** (1.0 * y + 4.0 * (1 - y))
-        return -entropy * stop(weight)
-
-    mine = ours(losses.asymmetric, logits, labels)
-    assert_same(mine, ours(authors, logits, labels))
-    # Their default.
-    value, gradient = ours(authors, logits, labels, stop=jax.lax.stop_gradient)
-    assert_close(mine[0], value)
-    assert np.abs(mine[1] - gradient).max() > 0.1
-
-
 def test_zlpr_is_its_authors():
     logits, labels = case(shape=(20, 5))[0], outcomes(shape=(20, 5))
 

@@ -1,0 +1,278 @@
+"""Which published losses have the gradient of their authors' code, and which cannot.
+
+A table of all losses names, for each, the test of value and gradient against what its
+authors, or the package that users have, compute; or why there is none.
+"""
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.nn import sigmoid, softmax
+
+from dicejax import losses
+from dicejax.losses.declaration import REGISTRY
+
+from . import test_equal, test_published_code
+from .adapters import assert_same, case, one_hot, ours, outcomes
+from .test_published_ghm import harmonised
+
+LOGITS, LABELS = case(shape=(40, 5))
+OUTCOMES = outcomes(shape=(40, 5))
+SCORES, BINARY = LOGITS[:, 0], OUTCOMES[:, 0]
+
+
+def entropies(z, y):
+    return optax.softmax_cross_entropy_with_integer_labels(z, y)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("negative", [1.0, 1.5, 4.0])
+def test_asymmetric_is_its_authors_with_and_without_the_gradient_of_weights(
+    stopped, negative
+):
+    """Their option is `disable_torch_grad_focal_loss`, on by default."""
+
+    def authors(z, y):
+        p = sigmoid(z)
+        q = jnp.minimum(1 - p + 0.05, 1)
+        entropy = y * jnp.log(p) + (1 - y) * jnp.log(q)
+        weight = (1 - p * y - q * (1 - y)) ** (1.0 * y + negative * (1 - y))
+        return -entropy * (jax.lax.stop_gradient(weight) if stopped else weight)
+
+    settings = {"gamma_negative": negative, "stop_gradient_weight": stopped}
+    mine = ours(losses.asymmetric, LOGITS, OUTCOMES, **settings)
+    assert_same(mine, ours(authors, LOGITS, OUTCOMES))
+
+
+@pytest.mark.parametrize("form", ["softmax", "soft", "binary"])
+def test_focal_with_weights_that_have_no_gradient(form):
+    """The same option of smp's and ASL's focal code."""
+    settings = {"gamma": 1.5, "stop_gradient_weight": True}
+    z, y, targets, p = LOGITS, LABELS, one_hot(LABELS), softmax
+    if form == "soft":
+        y = targets = 0.8 * targets + 0.04
+    if form == "binary":
+        z, y, settings["class_axis"] = SCORES, BINARY, None
+        targets = np.stack([1 - y, y], -1)
+
+        def p(z):
+            return jnp.stack([sigmoid(-z), sigmoid(z)], -1)
+
+    weight = (1 - p(z)) ** 1.5
+    theirs = ours(lambda z: -targets * weight * jnp.log(p(z)), z)
+    assert_same(ours(losses.focal, z, y, **settings), theirs)
+
+
+def test_weighted_cross_entropy_is_torchs():
+    torch = pytest.importorskip("torch")
+    counts = np.array([50.0, 20.0, 10.0, 15.0, 5.0])
+    z = torch.tensor(LOGITS, requires_grad=True)
+    weights = torch.tensor(np.log10((100 - counts) / counts + 1))
+    entropy = torch.nn.functional.cross_entropy
+    total = entropy(z, torch.tensor(LABELS), weight=weights, reduction="sum")
+    total.backward()
+    mine = ours(losses.weighted_cross_entropy, LOGITS, LABELS, class_counts=counts)
+    assert_same(mine, (total.item(), z.grad.numpy()))
+
+
+def test_majority_or_minority_is_a_mean_of_cross_entropy_and_its_masked_part():
+    def authors(z, y):
+        entropy = entropies(z, y)
+        return 0.3 * entropy + 0.7 * jnp.where(y == 0, entropy, 0)
+
+    mine = ours(losses.majority_or_minority, LOGITS, LABELS, weight=0.3)
+    assert_same(mine, ours(authors, LOGITS, LABELS))
+
+
+def test_log_cosh_dice_is_its_authors():
+    def authors(z, y):
+        p = sigmoid(z)
+        x = 1 - (2 * (p * y).sum() + 1) / (p.sum() + y.sum() + 1)
+        return jnp.log((jnp.exp(x) + jnp.exp(-x)) / 2)
+
+    mine = ours(losses.log_cosh_dice, SCORES, BINARY, class_axis=None)
+    assert_same(mine, ours(authors, SCORES, BINARY))
+
+
+def test_sigmoid_f1_is_its_authors_of_logits():
+    """Theirs is called with probabilities, so that the sigmoid is taken twice."""
+
+    def authors(z, y):
+        s = 1 / (1 + jnp.exp(-2.0 * (z + 0.5)))
+        tp, fp, fn = ((a * b).sum(0) for a, b in ((s, y), (s, 1 - y), (1 - s, y)))
+        return jnp.mean(1 - 2 * tp / (2 * tp + fn + fp + 1e-16))
+
+    settings = {"slope": 2.0, "offset": 0.5, "smooth": 0.0}
+    mine = ours(losses.sigmoid_f1, LOGITS, OUTCOMES, **settings)
+    assert_same(mine, ours(authors, LOGITS, OUTCOMES))
+
+
+def test_soft_f1_is_the_usual_one_of_probabilities():
+    def usual(z, y):
+        p, y = softmax(z), one_hot(y)
+        tp, fp, fn = ((a * b).sum(0) for a, b in ((p, y), (p, 1 - y), (1 - p, y)))
+        return jnp.mean(1 - 2 * tp / (2 * tp + fn + fp))
+
+    mine = ours(losses.soft_f1, LOGITS, LABELS, smooth=0.0)
+    assert_same(mine, ours(usual, LOGITS, LABELS))
+
+
+@pytest.mark.parametrize("amplification", [5.0, 73.0])
+def test_anyloss_is_its_authors(amplification):
+    def authors(z, y):
+        a = 1 / (1 + jnp.exp(-amplification * (sigmoid(z) - 0.5)))
+        tp, fp, fn = ((b * c).sum() for b, c in ((a, y), (a, 1 - y), (1 - a, y)))
+        return 1 - 2 * tp / (2 * tp + fp + fn)
+
+    settings = {"class_axis": None, "amplification": amplification}
+    mine = ours(losses.anyloss, SCORES, BINARY, **settings)
+    assert_same(mine, ours(authors, SCORES, BINARY))
+
+
+@pytest.mark.parametrize("surrogate", ["squared_hinge", "logistic"])
+def test_pairwise_auc_is_libaucs(surrogate):
+    def authors(z, y):
+        p = sigmoid(z)
+        gaps = p[y == 1][:, None] - p[y == 0][None, :]
+        if surrogate == "logistic":
+            return jnp.mean(jnp.log(1 + jnp.exp(-gaps)))
+        return jnp.mean(jnp.maximum(1 - gaps, 0) ** 2)
+
+    settings = {"class_axis": None, "surrogate": surrogate}
+    mine = ours(losses.pairwise_auc, SCORES, BINARY, **settings)
+    assert_same(mine, ours(authors, SCORES, BINARY))
+
+
+def test_average_precision_has_the_gradient_of_libaucs_first_step():
+    """Its averages are the batch's then, and its weights have no gradient."""
+
+    def authors(z, y):
+        p = sigmoid(z)
+        hinge = jnp.maximum(1 - (p[y == 1][:, None] - p[None, :]), 0) ** 2
+        mask = (y == 1)[None, :]
+        of_positives = (hinge * mask).mean(1, keepdims=True)
+        of_all = hinge.mean(1, keepdims=True)
+        weight = (of_positives - of_all * mask) / of_all**2
+        return jnp.mean(jax.lax.stop_gradient(weight) * hinge)
+
+    _, mine = ours(losses.average_precision, SCORES, BINARY, class_axis=None)
+    _, theirs = ours(authors, SCORES, BINARY)
+    np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_ghm_has_weights_without_a_gradient_as_mmdetection():
+    weights = harmonised(np.abs(np.asarray(sigmoid(LOGITS)) - OUTCOMES))
+
+    def authors(z, y):
+        return weights * optax.sigmoid_binary_cross_entropy(z, y)
+
+    def mine(z, y):
+        settings = {"momentum": 0.0, "multi_label": True}
+        return losses.ghm(z, y, losses.ghm_state(), **settings)[0]
+
+    mine, theirs = ours(mine, LOGITS, OUTCOMES), ours(authors, LOGITS, OUTCOMES)
+    assert_same(mine, theirs, rtol=2e-6, atol=1e-7)  # float32 counts
+
+
+def test_hard_negatives_have_the_gradient_of_the_cross_entropies_that_stay():
+    def usual(z, y):
+        entropy = entropies(z, y)
+        negatives = jnp.where(y == 0, entropy, -jnp.inf)
+        number = int((y != 0).sum() * 0.2)
+        least = jnp.sort(negatives)[-number]
+        stays = jax.lax.stop_gradient((y != 0) | (negatives >= least))
+        return jnp.where(stays, entropy, 0) * (len(y) / stays.sum())
+
+    settings = {"negatives_per_positive": 0.2}
+    mine = ours(losses.hard_negatives, LOGITS, LABELS, **settings)
+    assert_same(mine, ours(usual, LOGITS, LABELS))
+
+
+MATCHES = test_equal.test_values_and_gradients_are_those_of_the_peer
+CHANGED = vars(test_equal)[
+    "test_logit_adjustment_margins_and_scales_are_cross_entropies_of_changed_logits"
+]
+# The test that compares value and gradient, and whose code it is compared with.
+COMPARED = {
+    "anyloss": (test_anyloss_is_its_authors, "authors"),
+    "ap": (
+        test_average_precision_has_the_gradient_of_libaucs_first_step,
+        "authors, LibAUC; the gradient alone: their value is a surrogate of it",
+    ),
+    "asymmetric": (
+        test_asymmetric_is_its_authors_with_and_without_the_gradient_of_weights,
+        "authors; their default has stop_gradient_weight",
+    ),
+    "auc": (test_pairwise_auc_is_libaucs, "authors, LibAUC"),
+    "ce": (MATCHES, "optax and torch"),
+    "dice": (MATCHES, "MONAI, smp and optax"),
+    "dice_semimetric": (MATCHES, "MONAI, of its authors"),
+    "distribution_balanced": (
+        test_published_code.test_distribution_balanced_is_its_authors_who_divide_kappa_by_the_scale,
+        "authors",
+    ),
+    "dsc": (
+        test_published_code.test_the_self_adjusting_dice_of_published_code_is_ours,
+        "published code",
+    ),
+    "focal": (MATCHES, "optax, smp and MONAI"),
+    "focal_tversky": (MATCHES, "smp"),
+    "generalized_dice": (MATCHES, "MONAI"),
+    "ghm": (
+        test_ghm_has_weights_without_a_gradient_as_mmdetection,
+        "authors, mmdetection",
+    ),
+    "hard_negatives": (
+        test_hard_negatives_have_the_gradient_of_the_cross_entropies_that_stay,
+        "formula: authors have a sampler, which is no loss",
+    ),
+    "jaccard": (MATCHES, "MONAI and smp"),
+    "ldam": (CHANGED, "formula of the authors' code"),
+    "log_cosh_dice": (test_log_cosh_dice_is_its_authors, "authors"),
+    "logit_adjusted": (CHANGED, "formula of the authors' code"),
+    "lovasz": (
+        test_equal.test_lovasz_softmax_is_its_authors_code_in_smp,
+        "authors, in smp",
+    ),
+    "mom": (
+        test_majority_or_minority_is_a_mean_of_cross_entropy_and_its_masked_part,
+        "formula: no code is published",
+    ),
+    "poly": (MATCHES, "optax"),
+    "sigmoid_f1": (test_sigmoid_f1_is_its_authors_of_logits, "authors"),
+    "soft_f1": (
+        test_soft_f1_is_the_usual_one_of_probabilities,
+        "formula: code of many, of no author",
+    ),
+    "tversky": (MATCHES, "MONAI, smp and optax"),
+    "unified_focal": (
+        test_equal.test_unified_focal_is_that_of_monai_which_halves_its_cross_entropy,
+        "MONAI, of its authors",
+    ),
+    "vs": (CHANGED, "formula of the authors' code"),
+    "wce": (test_weighted_cross_entropy_is_torchs, "torch, with the paper's weights"),
+    "zlpr": (test_published_code.test_zlpr_is_its_authors, "authors"),
+}
+
+
+def test_every_loss_says_whose_gradient_it_has():
+    package = losses.__name__ + "."
+    registered = {
+        name: declaration.function.__name__
+        for name, declaration in REGISTRY.items()
+        if declaration.function.__module__.startswith(package)
+    }
+    assert COMPARED.keys() == registered.keys()
+    pairs = {row[1] for row in test_equal.MATCHES}
+    for name, (test, _) in COMPARED.items():
+        function = registered[name]
+        if test is MATCHES:
+            assert function in pairs, name
+        else:
+            source = inspect.getsource(test)
+            assert f"losses.{function}" in source or f'"{function}"' in source, name
+            assert "ours(" in source, name  # which returns value and gradient
