@@ -65,7 +65,7 @@ class Poly(LossObjective):
 
 @of_loss(losses.focal)
 class Focal(LossObjective):
-    """Focal loss of each element.
+    r"""Focal loss of each element.
 
     The preset fl at its defaults.
 
@@ -74,7 +74,8 @@ class Focal(LossObjective):
       scheme: a function of `class_weights`; "none" needs no class counts.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
-      stop_gradient_weight: whether (1 - p)^gamma is a constant for gradients.
+      stop_gradient_weight: whether :math:`(1-p)^\gamma` is a constant for gradients.
+        False as in the paper, whose gradient has its slope.
       class_counts: counts per class (multi-label: 0s, 1s); training data's if empty.
     """
 
@@ -131,14 +132,15 @@ class HardNegatives(LossObjective):
 
 @of_loss(losses.asymmetric)
 class Asymmetric(LossObjective):
-    """Asymmetric loss (ASL): focal loss with faster decay and a margin for negatives.
+    r"""Asymmetric loss (ASL): focal loss with faster decay and a margin for negatives.
 
     Args:
       gamma_positive: exponent for positives.
       gamma_negative: exponent for negatives.
       margin: m, in [0, 1). With margin 0 and equal exponents it is `focal`.
-      stop_gradient_weight: whether the focusing weights are constants for gradients, as
-        in their authors' code by default.
+      stop_gradient_weight: whether :math:`(1-p)^{\gamma_+}` and :math:`p_m^{\gamma_-}`
+        are constants for gradients, as in their authors' code by default. False is the
+        gradient of the formula, which the paper's section 2.4 analyses.
     """
 
     gamma_positive: float = 1.0

@@ -154,7 +154,8 @@ class PairwiseAUC(SetObjective):
 
     Args:
       surrogate: "squared_hinge" or "logistic".
-      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p).
+      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p), cut
+        to 1e15 either way.
       margin: m of the squared hinge, in units of the scores.
       scale: s of the logistic.
     """
@@ -171,7 +172,7 @@ class AveragePrecision(SetObjective):
 
     Args:
       surrogate: "squared_hinge" or "logistic".
-      scores: "probability", or "log_odds", which is log p / (1 - p).
+      scores: "probability", or "log_odds", log p / (1 - p), cut to 1e15 either way.
       margin: m of the squared hinge, in units of the scores.
       scale: s of the logistic.
     """
