@@ -1,5 +1,6 @@
 """AnyLoss: one minus any metric of a soft confusion matrix."""
 
+import functools
 from typing import Literal
 
 import jax
@@ -92,13 +93,16 @@ def anyloss(
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     p, y = probabilities(elements), elements.targets
-    called, not_called = (
-        elements.mask(jax.nn.sigmoid(sign * amplification * (p - 0.5)))
-        for sign in (1, -1)
-    )
-    tp, fp, fn, tn = elements.total(
-        called * y, called * (1 - y), not_called * y, not_called * (1 - y)
-    )
+    x = amplification * (p - 0.5)
+
+    # Else each sum would keep its terms.
+    @functools.partial(jax.checkpoint, static_argnums=2)
+    def number(x: Array, y: Array, called: bool) -> Array:
+        decided = jax.nn.sigmoid(x if called else -x)
+        return elements.total(elements.mask(decided * y))[0]
+
+    tp, fp = number(x, y, True), number(x, 1 - y, True)
+    fn, tn = number(x, y, False), number(x, 1 - y, False)
     positives, negatives = tp + fn, fp + tn
     if metric == "accuracy":
         return _share(fp + fn, positives + negatives)

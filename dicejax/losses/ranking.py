@@ -60,5 +60,9 @@ def all_gather(flat: Array, axis_name: str | tuple[str, ...] | None) -> Array:
 
 def unsort(values: Array, order: Array) -> Array:
     """Undo the sort of values `[..., S]` by `order`."""
-    nothing = jnp.zeros_like(values)
-    return jnp.put_along_axis(nothing, order, values, axis=-1, inplace=False)
+    size = order.shape[-1]
+    # One index for each value, where one for each axis would take more than the values.
+    rows = jnp.arange(math.prod(order.shape[:-1])).reshape(*order.shape[:-1], 1)
+    flat = jnp.zeros_like(values).ravel().at[(rows * size + order).ravel()]
+    flat = flat.set(values.ravel(), mode="promise_in_bounds", unique_indices=True)
+    return flat.reshape(values.shape)
