@@ -63,6 +63,9 @@ def unsort(values: Array, order: Array) -> Array:
     size = order.shape[-1]
     # One index for each value, where one for each axis would take more than the values.
     rows = jnp.arange(math.prod(order.shape[:-1])).reshape(*order.shape[:-1], 1)
-    flat = jnp.zeros_like(values).ravel().at[(rows * size + order).ravel()]
-    flat = flat.set(values.ravel(), mode="promise_in_bounds", unique_indices=True)
+    places = (rows * size + order).ravel()
+    flat = jnp.zeros_like(values).ravel()
+    flat = flat.at[places].set(
+        values.ravel(), mode="promise_in_bounds", unique_indices=True
+    )
     return flat.reshape(values.shape)
