@@ -157,7 +157,8 @@ def ranges() -> Iterator[str]:
 
 
 def _varied(field: str, range_: Range) -> str:
-    only = f" with `{range_.only[0]}={range_.only[1]}`" if range_.only else ""
+    setting, *values = range_.only or ("",)
+    only = f" with `{setting}={'`, `'.join(values)}`" if values else ""
     rest = f", `{range_.rest}` = 1 - `{field}`" if range_.rest else ""
     return f"`{field}`{only}{rest}"
 

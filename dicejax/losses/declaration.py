@@ -28,7 +28,7 @@ class Range:
       scale: whether the value, its logarithm, or that of 1 - value is drawn uniformly.
       whole: whether the value is an integer.
       rest: another hyper-parameter, set to 1 minus the value.
-      only: another hyper-parameter, and its value with which this one has an effect.
+      only: another hyper-parameter, and its values with which this one has an effect.
       why: reason for these bounds, with its source if there is one.
     """
 
@@ -37,7 +37,7 @@ class Range:
     scale: Literal["linear", "log", "log from 1"] = "linear"
     whole: bool = False
     rest: str | None = None
-    only: tuple[str, str] | None = None
+    only: tuple[str, ...] | None = None
     why: str = ""
 
     @property

@@ -3,18 +3,19 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from dicejax.losses.contract import loss
-from dicejax.losses.declaration import POSITIVE
+from dicejax.losses.declaration import AT_LEAST_ONE, POSITIVE, Bounds
 from dicejax.losses.elements import Elements, log_probabilities, prepare, probabilities
-from dicejax.losses.ranking import all_gather, flatten
+from dicejax.losses.ranking import all_gather, flatten, unsort
 
-Surrogate = Literal["squared_hinge", "logistic"]
+Falling = Literal["squared_hinge", "hinge", "logistic"]
+Surrogate = Literal[Falling, "squared", "barrier_hinge"]
 Scores = Literal["probability", "log_odds"]
 
 # Positives and others of the pairs that are in memory at once.
@@ -24,12 +25,6 @@ LARGEST = 1e15
 # Elements, or pairs in the blocks of small sets, that are in memory at once.
 AT_ONCE = 2048
 
-MARGIN = POSITIVE.tuned(
-    0.1,
-    1.0,
-    only=("surrogate", "squared_hinge"),
-    why="what LibAUC's authors suggest for probabilities",
-)
 SCALE = POSITIVE.tuned(
     0.3,
     10.0,
@@ -37,9 +32,38 @@ SCALE = POSITIVE.tuned(
     only=("surrogate", "logistic"),
     why="from a slope for every pair to one for pairs in the wrong order",
 )
+BARRIER = AT_LEAST_ONE.tuned(
+    1.0,
+    100.0,
+    scale="log",
+    only=("surrogate", "barrier_hinge"),
+    why="from the least allowed to a wall at both ends",
+)
 
 
-@loss("auc", kind="set", class_name="PairwiseAUC", margin=MARGIN, scale=SCALE)
+def _margin(*hinges: str) -> Bounds:
+    why = "what LibAUC's authors suggest for probabilities"
+    return POSITIVE.tuned(0.1, 1.0, only=("surrogate", *hinges), why=why)
+
+
+class _Settings(NamedTuple):
+    """What a surrogate depends on, and the share of negatives that are compared."""
+
+    margin: float | Array
+    scale: float | Array
+    barrier: float | Array = 1.0
+    max_fpr: float | Array | None = None
+
+
+@loss(
+    "auc",
+    kind="set",
+    class_name="PairwiseAUC",
+    margin=_margin("squared_hinge", "hinge", "squared", "barrier_hinge"),
+    scale=SCALE,
+    barrier=BARRIER,
+    max_fpr=Bounds(0.0, 1.0, low_inside=False),
+)
 def pairwise_auc(
     logits: Array,
     labels: Array,
@@ -52,27 +76,40 @@ def pairwise_auc(
     scores: Scores = "probability",
     margin: float | Array = 1.0,
     scale: float | Array = 1.0,
+    barrier: float | Array = 2.0,
+    max_fpr: float | Array | None = None,
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""AUC loss of each class over a set: positives against negatives, in pairs.
 
     .. math::
         L_c = \frac{1}{n_+ n_-} \sum_{i: y_{ic} = 1} \sum_{j: y_{jc} = 0}
-        \ell(s_{ic} - s_{jc}), \qquad
-        \ell(t) = \max(0, m - t)^2 \text{ or } \log(1 + e^{-s t})
+        \ell(s_{ic} - s_{jc})
 
     With 1 for t < 0 and 0 otherwise in place of the surrogate it is one minus the area
-    under the ROC curve of class c against all others. The squared hinge is summed after
-    sorting, in :math:`N \log N`; the logistic over :math:`n_+ n_-` pairs, a block of
-    them at a time.
+    under the ROC curve of class c against all others. With `max_fpr` the
+    :math:`\beta n_-` negatives of the highest scores stand for all, the last of them
+    in part: the area up to that rate of false positives (one-way partial AUC). The
+    surrogates are
+
+    .. math::
+        \text{squared\_hinge: } &\max(0, m - t)^2, \quad
+        \text{squared: } (m - t)^2, \quad \text{hinge: } \max(0, m - t) \\
+        \text{barrier\_hinge: } &\max(m - b (m + t), m - t, b (t - m)), \quad
+        \text{logistic: } \log(1 + e^{-s t})
+
+    Hinges are summed after sorting, in :math:`N \log N`; the squares by means and
+    variances; the logistic over :math:`n_+ n_-` pairs, a block of them at a time.
 
     Use it when the order of the scores counts and not a decision: triage, thresholds
-    that are chosen later.
+    that are chosen later; with `max_fpr` when few false alarms can be looked at.
 
     Pitfalls: It leaves the threshold open: adding a constant to all log-odds changes
     nothing in the order. A batch with one positive compares that one alone. Under
     `axis_name` each device gathers the whole set. The squared hinge of log-odds is
-    ruled by the worst pair.
+    ruled by the worst pair. "squared" and "barrier_hinge" rise beyond the margin: they
+    pull pairs apart that are already right by more than m. With `max_fpr` all other
+    negatives have slope 0, and a batch of few negatives compares the highest alone.
 
     Args:
       logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
@@ -81,11 +118,13 @@ def pairwise_auc(
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      surrogate: "squared_hinge" or "logistic".
+      surrogate: "squared_hinge", "hinge", "logistic", "squared" or "barrier_hinge".
       scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p), cut
         to 1e15 either way.
-      margin: m of the squared hinge, in units of the scores.
+      margin: m of all but the logistic, in units of the scores.
       scale: s of the logistic.
+      barrier: b of the barrier hinge, its slope at both ends; at least 1.
+      max_fpr: beta, in (0, 1], the largest rate of false positives; None for all.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
@@ -97,7 +136,10 @@ def pairwise_auc(
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: LibAUC's `PairwiseAUCLoss` (https://arxiv.org/abs/2306.03065); the sums by
-    sorting, Rust and Hocking 2023 (https://arxiv.org/abs/2302.11062).
+    sorting, Rust and Hocking 2023 (https://arxiv.org/abs/2302.11062); the barrier
+    hinge, Charoenphakdee et al., ICML 2019 (https://arxiv.org/abs/1901.09314); partial
+    AUC, Zhu et al., ICML 2022 (https://arxiv.org/abs/2203.00176), at the minimum
+    over its dual variables.
 
     Example:
       >>> import jax.numpy as jnp
@@ -107,13 +149,15 @@ def pairwise_auc(
       0.670
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    settings = _Settings(margin, scale, barrier, max_fpr)
     summed, positives, negatives = _over_positives(
-        elements, lambda of_negatives: of_negatives, 1, surrogate, scores, margin, scale
+        elements, lambda of_negatives: of_negatives, 1, surrogate, scores, settings
     )
-    return summed / jnp.maximum(positives, 1) / jnp.maximum(negatives, 1)
+    compared = jnp.maximum(negatives, 1) * (1 if max_fpr is None else max_fpr)
+    return summed / jnp.maximum(positives, 1) / compared
 
 
-@loss("ap", kind="set", margin=MARGIN, scale=SCALE)
+@loss("ap", kind="set", margin=_margin("squared_hinge", "hinge"), scale=SCALE)
 def average_precision(
     logits: Array,
     labels: Array,
@@ -122,7 +166,7 @@ def average_precision(
     axis: int | tuple[int, ...] | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
-    surrogate: Surrogate = "squared_hinge",
+    surrogate: Falling = "squared_hinge",
     scores: Scores = "probability",
     margin: float | Array = 1.0,
     scale: float | Array = 1.0,
@@ -133,13 +177,11 @@ def average_precision(
     .. math::
         L_c = 1 - \frac{1}{n_+} \sum_{i: y_{ic} = 1}
         \frac{\sum_{j: y_{jc} = 1} \ell(s_{ic} - s_{jc})}
-        {\sum_j \ell(s_{ic} - s_{jc})}, \qquad
-        \ell(t) = \max(0, m - t)^2 \text{ or } \log(1 + e^{-s t})
+        {\sum_j \ell(s_{ic} - s_{jc})}
 
     With 1 for t <= 0 and 0 otherwise in place of the surrogate it is one minus the
-    average precision, the area under the precision-recall curve. The squared hinge is
-    summed after sorting, in :math:`N \log N`; the logistic over :math:`n_+ N` pairs, a
-    block of them at a time.
+    average precision, the area under the precision-recall curve. The surrogates are
+    those of `pairwise_auc` that fall everywhere, summed as there.
 
     Use it when positives are few and what counts is that the top of the ranking holds
     them.
@@ -156,9 +198,9 @@ def average_precision(
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      surrogate: "squared_hinge" or "logistic".
+      surrogate: "squared_hinge", "hinge" or "logistic".
       scores: "probability", or "log_odds", log p / (1 - p), cut to 1e15 either way.
-      margin: m of the squared hinge, in units of the scores.
+      margin: m of the hinges, in units of the scores.
       scale: s of the logistic.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
@@ -186,8 +228,9 @@ def average_precision(
         total = of_negatives + of_positives
         return jnp.where(total > 0, of_negatives / jnp.where(total > 0, total, 1), 0)
 
+    settings = _Settings(margin, scale)
     summed, positives, _ = _over_positives(
-        elements, share_of_negatives, 2, surrogate, scores, margin, scale
+        elements, share_of_negatives, 2, surrogate, scores, settings
     )
     return summed / jnp.maximum(positives, 1)
 
@@ -198,8 +241,7 @@ def _over_positives(
     groups: int,
     surrogate: Surrogate,
     scores: Scores,
-    margin: float | Array,
-    scale: float | Array,
+    settings: _Settings,
 ) -> tuple[Array, ...]:
     """Sum a function of each positive's pairs over the positives of each set.
 
@@ -229,26 +271,30 @@ def _over_positives(
     # One for each set, so that its gradient is summed outside of all control flow: of a
     # hyper-parameter used in a branch that only some devices take, it would wait for
     # the others for ever.
-    setting = jnp.asarray(scale if surrogate == "logistic" else margin, dtype)
-    settings = jnp.broadcast_to(setting, (math.prod(sets),))
+    number = math.prod(sets)
+    settings = jax.tree.map(
+        lambda x: jnp.broadcast_to(jnp.asarray(x, dtype), (number,)), settings
+    )
 
-    def of_set(arrays: tuple[Array, ...]) -> Array:
+    def of_set(arrays: tuple[Any, ...]) -> Array:
         setting, local, label, *of_others = arrays
         others, their_label = of_others or (local, label)
         is_positive = label == 1
         weights = jnp.stack([their_label == kind for kind in (0, 1)[:groups]])
         weights = weights.astype(dtype)
+        if setting.max_fpr is not None:
+            weights = _of_highest(others, weights, setting.max_fpr)
         if surrogate == "logistic":
-            local, others = setting * local, setting * others
+            local, others = setting.scale * local, setting.scale * others
             sums = _in_blocks(local, is_positive, others, weights)
         else:
-            sums = _by_sorting(local, others + setting, weights)
+            sums = _of_margin(surrogate, local, others, weights, setting)
         return jnp.sum(jnp.where(is_positive, of_positive(*sums), 0))
 
     # Many small sets at a time, large ones one by one: then the memory is that of one,
     # and blocks of pairs without a positive are skipped.
     at_once = AT_ONCE // max(size**2 if surrogate == "logistic" else size, 1)
-    flat = (array.reshape(math.prod(sets), array.shape[-1]) for array in arrays)
+    flat = (array.reshape(number, array.shape[-1]) for array in arrays)
     summed = jax.lax.map(
         jax.checkpoint(of_set),
         (settings, *flat),
@@ -261,14 +307,50 @@ def _over_positives(
     return jax.lax.psum(totals, elements.axis_name)
 
 
-def _by_sorting(local: Array, others: Array, weights: Array) -> Array:
-    """Return sum_j w_j max(0, s_j - s_i)^2 for local i: `[K, R]`."""
+def _of_highest(scores: Array, weights: Array, share: float | Array) -> Array:
+    """Return weights `[1, S]` cut to those of a share of all, the highest scores."""
+    order = jnp.argsort(
+        -jax.lax.stop_gradient(jnp.where(weights > 0, scores, -jnp.inf))
+    )
+    ranked = jnp.take_along_axis(weights, order, axis=-1)
+    before = jnp.cumsum(ranked, axis=-1) - ranked
+    room = share * jnp.sum(weights, axis=-1, keepdims=True) - before
+    return unsort(jnp.clip(room, 0, ranked), order)
+
+
+def _of_margin(
+    surrogate: Surrogate,
+    local: Array,
+    others: Array,
+    weights: Array,
+    setting: _Settings,
+) -> Array:
+    """Return sum_j w_j of a surrogate of s_i - s_j for local i: `[K, R]`."""
+    m, b = setting.margin, setting.barrier
+    if surrogate == "squared":
+        total = jnp.sum(weights, axis=-1, keepdims=True)
+        shares = weights / jnp.where(total > 0, total, 1)
+        mean = jnp.sum(shares * others, axis=-1, keepdims=True)
+        spread = jnp.sum(shares * (others - mean) ** 2, axis=-1, keepdims=True)
+        return total * ((m + mean - local) ** 2 + spread)
+    power = 2 if surrogate == "squared_hinge" else 1
+    below = _by_sorting(power, local, others + m, weights)
+    if surrogate != "barrier_hinge":
+        return below
+    # The hinge, plus how far its two barriers exceed it.
+    beyond = _by_sorting(1, -local, -(others + m), weights)
+    wrong = _by_sorting(1, (b - 1) * local, (b - 1) * others - b * m, weights)
+    return below + b * beyond + wrong
+
+
+def _by_sorting(power: int, local: Array, others: Array, weights: Array) -> Array:
+    """Return sum_j w_j max(0, s_j - s_i)^power for local i: `[K, R]`."""
     size = local.shape[-1]
     keys = jnp.concatenate([local, others])
     order = jnp.argsort(-jax.lax.stop_gradient(keys))
     # Local scores are in the order, but weigh nothing.
     weights = jnp.pad(weights, [(0, 0), (size, 0)])
-    sums = _from_above(2, keys[order], weights[:, order])
+    sums = _from_above(power, keys[order], weights[:, order])
     return _unsorted(sums, order, size)
 
 

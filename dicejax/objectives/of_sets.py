@@ -153,17 +153,22 @@ class PairwiseAUC(SetObjective):
     """AUC loss of each class over a set: positives against negatives, in pairs.
 
     Args:
-      surrogate: "squared_hinge" or "logistic".
-      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p), cut
-        to 1e15 either way.
-      margin: m of the squared hinge, in units of the scores.
+      surrogate: "squared_hinge", "hinge", "logistic", "squared" or "barrier_hinge".
+      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p).
+      margin: m of all but the logistic, in units of the scores.
       scale: s of the logistic.
+      barrier: b of the barrier hinge, its slope at both ends; at least 1.
+      max_fpr: beta, in (0, 1], the largest rate of false positives; None for all.
     """
 
-    surrogate: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    surrogate: Literal[
+        "squared_hinge", "hinge", "logistic", "squared", "barrier_hinge"
+    ] = "squared_hinge"
     scores: Literal["probability", "log_odds"] = "probability"
     margin: float = 1.0
     scale: float = 1.0
+    barrier: float = 2.0
+    max_fpr: float | None = None
 
 
 @of_loss(losses.average_precision)
@@ -171,13 +176,13 @@ class AveragePrecision(SetObjective):
     """One minus a soft average precision of each class over a set.
 
     Args:
-      surrogate: "squared_hinge" or "logistic".
-      scores: "probability", or "log_odds", log p / (1 - p), cut to 1e15 either way.
-      margin: m of the squared hinge, in units of the scores.
+      surrogate: "squared_hinge", "hinge" or "logistic".
+      scores: "probability", or "log_odds", which is log p / (1 - p).
+      margin: m of the hinges, in units of the scores.
       scale: s of the logistic.
     """
 
-    surrogate: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    surrogate: Literal["squared_hinge", "hinge", "logistic"] = "squared_hinge"
     scores: Literal["probability", "log_odds"] = "probability"
     margin: float = 1.0
     scale: float = 1.0

@@ -288,15 +288,26 @@ SETS = [
 
 ODDS = {"scores": "log_odds", "margin": 0.7}
 LOGISTIC = {"surrogate": "logistic", "scores": "log_odds"}
+PARTIAL = {"max_fpr": 0.37}
 METRICS = [
     ("pairwise_auc", ALL, {}),
     ("pairwise_auc", ALL, LOGISTIC),
     ("pairwise_auc", ALL, {"axis": -1, **ODDS}),
     ("pairwise_auc", ALL, {"axis": 0, "surrogate": "logistic", "scale": 3.0}),
+    ("pairwise_auc", ALL, {"surrogate": "squared"}),
+    ("pairwise_auc", ALL, {"surrogate": "hinge"}),
+    ("pairwise_auc", ALL, {"surrogate": "barrier_hinge"}),
+    ("pairwise_auc", ALL, PARTIAL),
+    ("pairwise_auc", ALL, {"axis": -1} | ODDS | PARTIAL),
+    ("pairwise_auc", ALL, {"axis": 0, "surrogate": "hinge"} | ODDS),
+    ("pairwise_auc", ALL, {"surrogate": "squared"} | PARTIAL),
+    ("pairwise_auc", ALL, {"surrogate": "barrier_hinge", "barrier": 3.0} | ODDS),
+    ("pairwise_auc", ALL, LOGISTIC | PARTIAL),
     ("average_precision", ALL, {}),
     ("average_precision", ALL, LOGISTIC),
     ("average_precision", ALL, {"axis": -1, **ODDS}),
     ("average_precision", ALL, {"axis": 0, "surrogate": "logistic", "scale": 3.0}),
+    ("average_precision", ALL, {"surrogate": "hinge"} | ODDS),
     ("anyloss", ALL, {}),
     ("anyloss", ALL, {"metric": "accuracy"}),
     ("anyloss", ALL, {"metric": "balanced_accuracy"}),

@@ -29,6 +29,7 @@ SLOPES, BETAS = (0.1, 1.0, 10.0, 50.0), (0.1, 0.5, 1.0, 2.0, 8.0)
 VALUES = {
     "alpha": GAMMAS,
     "amplification": (0.1, 5.0, 73.0, 500.0),
+    "barrier": (1.0, 2.0, 100.0),
     "beta": BETAS,
     "delta": SHARES,
     "epsilon": (-1.0, -0.5, 0.0, 1.0, 8.0),
@@ -39,6 +40,7 @@ VALUES = {
     "kappa": (0.0, 0.05, 1.0),
     "label_smoothing": (0.0, 0.1, 1.0),
     "margin": (1e-3, 0.5, 1.0, 10.0),
+    "max_fpr": (1e-3, 0.3, 1.0),
     "max_margin": (0.0, 0.5, 5.0),
     "momentum": (0.0, 0.75, 0.99),
     "mu": (1e-3, 0.02, 1.0, 100.0),
@@ -73,7 +75,7 @@ def _branch(case):
     chosen = case.settings
     over_batch = "axis" in chosen and chosen["axis"] is None
     smoothed = "label_smoothing" in chosen
-    names = ("form", "variant", "surrogate", "metric")
+    names = ("form", "variant", "surrogate", "metric", "max_fpr")
     return (case.function, case.form, over_batch, smoothed, *map(chosen.get, names))
 
 

@@ -18,6 +18,8 @@ def _ranked(
     scores="probability",
     margin=1.0,
     scale=1.0,
+    barrier=2.0,
+    max_fpr=1.0,
 ):
     """Apply of_set to a surrogate and the scores of positives and negatives of a set.
 
@@ -32,10 +34,17 @@ def _ranked(
     positive = these.where & (these.targets == 1)
     negative = these.where & (these.targets == 0)
 
-    def loss(difference):
-        if surrogate == "squared_hinge":
-            return max(0.0, margin - difference) ** 2
-        return float(np.logaddexp(0.0, -scale * difference))
+    def loss(t):
+        if surrogate == "logistic":
+            return float(np.logaddexp(0.0, -scale * t))
+        return {
+            "squared_hinge": max(0.0, margin - t) ** 2,
+            "squared": (margin - t) ** 2,
+            "hinge": max(0.0, margin - t),
+            "barrier_hinge": max(
+                margin - barrier * (margin + t), margin - t, barrier * (t - margin)
+            ),
+        }[surrogate]
 
     def split(values, positive, negative):
         groups = values[positive], values[negative]
@@ -46,7 +55,12 @@ def _ranked(
 
 def pairwise_auc(logits, labels, **settings):
     def of_set(loss, positives, negatives):
-        return np.mean([loss(i - j) for i in positives for j in negatives])
+        share = settings.get("max_fpr", 1.0) * len(negatives)
+        total, highest = 0.0, sorted(negatives, reverse=True)
+        for place, j in enumerate(highest[: math.ceil(share)]):
+            weight = min(1.0, share - place)
+            total += weight * np.mean([loss(i - j) for i in positives])
+        return total / share
 
     return _ranked(logits, labels, of_set=of_set, **settings)
 

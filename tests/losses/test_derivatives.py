@@ -101,7 +101,8 @@ def check(case, kind):
 def test_jvp_grad_and_hessian_are_finite_differences(case):
     check(case, "random")
     # Where ranks or bins change, at ties, these have no derivative.
-    if case.function.__name__ not in ("lovasz_softmax", "hard_negatives"):
+    changes = ("lovasz_softmax", "lovasz_hinge", "hard_negatives")
+    if case.function.__name__ not in changes and "max_fpr" not in case.settings:
         check(case, "tied")
 
 

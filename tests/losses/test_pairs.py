@@ -15,6 +15,9 @@ LOSSES = [pairwise_auc, average_precision]
 SURROGATES = [
     {"surrogate": "squared_hinge", "margin": 1.0},
     {"surrogate": "squared_hinge", "margin": 0.6},
+    {"surrogate": "squared", "margin": 0.55},
+    {"surrogate": "hinge", "margin": 0.55},
+    {"surrogate": "barrier_hinge", "margin": 0.55, "barrier": 3.0},
     {"surrogate": "logistic", "scale": 1.0},
     {"surrogate": "logistic", "scale": 2.5},
 ]
@@ -42,9 +45,15 @@ def compared(scores, logits):
 
 
 def surrogate_of(settings, t):
-    if settings["surrogate"] == "squared_hinge":
-        return jnp.maximum(settings["margin"] - t, 0) ** 2
-    return jnp.log(1 + jnp.exp(-settings["scale"] * t))
+    m, s = settings.get("margin"), settings.get("barrier")
+    if settings["surrogate"] == "logistic":
+        return jnp.log(1 + jnp.exp(-settings["scale"] * t))
+    if settings["surrogate"] == "barrier_hinge":
+        return jnp.maximum(-s * (m + t) + m, jnp.maximum(m - t, s * (t - m)))
+    if settings["surrogate"] == "squared":
+        return (m - t) ** 2
+    hinge = jnp.maximum(m - t, 0)
+    return hinge**2 if settings["surrogate"] == "squared_hinge" else hinge
 
 
 def assert_same(loss, other, *arguments):
@@ -76,7 +85,26 @@ def test_auc_is_libaucs_pairwise_loss(scores, settings):
     assert_same(mine, published, logits)
 
 
-@each_surrogate
+FALLING = [s for s in SURROGATES if s["surrogate"] not in ("squared", "barrier_hinge")]
+
+
+@pytest.mark.parametrize("settings", exhaustive_but(FALLING[1::2], FALLING))
+@pytest.mark.parametrize("max_fpr", [0.02, 0.37, 1.0])
+def test_partial_auc_is_the_least_value_over_libaucs_dual_variables(settings, max_fpr):
+    logits, labels = drawn()
+
+    def published(logits):
+        pairs = logits[labels == 1][:, None] - logits[labels == 0]
+        losses = surrogate_of(settings, pairs)  # [positives, negatives]
+        s = losses[:, :, None]  # piecewise linear in s: least at a loss
+        excess = jnp.maximum(losses[:, None, :] - s, 0).mean(-1)
+        return (s[..., 0] + excess / max_fpr).min(1).mean()
+
+    mine = ours(pairwise_auc, labels, scores="log_odds", max_fpr=max_fpr, **settings)
+    np.testing.assert_allclose(mine(logits), published(logits), **CLOSE)
+
+
+@pytest.mark.parametrize("settings", exhaustive_but(FALLING[1::2], FALLING))
 @pytest.mark.parametrize("scores", ["probability", "log_odds"])
 def test_ap_is_libaucs_objective_and_its_gradient_that_of_aploss(scores, settings):
     logits, labels = drawn()
@@ -148,7 +176,7 @@ def test_sums_in_blocks_are_those_over_all_pairs(block):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("settings", [SURROGATES[0], SURROGATES[2]])
+@pytest.mark.parametrize("settings", [SURROGATES[0], SURROGATES[-1]])
 def test_a_set_of_65536_takes_no_array_of_all_pairs(loss, settings):
     both = jax.value_and_grad(lambda z, y: loss(z, y, class_axis=None, **settings))
     kinds = (jax.ShapeDtypeStruct((65536,), kind) for kind in ("float32", "int32"))
@@ -161,7 +189,7 @@ def test_a_set_of_65536_takes_no_array_of_all_pairs(loss, settings):
 @pytest.mark.parametrize("label", [0, 1])
 def test_a_class_without_positives_or_negatives_has_no_slope(loss, label):
     logits, labels = drawn(6)
-    for settings in SURROGATES[::2]:
+    for settings in FALLING[::2]:
         slope = jax.grad(ours(loss, np.full_like(labels, label), **settings))(logits)
         assert not slope.any()
 

@@ -44,8 +44,8 @@ def _free_ranges(loss: Objective, path: str) -> dict[str, Range]:
     ranges: dict[str, Range] = {}
     for name, declared in declared_ranges(type(loss)).items():
         fields = [name] if declared.rest is None else [name, declared.rest]
-        setting, value = declared.only or (name, getattr(loss, name))
-        if getattr(loss, setting) != value:  # without effect
+        setting, *values = declared.only or (name, getattr(loss, name))
+        if getattr(loss, setting) not in values:  # without effect
             continue
         if any(getattr(loss, field) != getattr(default, field) for field in fields):
             continue
