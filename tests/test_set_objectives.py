@@ -91,8 +91,8 @@ def values_of_classes(name, logits, labels):
     if name == "soft_f1":
         return function(logits, labels, exclude_class=0)
     one_hot = np.where(labels[..., None] < 0, -100, labels[..., None] == [1, 2])
-    if name == "sigmoid_f1":
-        return function(logits[..., 1:], one_hot)
+    if name in ("sigmoid_f1", "lovasz_hinge"):
+        return function(logits[..., 1:], one_hot).mean()
     if name == "generalized_dice":  # weighs the classes that count alone
         p = jax.nn.softmax(logits)
         log_odds = jnp.log(p / (1 - p))[..., 1:]

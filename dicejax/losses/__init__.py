@@ -7,6 +7,7 @@ refused where its value is known, and masked where it is traced.
 
 from dicejax.losses import class_weights
 from dicejax.losses.anyloss import anyloss
+from dicejax.losses.aucm import auc_margin
 from dicejax.losses.cross_entropy import (
     cross_entropy,
     focal,
@@ -23,11 +24,19 @@ from dicejax.losses.dice import (
     log_cosh_dice,
 )
 from dicejax.losses.f1 import sigmoid_f1, soft_f1
-from dicejax.losses.lovasz import lovasz_softmax
+from dicejax.losses.log_dice import log_dice
+from dicejax.losses.lovasz import lovasz_hinge, lovasz_softmax
+from dicejax.losses.mcc import mcc
 from dicejax.losses.mining import hard_negative_mask, hard_negatives
-from dicejax.losses.multi_label import asymmetric, distribution_balanced, zlpr
+from dicejax.losses.multi_label import (
+    asymmetric,
+    class_balanced,
+    distribution_balanced,
+    zlpr,
+)
 from dicejax.losses.overlap import OverlapCounts, overlap_counts
 from dicejax.losses.pairs import average_precision, pairwise_auc
+from dicejax.losses.poly_focal import poly_focal
 from dicejax.losses.priors import adjust_logits, ldam, logit_adjusted, vs
 from dicejax.losses.self_adjusting import self_adjusting_dice
 from dicejax.losses.tversky import focal_tversky, jaccard, tversky, tversky_from_counts
@@ -35,13 +44,14 @@ from dicejax.losses.unified_focal import unified_focal
 
 # fmt: off
 __all__ = [
-    "GHMState", "OverlapCounts", "adjust_logits", "anyloss", "asymmetric",
-    "average_precision", "class_weights", "cross_entropy", "dice", "dice_from_counts",
-    "dice_semimetric", "distribution_balanced", "focal", "focal_tversky",
-    "generalized_dice", "ghm", "ghm_regression", "ghm_state", "hard_negative_mask",
-    "hard_negatives", "jaccard", "ldam", "log_cosh_dice", "logit_adjusted",
-    "lovasz_softmax", "majority_or_minority", "overlap_counts", "pairwise_auc", "poly",
-    "self_adjusting_dice", "sigmoid_f1", "soft_f1", "tversky", "tversky_from_counts",
-    "unified_focal", "vs", "weighted_cross_entropy", "zlpr",
+    "GHMState", "OverlapCounts", "adjust_logits", "anyloss", "asymmetric", "auc_margin",
+    "average_precision", "class_balanced", "class_weights", "cross_entropy", "dice",
+    "dice_from_counts", "dice_semimetric", "distribution_balanced", "focal",
+    "focal_tversky", "generalized_dice", "ghm", "ghm_regression", "ghm_state",
+    "hard_negative_mask", "hard_negatives", "jaccard", "ldam", "log_cosh_dice",
+    "log_dice", "logit_adjusted", "lovasz_hinge", "lovasz_softmax",
+    "majority_or_minority", "mcc", "overlap_counts", "pairwise_auc", "poly",
+    "poly_focal", "self_adjusting_dice", "sigmoid_f1", "soft_f1", "tversky",
+    "tversky_from_counts", "unified_focal", "vs", "weighted_cross_entropy", "zlpr",
 ]
 # fmt: on

@@ -105,36 +105,41 @@ def anyloss(
     fn, tn = number(x, y, False), number(x, 1 - y, False)
     positives, negatives = tp + fn, fp + tn
     if metric == "accuracy":
-        return _share(fp + fn, positives + negatives)
+        return share(fp + fn, positives + negatives)
     if metric == "f_beta":
         wrong = beta**2 * fn + fp
-        losses = _share(wrong, (1 + beta**2) * tp + wrong)
+        losses = share(wrong, (1 + beta**2) * tp + wrong)
         return jnp.where(positives > 0, losses, 0)
-    missed, alarms = _share(fn, positives), _share(fp, negatives)
+    missed, alarms = share(fn, positives), share(fp, negatives)
     if metric == "balanced_accuracy":
         losses = (missed + alarms) / 2
     elif metric == "g_mean":
-        losses = 1 - _root(_share(tp, positives) * _share(tn, negatives))
+        losses = 1 - root(share(tp, positives) * share(tn, negatives))
     else:
-        # (TP TN - FP FN) / sqrt(...) by shares, which neither overflow nor vanish.
-        n = positives + negatives
-        predicted = _share(tp + fp, n) * _share(fn + tn, n)
-        spread = _share(_share(positives, n) * _share(negatives, n), predicted)
-        losses = (1 - (_share(tp, positives) - alarms) * _root(spread)) / 2
+        losses = (1 - matthews(tp, fp, fn, tn)) / 2
     return jnp.where((positives > 0) & (negatives > 0), losses, 0)
+
+
+def matthews(tp: Array, fp: Array, fn: Array, tn: Array) -> Array:
+    """Return (TP TN - FP FN) / sqrt(...) by shares, which do not overflow or vanish."""
+    positives, negatives = tp + fn, fp + tn
+    n = positives + negatives
+    predicted = share(tp + fp, n) * share(fn + tn, n)
+    spread = share(share(positives, n) * share(negatives, n), predicted)
+    return (share(tp, positives) - share(fp, negatives)) * root(spread)
 
 
 # Below it a share is 0: the slope of 1 / x and of a root would overflow.
 _TINY = 1e-18
 
 
-def _share(part: Array, whole: Array) -> Array:
+def share(part: Array, whole: Array) -> Array:
     """Return part / whole, 0 where there is nothing."""
     some = whole > _TINY
     return jnp.where(some, part / jnp.where(some, whole, 1), 0)
 
 
-def _root(value: Array) -> Array:
+def root(value: Array) -> Array:
     """Return the square root, without a slope at 0."""
     some = value > _TINY**2
     return jnp.where(some, jnp.sqrt(jnp.where(some, value, 1)), 0)

@@ -1,6 +1,7 @@
 """Declarations of losses: bounds of hyper-parameters, tuning ranges, the registry."""
 
 import dataclasses
+import functools
 import inspect
 import math
 import types
@@ -142,6 +143,14 @@ SHARE_OF_ERRORS = NON_NEGATIVE.tuned(
 TAU = NON_NEGATIVE.tuned(
     0.0, 2.0, why="from cross-entropy's 0 to twice what balances the classes"
 )
+_OF_BETA = functools.partial(
+    BELOW_ONE.tuned,
+    0.9,
+    0.9999,
+    scale="log from 1",
+    why="what Cui et al. 2019 choose from: 0.9, 0.99, 0.999, 0.9999",
+)
+EFFECTIVE_BETA = _OF_BETA()
 OF_SCHEMES: dict[str, Any] = {
     "k": AT_LEAST_ONE.tuned(
         1.0,
@@ -150,13 +159,7 @@ OF_SCHEMES: dict[str, Any] = {
         only=("scheme", "log_ratio"),
         why="from the least allowed to weights that are all but equal",
     ),
-    "beta": BELOW_ONE.tuned(
-        0.9,
-        0.9999,
-        scale="log from 1",
-        only=("scheme", "effective_number"),
-        why="what Cui et al. 2019 choose from: 0.9, 0.99, 0.999, 0.9999",
-    ),
+    "beta": _OF_BETA(only=("scheme", "effective_number")),
 }
 
 

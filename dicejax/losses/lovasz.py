@@ -1,4 +1,4 @@
-"""Lovász-softmax: a convex extension of the Jaccard loss of decisions."""
+"""Lovász losses: convex extensions of the Jaccard loss of decisions."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import Absent
-from dicejax.losses.elements import prepare, probabilities
+from dicejax.losses.elements import Elements, prepare, probabilities
 from dicejax.losses.ranking import over_set, unsort
 
 
@@ -64,13 +64,79 @@ def lovasz_softmax(
       [0.5, 0.5]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
-    softmax = elements.form == "softmax"
     y = elements.targets
-    errors = elements.mask(jnp.abs(y - probabilities(elements)))
-    mask = elements.where[..., None] if softmax else elements.where
+    return _extension(elements, jnp.abs(y - probabilities(elements)), absent)
+
+
+@loss(kind="set", multi_label=True)
+def lovasz_hinge(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""Lovász hinge of each class over a set: the Jaccard loss of a margin of 1.
+
+    .. math::
+        L_c = \sum_i m_{(i)} \left( \Delta_J(\{1..i\}) - \Delta_J(\{1..i-1\}) \right),
+        \qquad m_i = \max(0, 1 - (2 y_{ic} - 1) z_{ic})
+
+    with the hinges m in falling order and Delta_J the Jaccard loss of getting just
+    those elements wrong: `lovasz_softmax` of hinges of the logits in place of errors of
+    p. It is an upper bound of the Jaccard loss of decisions at z = 0.
+
+    Use it with several labels or a binary output, to end training on intersection over
+    union; unlike `lovasz_softmax` it keeps its slope where p is near 0 or 1.
+
+    Pitfalls: It is not bounded, and logits are scores: their sigmoid is no probability.
+    Elements right by a margin of 1 have slope 0, as have those with hinges under that
+    of the best positive. It sorts, and under `axis_name` each device gathers the set.
+
+    Args:
+      logits: floats `[..., C]`, or `[...]` in the binary form.
+      labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      absent: loss of a class without gold in its set. "smooth": the formula, which is
+        the largest hinge; "skip": 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+
+    Returns:
+      Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
+      Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
+
+    Source: Yu and Blaschko, ICML 2015 (https://arxiv.org/abs/1512.07797), and Berman et
+    al., CVPR 2018 (https://arxiv.org/abs/1705.08790).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import lovasz_hinge
+      >>> logits, labels = jnp.array([2.0, -1.0, 0.5]), jnp.array([1, 0, 0])
+      >>> print(f"{lovasz_hinge(logits, labels, class_axis=None):.3f}")
+      0.750
+    """
+    elements = prepare(logits, labels, where, class_axis, True, axis, axis_name)
+    elements.require_integers()
+    signs = 2 * elements.targets - 1
+    return _extension(elements, jnp.maximum(1 - signs * elements.logits, 0), absent)
+
+
+def _extension(elements: Elements, errors: Array, absent: Absent) -> Array:
+    """Return the errors times the growth of the Jaccard loss in their falling order."""
+    errors, y = elements.mask(errors), elements.targets
+    mask = elements.where
+    mask = mask[..., None] if errors.ndim > mask.ndim else mask
     # Masked elements, whose error is 0, come last and change nothing.
     keys = jnp.where(mask, -errors, 1)
-    slopes = over_set(_slopes, (keys, y), elements.axes, axis_name)
+    slopes = over_set(_slopes, (keys, y), elements.axes, elements.axis_name)
     losses, actual = elements.total(errors * slopes, y)
     return jnp.where(actual > 0, losses, 0) if absent == "skip" else losses
 

@@ -6,8 +6,15 @@ from jax import Array
 from jax.nn import log_sigmoid, sigmoid, softplus
 from jax.scipy.special import logsumexp
 
+from dicejax.losses.class_weights import effective_number
 from dicejax.losses.contract import loss
-from dicejax.losses.declaration import BELOW_ONE, CLASS_COUNTS, NON_NEGATIVE, POSITIVE
+from dicejax.losses.declaration import (
+    BELOW_ONE,
+    CLASS_COUNTS,
+    EFFECTIVE_BETA,
+    NON_NEGATIVE,
+    POSITIVE,
+)
 from dicejax.losses.elements import (
     LOG_ZERO,
     if_impossible,
@@ -167,6 +174,7 @@ def zlpr(
     scale=POSITIVE.tuned(
         1.0, 10.0, scale="log", why="from no delay of negatives to no easy ones"
     ),
+    gamma=NON_NEGATIVE.tuned(0.0, 5.0, why="what Lin et al. 2017 try"),
 )
 def distribution_balanced(
     logits: Array,
@@ -180,6 +188,7 @@ def distribution_balanced(
     mu: float | Array = 0.3,
     kappa: float | Array = 0.05,
     scale: float | Array = 2.0,
+    gamma: float | Array = 0.0,
 ) -> Array:
     r"""Distribution-balanced loss: weights for label co-occurrence, tolerant negatives.
 
@@ -191,7 +200,10 @@ def distribution_balanced(
         \nu_c = \kappa \log\left(\frac{N}{n_c} - 1\right)
 
     r corrects class-balanced sampling, which would draw an element once for each of its
-    labels; without labels it is infinite.
+    labels; without labels it is infinite. With `gamma` each logarithm is that of a
+    focal loss (DB-focal): :math:`-\log q` becomes :math:`-(1 - q)^\gamma \log q`, q the
+    probability of the label by the shifted and scaled logit. The experiments of its
+    authors have :math:`\gamma = 2`, and a factor of 2 for all.
 
     Use it with long-tailed, co-occurring labels and known counts.
 
@@ -211,6 +223,7 @@ def distribution_balanced(
       mu: value of r with half weight.
       kappa: strength of the shift by class frequency; 0 for none.
       scale: lambda, the tolerance that delays the slope of negatives; 1 for none.
+      gamma: focusing exponent of DB-focal; 0 for none.
 
     Returns:
       Floats `[..., C]`, 0 where masked; the paper divides their sum by C.
@@ -218,7 +231,8 @@ def distribution_balanced(
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
-    Source: Wu et al., ECCV 2020, eq. 4 to 9 (https://arxiv.org/abs/2007.09654).
+    Source: Wu et al., ECCV 2020, eq. 4 to 9, and section 4 for DB-focal
+    (https://arxiv.org/abs/2007.09654).
 
     Example:
       >>> import jax.numpy as jnp
@@ -241,10 +255,96 @@ def distribution_balanced(
     r = jnp.where(rates > 0, 1 / (jnp.where(rates > 0, rates, 1) * positives), _HUGE)
     weights = alpha + sigmoid(beta * (r - mu))
     z = elements.logits - shift
-    log_p, log_q = log_sigmoid(z), log_sigmoid(-scale * z)
-    losses = -weights * (y * log_p + (1 - y) / scale * log_q)
-    losses += if_impossible(log_p, y) + if_impossible(log_q, 1 - y)
+    of_1 = _focused(z, gamma)
+    of_0 = _focused(-scale * z, gamma)
+    losses = weights * (y * of_1 + (1 - y) / scale * of_0)
+    losses += if_impossible(log_sigmoid(z), y)
+    losses += if_impossible(log_sigmoid(-scale * z), 1 - y)
     return elements.mask(losses)
+
+
+@loss(
+    kind="pointwise",
+    multi_label=True,
+    class_counts=CLASS_COUNTS,
+    gamma=NON_NEGATIVE.tuned(0.0, 5.0, why="what Lin et al. 2017 try"),
+    beta=EFFECTIVE_BETA,
+)
+def class_balanced(
+    logits: Array,
+    labels: Array,
+    *,
+    class_counts: Array,
+    where: Array | None = None,
+    class_axis: int = -1,
+    beta: float | Array = 0.999,
+    gamma: float | Array = 0.0,
+) -> Array:
+    r"""Class-balanced sigmoid or focal loss: all classes weigh as the element's label.
+
+    .. math::
+        L_c = \frac{\sum_j y_j w_j}{\sum_j y_j} \left[ -y_c (1 - p_c)^\gamma \log p_c
+        - (1 - y_c) p_c^\gamma \log(1 - p_c) \right], \quad
+        w_j \propto \frac{1 - \beta}{1 - \beta^{n_j}}
+
+    with the weights of `class_weights.effective_number`, by the number of elements with
+    each class. Where an element has one label, as in a softmax, its sigmoids of all
+    other classes have the weight of that label too, unlike those of `focal` with
+    `scheme="effective_number"`.
+
+    Use it with long-tailed classes and sigmoids, one or several labels an element. The
+    softmax form is `weighted_cross_entropy` with `scheme="effective_number"`.
+
+    Pitfalls: A rare label with a frequent one gets the mean of both weights. Without a
+    label an element weighs 1, which its authors leave open. beta must suit the counts.
+    Start the bias of the output at minus the log of the number of classes, or their
+    negatives rule the first steps.
+
+    Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
+      class_counts: positive floats `[C, 2]`: numbers of elements without and with each
+        class (n).
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      beta: in [0, 1): 0 weighs all classes equally, values near 1 by 1 / n.
+      gamma: focusing exponent; 0 is the sigmoid cross-entropy.
+
+    Returns:
+      Floats `[..., C]`, 0 where masked; the paper sums over C.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
+
+    Source: Cui et al., CVPR 2019, section 4 (https://arxiv.org/abs/1901.05555); the
+    mean over several labels, the code of Wu et al., ECCV 2020.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import class_balanced
+      >>> counts = jnp.array([[50.0, 5000.0], [5000.0, 50.0]])
+      >>> logits, labels = jnp.zeros((2, 2)), jnp.array([[1, 0], [0, 1]])
+      >>> losses = class_balanced(logits, labels, class_counts=counts, beta=0.99)
+      >>> [[round(x, 3) for x in row] for row in losses.tolist()]
+      [[0.393, 0.393], [0.994, 0.994]]
+    """
+    if class_axis is None:
+        raise ValueError("class_axis is None but the classes of an element are weighed")
+    elements = prepare(logits, labels, where, class_axis, multi_label=True)
+    elements.require_integers()
+    y, z = elements.targets, elements.logits
+    of_class = effective_number(class_counts[:, 1], beta=beta).astype(z.dtype)
+    present = jnp.sum(y, axis=-1, keepdims=True)
+    weight = jnp.sum(y * of_class, axis=-1, keepdims=True)
+    weight = jnp.where(present > 0, weight / jnp.maximum(present, 1), 1)
+    gold = jnp.where(y == 1, z, -z)
+    losses = weight * _focused(gold, gamma) + if_impossible(log_sigmoid(gold), weight)
+    return elements.mask(losses)
+
+
+def _focused(z: Array, gamma: float | Array) -> Array:
+    """Return the focal loss of log-odds of the label."""
+    return -jnp.exp(gamma * log_sigmoid(-z)) * log_sigmoid(z)
 
 
 def log_or_zero(weights: float | Array) -> Array:

@@ -11,9 +11,9 @@ from dicejax.objectives.loss_objective import LossObjective
 
 # fmt: off
 __all__ = [
-    "GHM", "LDAM", "ZLPR", "Asymmetric", "CrossEntropy", "DistributionBalanced",
-    "Focal", "HardNegatives", "LogitAdjusted", "MajorityOrMinority", "Poly",
-    "VectorScaling", "WeightedCrossEntropy",
+    "GHM", "LDAM", "ZLPR", "Asymmetric", "ClassBalanced", "CrossEntropy",
+    "DistributionBalanced", "Focal", "HardNegatives", "LogitAdjusted",
+    "MajorityOrMinority", "Poly", "PolyFocal", "VectorScaling", "WeightedCrossEntropy",
 ]
 # fmt: on
 
@@ -164,6 +164,7 @@ class DistributionBalanced(LossObjective):
       mu: value of r with half weight.
       kappa: strength of the shift by class frequency; 0 for none.
       scale: lambda, the tolerance that delays the slope of negatives; 1 for none.
+      gamma: focusing exponent of DB-focal; 0 for none.
       class_counts: counts per class (multi-label: 0s, 1s); training data's if empty.
     """
 
@@ -172,7 +173,36 @@ class DistributionBalanced(LossObjective):
     mu: float = 0.3
     kappa: float = 0.05
     scale: float = 2.0
+    gamma: float = 0.0
     class_counts: tuple[float, ...] = ()
+
+
+@of_loss(losses.class_balanced)
+class ClassBalanced(LossObjective):
+    """Class-balanced sigmoid or focal loss: all classes weigh as the element's label.
+
+    Args:
+      beta: in [0, 1): 0 weighs all classes equally, values near 1 by 1 / n.
+      gamma: focusing exponent; 0 is the sigmoid cross-entropy.
+      class_counts: counts per class (multi-label: 0s, 1s); training data's if empty.
+    """
+
+    beta: float = 0.999
+    gamma: float = 0.0
+    class_counts: tuple[float, ...] = ()
+
+
+@of_loss(losses.poly_focal)
+class PolyFocal(LossObjective):
+    """Poly-1 focal loss: focal loss with its first polynomial term reweighted.
+
+    Args:
+      gamma: focusing exponent: 0 is `poly`, more down-weights easy elements.
+      epsilon: in [-1, inf); 0 is `focal`.
+    """
+
+    gamma: float = 2.0
+    epsilon: float = 1.0
 
 
 @of_loss(losses.logit_adjusted)

@@ -11,8 +11,9 @@ from dicejax.objectives.sets import SetObjective
 
 # fmt: off
 __all__ = [
-    "AnyLoss", "AveragePrecision", "Dice", "DiceSemimetric", "FocalTversky",
-    "GeneralizedDice", "Jaccard", "LogCoshDice", "LovaszSoftmax", "PairwiseAUC",
+    "AUCMargin", "AnyLoss", "AveragePrecision", "Dice", "DiceSemimetric",
+    "FocalTversky", "GeneralizedDice", "Jaccard", "LogCoshDice", "LogDice",
+    "LovaszHinge", "LovaszSoftmax", "MatthewsCorrelation", "PairwiseAUC",
     "SelfAdjustingDice", "SigmoidF1", "SoftF1", "Tversky", "UnifiedFocal",
 ]
 # fmt: on
@@ -33,6 +34,17 @@ class AnyLoss(SetObjective):
     )
     beta: float = 1.0
     amplification: float = 73.0
+
+
+@of_loss(losses.auc_margin)
+class AUCMargin(SetObjective):
+    """AUC margin loss (AUCM) of each class over a set: means and spread of the scores.
+
+    Args:
+      margin: m, in units of probabilities.
+    """
+
+    margin: float = 1.0
 
 
 @of_loss(losses.dice)
@@ -136,6 +148,21 @@ class SigmoidF1(SetObjective):
     absent: Literal["smooth", "skip"] = "smooth"
 
 
+@of_loss(losses.log_dice)
+class LogDice(SetObjective):
+    """Log Dice loss of each class over a set: steepest for classes that are missed.
+
+    Args:
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      squared: whether to sum squares in the denominator.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    smooth: float = 1.0
+    squared: bool = False
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
 @of_loss(losses.lovasz_softmax)
 class LovaszSoftmax(SetObjective):
     """Lovász-softmax loss of each class over a set.
@@ -146,6 +173,29 @@ class LovaszSoftmax(SetObjective):
     """
 
     absent: Literal["smooth", "skip"] = "skip"
+
+
+@of_loss(losses.lovasz_hinge)
+class LovaszHinge(SetObjective):
+    """Lovász hinge of each class over a set: the Jaccard loss of a margin of 1.
+
+    Args:
+      absent: loss of a class without gold in its set. "smooth": the formula, which is
+        the largest hinge; "skip": 0.
+    """
+
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.mcc)
+class MatthewsCorrelation(SetObjective):
+    """One minus the Matthews correlation of each class over a set, or of all classes.
+
+    Args:
+      variant: "one_versus_rest" or "multiclass", for a softmax only.
+    """
+
+    variant: Literal["one_versus_rest", "multiclass"] = "one_versus_rest"
 
 
 @of_loss(losses.pairwise_auc)

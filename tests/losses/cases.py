@@ -183,12 +183,21 @@ INTEGERS_ONLY = (
     "ldam",
     "vs",
     "distribution_balanced",
+    "class_balanced",
     "unified_focal",
     "lovasz_softmax",
+    "lovasz_hinge",
     "pairwise_auc",
     "average_precision",
 )
-ALWAYS_MULTI_LABEL = ("asymmetric", "zlpr", "distribution_balanced", "sigmoid_f1")
+ALWAYS_MULTI_LABEL = (
+    "asymmetric",
+    "zlpr",
+    "distribution_balanced",
+    "class_balanced",
+    "sigmoid_f1",
+    "lovasz_hinge",
+)
 
 COUNTED, WEIGHED = {"class_counts": COUNTS}, {"class_weights": WEIGHTS}
 BALANCED = {"alpha": 0.3, "beta": 4.0, "mu": 0.5, "kappa": 0.4, "scale": 5.0}
@@ -200,6 +209,8 @@ POINTWISE = [
     ("weighted_cross_entropy", ALL, COUNTED | INVERSE),
     ("poly", ALL, {}),
     ("poly", [SOFTMAX], {"epsilon": -0.75}),
+    ("poly_focal", ALL, {}),
+    ("poly_focal", [SOFTMAX], {"gamma": 0.5, "epsilon": -0.75}),
     ("majority_or_minority", EXCLUSIVE, {}),
     ("majority_or_minority", EXCLUSIVE, {"majority_class": 1, "weight": 0.2}),
     ("focal", ALL, {}),
@@ -219,6 +230,9 @@ POINTWISE = [
     ("zlpr", [MULTI_LABEL], {}),
     ("distribution_balanced", [MULTI_LABEL], COUNTED),
     ("distribution_balanced", [MULTI_LABEL], COUNTED | BALANCED),
+    ("distribution_balanced", [MULTI_LABEL], COUNTED | BALANCED | {"gamma": 1.5}),
+    ("class_balanced", [MULTI_LABEL], COUNTED),
+    ("class_balanced", [MULTI_LABEL], COUNTED | {"beta": 0.9, "gamma": 1.5}),
 ]
 
 DSC = "self_adjusting_dice"
@@ -244,6 +258,8 @@ DICE = [
     ("dice", [SOFTMAX], {"axis": ()}),
     ("log_cosh_dice", ALL, {}),
     ("log_cosh_dice", ALL, {"axis": 0, "smooth": 0.1} | SQUARED | SKIP),
+    ("log_dice", ALL, {}),
+    ("log_dice", ALL, {"axis": 0, "smooth": 0.1} | SQUARED | SKIP),
 ]
 
 OTHER = {"gamma": 0.2, "background": 1}
@@ -284,6 +300,8 @@ SETS = [
     ("unified_focal", [SOFTMAX], {"absent": "skip"}),
     ("lovasz_softmax", ALL, {}),
     ("lovasz_softmax", ALL, {"axis": -1, "absent": "smooth"}),
+    ("lovasz_hinge", SIGMOIDS, {}),
+    ("lovasz_hinge", SIGMOIDS, {"axis": -1, "absent": "skip"}),
 ]
 
 ODDS = {"scores": "log_odds", "margin": 0.7}
@@ -308,6 +326,12 @@ METRICS = [
     ("average_precision", ALL, {"axis": -1, **ODDS}),
     ("average_precision", ALL, {"axis": 0, "surrogate": "logistic", "scale": 3.0}),
     ("average_precision", ALL, {"surrogate": "hinge"} | ODDS),
+    ("auc_margin", ALL, {}),
+    ("auc_margin", ALL, {"axis": -1, "margin": 0.3}),
+    ("mcc", ALL, {}),
+    ("mcc", ALL, {"axis": 0}),
+    ("mcc", [SOFTMAX], {"variant": "multiclass"}),
+    ("mcc", [SOFTMAX], {"variant": "multiclass", "axis": -1}),
     ("anyloss", ALL, {}),
     ("anyloss", ALL, {"metric": "accuracy"}),
     ("anyloss", ALL, {"metric": "balanced_accuracy"}),

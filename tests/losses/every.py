@@ -54,6 +54,8 @@ VALUES = {
 OTHER_VALUES = {
     ("weighted_cross_entropy", "beta"): (0.0, 0.9, 0.9999),
     ("focal", "beta"): (0.0, 0.9, 0.9999),
+    ("class_balanced", "beta"): (0.0, 0.9, 0.9999),
+    ("log_dice", "smooth"): (1e-6, 1.0, 100.0),
     ("asymmetric", "margin"): (0.0, 1e-3, 0.05, 0.5, 0.99),
     ("distribution_balanced", "alpha"): (0.0, 0.1, 1.0),
     ("distribution_balanced", "beta"): (0.0, 10.0, 50.0),

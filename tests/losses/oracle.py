@@ -180,6 +180,13 @@ def log_cosh_dice(logits, labels, **settings):
     return elementwise(lambda x: ((x.exp() + (-x).exp()) / 2).ln(), losses)
 
 
+@of_counts
+def log_dice(counts, *, smooth=1.0, absent="smooth"):
+    i, p, y = counts
+    skipped = (y == 0) & (absent == "skip")
+    return np.where(skipped, 0.0, np.log((p + y + smooth) / (2 * i + smooth)))
+
+
 def self_adjusting_dice(logits, labels, *, form="one_versus_rest", **settings):
     binary = settings.get("class_axis", -1) is None
     if form == "gold" and not binary and not settings.get("multi_label"):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .oracle import elementwise, of_elements, probabilities
+from .oracle import elementwise, of_elements, probabilities, set_axes
 from .oracle_sets import over_sets
 
 
@@ -79,6 +79,61 @@ def average_precision(logits, labels, **settings):
 
 
 @of_elements
+def auc_margin(these, *, axis=None, margin=1.0):
+    p = probabilities(these.logits, these.form)[0].astype(float)
+
+    def of_set(p, y, where):
+        p, y = p[where], y[where]
+        groups = y, 1 - y
+        if not all(group.sum() > 0 for group in groups):
+            return 0.0
+        a, b = (np.average(p, weights=group) for group in groups)
+        spread = np.average((p - a) ** 2, weights=y)
+        spread += np.average((p - b) ** 2, weights=1 - y)
+        return spread + max(0.0, margin - a + b) ** 2
+
+    arrays = p, these.targets, these.where
+    return over_sets(of_set, these.element_axes, axis, *arrays)
+
+
+@of_elements
+def mcc(these, *, axis=None, variant="one_versus_rest"):
+    p, y = probabilities(these.logits, these.form)[0].astype(float), these.targets
+    if variant == "multiclass":
+        # The soft confusion matrix of each set, classes last.
+        pairs = np.where(these.where, y, 0)[..., :, None] * p[..., None, :]
+        tables = pairs.sum(set_axes(axis, these.element_axes))
+        result = np.zeros(tables.shape[:-2])
+        for place in np.ndindex(result.shape):
+            result[place] = 1 - _gorodkin(tables[place])
+        return result
+    q = probabilities(these.logits, these.form)[1].astype(float)
+    counts = [p * y, p * (1 - y), q * y, q * (1 - y)]
+    counts = [these.sum(count, axis) for count in counts]
+    result = np.zeros(counts[0].shape)
+    for place in np.ndindex(result.shape):
+        tp, fp, fn, tn = (float(count[place]) for count in counts)
+        result[place] = 2 * _one_minus("mcc", 1.0, tp, fp, fn, tn)
+    return result
+
+
+def _gorodkin(table):
+    """R_K as in its definition; 1 for a set of a single class."""
+    rows, columns = table.sum(1), table.sum(0)
+    spreads = [(x * (x.sum() - x)).sum() for x in (rows, columns)]
+    if not spreads[0] > 0:
+        return 1.0
+    k = range(len(table))
+    common = sum(
+        table[a, a] * table[b, c] - table[a, b] * table[c, a]
+        for a in k
+        for b in k
+        for c in k
+    )
+    return common / math.sqrt(spreads[0] * spreads[1]) if spreads[1] > 0 else 0.0
+
+
+@of_elements
 def anyloss(these, *, axis=None, metric="f_beta", beta=1.0, amplification=73.0):
     p, _ = probabilities(these.logits, these.form)
 
@@ -117,5 +172,5 @@ def _one_minus(metric, beta, tp, fp, fn, tn):
     if metric == "g_mean":
         return 1 - math.sqrt(recalls[0] * recalls[1])
     squared = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
-    matthews = (tp * tn - fp * fn) / math.sqrt(squared)
+    matthews = (tp * tn - fp * fn) / math.sqrt(squared) if squared > 0 else 0.0
     return 1 - (1 + matthews) / 2

@@ -71,6 +71,16 @@ def poly(these, *, epsilon=1.0):
     return sum_over_outcomes(lambda p, q, y, e: y * (-p.ln() + e * q), these, epsilon)
 
 
+@of_elements
+def poly_focal(these, *, gamma=2.0, epsilon=1.0):
+    return sum_over_outcomes(
+        lambda p, q, y, gamma, e: y * power(q, gamma) * (-p.ln() + e * q),
+        these,
+        gamma,
+        epsilon,
+    )
+
+
 def majority_or_minority(logits, labels, *, majority_class=0, weight=0.5, **layout):
     losses = cross_entropy(logits, labels, **layout)
     of_majority = np.where(np.asarray(labels) == majority_class, losses, 0.0)
@@ -184,9 +194,38 @@ def zlpr(these):
     return losses
 
 
+def focal_of_odds(against, gamma):
+    """Focal loss of the odds against the label."""
+    return power(against / (1 + against), gamma) * (1 + against).ln()
+
+
+@of_labels
+def class_balanced(these, *, class_counts, beta=0.999, gamma=0.0):
+    n, y = np.asarray(class_counts, np.float64)[:, 1], these.targets
+    weights = (1 - beta) / (1 - beta**n)
+    weights = weights / weights.mean()
+    labels = y.sum(-1, keepdims=True)
+    of_label = (weights * y).sum(-1, keepdims=True) / np.maximum(labels, 1)
+    w = np.broadcast_to(np.where(labels > 0, of_label, 1.0), y.shape)
+
+    def formula(z, y, w, gamma):
+        return w * focal_of_odds((-z if y else z).exp(), gamma)
+
+    losses = elementwise(formula, these.logits, y, w, float(gamma))
+    return np.where(these.where, losses, 0.0)
+
+
 @of_labels
 def distribution_balanced(
-    these, *, class_counts, alpha=0.1, beta=10.0, mu=0.3, kappa=0.05, scale=2.0
+    these,
+    *,
+    class_counts,
+    alpha=0.1,
+    beta=10.0,
+    mu=0.3,
+    kappa=0.05,
+    scale=2.0,
+    gamma=0.0,
 ):
     counts, y = np.asarray(class_counts, np.float64), these.targets
     n, total = counts[:, 1], counts.sum(-1).max()
@@ -195,12 +234,12 @@ def distribution_balanced(
         r = np.broadcast_to((1 / n) / of_positives, y.shape)
     nu = kappa * np.log(total / n - 1)
 
-    def formula(y, x, r, alpha, beta, mu, scale):
+    def formula(y, x, r, alpha, beta, mu, scale, gamma):
         share = 1 / (1 + (-beta * (r - mu)).exp())
-        of_1 = (1 + (-x).exp()).ln()
-        of_0 = (1 + (scale * x).exp()).ln() / scale
+        of_1 = focal_of_odds((-x).exp(), gamma)
+        of_0 = focal_of_odds((scale * x).exp(), gamma) / scale
         return (alpha + share) * (y * of_1 + (1 - y) * of_0)
 
-    settings = map(float, (alpha, beta, mu, scale))
+    settings = map(float, (alpha, beta, mu, scale, gamma))
     losses = elementwise(formula, y, these.logits - nu, r, *settings)
     return np.where(these.where, losses, 0.0)

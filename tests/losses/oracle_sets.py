@@ -155,6 +155,25 @@ def lovasz_softmax(these, *, axis=None, absent="skip"):
     return over_sets(of_set, these.element_axes, axis, errors, gold)
 
 
+def lovasz_hinge(logits, labels, **settings):
+    multi_label = settings.get("class_axis", -1) is not None
+    return _lovasz_hinge(logits, labels, multi_label=multi_label, **settings)
+
+
+@of_elements
+def _lovasz_hinge(these, *, axis=None, absent="smooth"):
+    gold = these.where & (these.targets == 1)
+    hinges = np.maximum(0.0, 1 - np.where(gold, 1, -1) * these.logits)
+
+    def of_set(hinges, gold):
+        if absent == "skip" and not gold.any():
+            return 0.0
+        return _choquet(hinges, lambda missed: _jaccard_loss(missed, gold))
+
+    hinges = np.where(these.where, hinges, 0.0)
+    return over_sets(of_set, these.element_axes, axis, hinges, gold)
+
+
 def _jaccard_loss(missed, gold):
     """1 - |predicted and gold| / |predicted or gold|, `missed` where they differ."""
     predicted = missed ^ gold
@@ -162,7 +181,7 @@ def _jaccard_loss(missed, gold):
 
 
 def _choquet(errors, loss):
-    """The Lovasz extension: the integral of loss({errors >= t}) over t in [0, 1]."""
+    """The Lovasz extension: the integral of loss({errors >= t}) over t from 0."""
     steps = np.unique(np.append(errors, 0.0))
     return sum(
         (high - low) * loss(errors >= high) for low, high in itertools.pairwise(steps)

@@ -308,7 +308,14 @@ def test_losses_are_not_negative(case):
         logits, labels, where = draw(case.form, kind, 7, SHAPE)
         values = both(case, logits.astype(float), labels, where)[0]
         assert (values >= -1e-12).all()
-        unbounded = losses.unified_focal, losses.pairwise_auc
+        unbounded = (
+            losses.unified_focal,
+            losses.pairwise_auc,
+            losses.auc_margin,
+            losses.log_dice,
+            losses.lovasz_hinge,
+            losses.mcc,
+        )
         if case.is_set and case.function not in unbounded:
             assert (values <= 1).all()
 

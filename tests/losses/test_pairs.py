@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dicejax.losses import average_precision, pairs, pairwise_auc
+from dicejax.losses import auc_margin, average_precision, pairs, pairwise_auc
 
 from ..kinds import exhaustive_but
 
@@ -131,32 +131,39 @@ def test_ap_is_libaucs_objective_and_its_gradient_that_of_aploss(scores, setting
     np.testing.assert_allclose(slope, jax.jit(jax.grad(ap_loss))(logits), **CLOSE)
 
 
-def test_aucm_at_its_saddle_point_is_auc_where_no_pair_has_the_margin():
+@pytest.mark.parametrize("margin", [2.5, 1.0, 0.05])  # above and below the gap
+def test_auc_margin_is_libaucs_objective_at_its_saddle_point(margin):
     logits, labels = drawn()
-    p, margin = jax.nn.sigmoid(logits), 2.5  # above any difference of probabilities
-    f_ps, f_ns = p[labels == 1], p[labels == 0]
-
+    logits = logits + 2 * labels  # for a gap
     share = labels.mean()
 
-    def v2(a, b, alpha):
+    def v2(logits, a, b, alpha):
+        p = jax.nn.sigmoid(logits)
+        f_ps, f_ns = p[labels == 1], p[labels == 0]
         gap = margin + f_ns.mean() - f_ps.mean()
         spread = ((f_ps - a) ** 2).mean() + ((f_ns - b) ** 2).mean()
         return spread + 2 * alpha * gap - alpha**2
 
-    def v1(a, b, alpha):
+    def v1(logits, a, b, alpha):
+        p = jax.nn.sigmoid(logits)
         spread = (1 - share) * ((p - a) ** 2 * labels).mean()
         spread += share * ((p - b) ** 2 * (1 - labels)).mean()
         gap = share * (1 - share) * margin
         gap += (share * p * (1 - labels) - (1 - share) * p * labels).mean()
         return spread + 2 * alpha * gap - share * (1 - share) * alpha**2
 
-    point = f_ps.mean(), f_ns.mean(), margin + f_ns.mean() - f_ps.mean()
-    mine = pairwise_auc(logits, labels, class_axis=None, margin=margin)
+    p = np.asarray(jax.nn.sigmoid(logits))
+    a, b = p[labels == 1].mean(), p[labels == 0].mean()
+    point = a, b, max(0.0, margin + b - a)  # alpha may not be negative
+    assert (point[2] == 0) == (margin == 0.05)
+    mine = jax.value_and_grad(ours(auc_margin, labels, margin=margin))(logits)
     for published, factor in ((v2, 1.0), (v1, share * (1 - share))):
-        both = jax.jit(jax.value_and_grad(published, (0, 1, 2)))
-        value, slopes = both(*point)
-        np.testing.assert_allclose(value, factor * mine, **CLOSE)
-        np.testing.assert_allclose(slopes, 0, atol=1e-14)
+        both = jax.jit(jax.value_and_grad(published, (0, 1, 2, 3)))
+        value, (slope, *dual) = both(logits, *point)
+        np.testing.assert_allclose(value, factor * mine[0], **CLOSE)
+        np.testing.assert_allclose(slope, factor * mine[1], rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(dual[:2], 0, atol=1e-14)
+        assert dual[2] < 0 if point[2] == 0 else abs(dual[2]) < 1e-14
 
 
 @pytest.mark.parametrize("block", [(1, 1), (3, 7), (64, 1024)])

@@ -151,6 +151,11 @@ OUTSIDE = {
     ("asymmetric", "margin"): BELOW_ONE,
     ("pairwise_auc", "margin"): POSITIVE,
     ("average_precision", "margin"): POSITIVE,
+    ("auc_margin", "margin"): POSITIVE,
+    ("class_balanced", "beta"): BELOW_ONE,
+    ("log_dice", "smooth"): ("[1e-12, inf)", 0.0),
+    "barrier": ("[1, inf)", 0.5),
+    "max_fpr": ("(0, 1]", 1.5),
     ("focal_tversky", "gamma"): ("[1, 8]", 0.5),
     ("unified_focal", "gamma"): BELOW_ONE,
 }

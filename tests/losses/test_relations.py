@@ -57,6 +57,7 @@ BATCH = {"squared": False, "smooth": 0.5}
 ADJUSTED = BATCH | {"alpha": 0.7}
 SMOOTH, SMOOTHED = {"smooth": 0.5}, {"label_smoothing": 0.3}
 EXPONENTS = {"gamma_positive": 1.5, "gamma_negative": 1.5}
+EQUALLY, WIDE = {"beta": 0.0, "gamma": 1.5}, {"margin": 2.5}
 ERRORS = {"alpha": 0.2, "beta": 0.6}
 NO_SCHEME = COUNTED | {"k": 1e9, "scheme": "effective_number", "beta": 0.0}
 UNIFORM = {"weighting": "uniform", "absent": "smooth", "smooth": 0.5}
@@ -68,6 +69,8 @@ SAME = [
     (FORMS, "focal", {"gamma": 0.0} | WEIGHED, "cross_entropy", WEIGHED),
     (FORMS, "focal", EVENLY, "focal", {}),
     (FORMS, "poly", {"epsilon": 0.0}, *CE),
+    (FORMS, "poly_focal", {"gamma": 0.0, "epsilon": 0.7}, "poly", {"epsilon": 0.7}),
+    (FORMS, "poly_focal", {"epsilon": 0.0}, "focal", {}),
     (FORMS, "weighted_cross_entropy", NO_SCHEME, *CE),
     (FORMS, "cross_entropy", {"label_smoothing": 0.0}, "poly", {"epsilon": 0.0}),
     (FORMS, "cross_entropy", EVENLY, *CE),
@@ -79,6 +82,11 @@ SAME = [
     (EXCLUSIVE, "vs", TAU | {"gamma": 0.0}, "logit_adjusted", TAU),
     (EXCLUSIVE, "majority_or_minority", {"weight": 1.0}, *CE),
     (SIGMOIDS, "asymmetric", {"margin": 0.0} | EXPONENTS, "focal", {"gamma": 1.5}),
+    (MANY, "class_balanced", COUNTED | {"beta": 0.0}, *CE),
+    (MANY, "class_balanced", COUNTED | EQUALLY, "focal", {"gamma": 1.5}),
+    (FORMS, "pairwise_auc", {"max_fpr": 1.0}, "pairwise_auc", {}),
+    (FORMS, "pairwise_auc", {"surrogate": "squared"}, "pairwise_auc", {}),
+    (FORMS, "auc_margin", WIDE, "pairwise_auc", {"surrogate": "squared"} | WIDE),
     (FORMS, "ghm", {"bins": 1}, *CE),
     (FORMS, "ghm", {"momentum": 0.0}, "ghm", {"momentum": 0.5}),
     (FORMS, "tversky", {"smooth": 0.25}, "dice", SMOOTH),
@@ -123,6 +131,7 @@ def test_losses_that_are_functions_of_others(form):
 
     close = functools.partial(np.testing.assert_allclose, rtol=1e-12)
     close(value("log_cosh_dice"), np.log(np.cosh(value("dice"))))
+    close(value("log_dice"), -np.log(1 - value("dice")))
     x = value("dice", smooth=0.0)
     close(value("jaccard", smooth=0.0), 2 * x / (1 + x))
     entropy = value("cross_entropy")
@@ -177,6 +186,7 @@ OF_TWO_CLASSES = [
     ("cross_entropy", {}),
     ("cross_entropy", {"label_smoothing": 0.3} | BINARY_WEIGHTS),
     ("poly", {"epsilon": 2.0}),
+    ("poly_focal", {"epsilon": 2.0}),
     ("majority_or_minority", {"weight": 0.2}),
     ("focal", {"gamma": 0.7} | BINARY_WEIGHTS),
     ("logit_adjusted", BINARY_COUNTS),
@@ -192,6 +202,10 @@ OF_TWO_CLASSES = [
 PER_CLASS_SETS = [
     ("dice", {"squared": True}),
     ("log_cosh_dice", {}),
+    ("log_dice", {"squared": True}),
+    ("mcc", {}),
+    ("auc_margin", {"margin": 0.3}),
+    ("pairwise_auc", {"max_fpr": 0.37}),
     ("dice_semimetric", {"variant": "dml2"}),
     ("tversky", {"alpha": 0.2, "beta": 0.9}),
     ("focal_tversky", {}),
@@ -218,6 +232,8 @@ def test_the_binary_form_is_a_softmax_of_0_and_z(name, settings, kind):
 ENTRY_BY_ENTRY = [
     ("cross_entropy", {"label_smoothing": 0.3}),
     ("poly", {}),
+    ("poly_focal", {}),
+    ("lovasz_hinge", {}),
     ("focal", {"class_weights": WEIGHTS}),
     ("logit_adjusted", {"class_counts": COUNTS}),
     ("asymmetric", {}),
