@@ -15,7 +15,7 @@ from dicejax.cli.help import EXAMPLES
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        ("", "any of 27 losses beats cross-entropy"),
+        ("", "any of 33 losses beats cross-entropy"),
         ("train", "override the experiment's loss"),
         ("train mine.py --loss dsc", "--objective.alpha FLOAT"),
         ("plan mine.py --optimizer adamw", "--optimizer.learning_rate FLOAT"),

@@ -301,7 +301,7 @@ def class_balanced(
     negatives rule the first steps.
 
     Args:
-      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, or `[...]` in the binary form.
       labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
       class_counts: positive floats `[C, 2]`: numbers of elements without and with each
         class (n).

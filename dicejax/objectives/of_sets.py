@@ -204,7 +204,8 @@ class PairwiseAUC(SetObjective):
 
     Args:
       surrogate: "squared_hinge", "hinge", "logistic", "squared" or "barrier_hinge".
-      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p).
+      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p), cut
+        to 1e15 either way.
       margin: m of all but the logistic, in units of the scores.
       scale: s of the logistic.
       barrier: b of the barrier hinge, its slope at both ends; at least 1.
@@ -227,7 +228,7 @@ class AveragePrecision(SetObjective):
 
     Args:
       surrogate: "squared_hinge", "hinge" or "logistic".
-      scores: "probability", or "log_odds", which is log p / (1 - p).
+      scores: "probability", or "log_odds", log p / (1 - p), cut to 1e15 either way.
       margin: m of the hinges, in units of the scores.
       scale: s of the logistic.
     """
