@@ -344,7 +344,9 @@ def class_balanced(
 
 def _focused(z: Array, gamma: float | Array) -> Array:
     """Return the focal loss of log-odds of the label."""
-    return -jnp.exp(gamma * log_sigmoid(-z)) * log_sigmoid(z)
+    # Finite, so that gamma 0 is neutral at a logit of infinity too.
+    log_q = jnp.maximum(log_sigmoid(-z), LOG_ZERO)
+    return -jnp.exp(gamma * log_q) * log_sigmoid(z)
 
 
 def log_or_zero(weights: float | Array) -> Array:
