@@ -134,7 +134,7 @@ def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
     """
     counts = _positive(counts)
     check_bounds("beta", beta, BELOW_ONE)  # traced values pass
-    # 1 - beta^n without the cancellation of a beta close to 1; 1 at 0, without slope.
+    # 1 - beta^n without the cancellation of a beta close to 1; at 0, 1 without slope.
     is_0 = jnp.equal(beta, 0)
     shares = -jnp.expm1(counts * jnp.log(jnp.where(is_0, 1, beta)))
     weights = 1 / jnp.where(is_0, 1, shares)
