@@ -44,8 +44,8 @@ class Optimizer(abc.ABC):
         p <- p - m(p) rate(t) u
 
     With L layers, m is `layer_decay`^(L-1-i) in layer i = 0 ... L-1,
-    `layer_decay`^L in the embeddings, and `head_learning_rate` / `learning_rate` in the
-    heads. A subclass gives the rule.
+    `layer_decay`^L in the embeddings, and `head_learning_rate` in the heads. A subclass
+    gives the rule.
 
     Args:
       learning_rate: peak learning rate, at the end of the warm-up.
@@ -55,7 +55,8 @@ class Optimizer(abc.ABC):
       final_share: final learning rate as a share of the peak; "constant" ignores it.
       weight_decay: decoupled decay; biases and normalisation scales are exempt.
       clip_norm: gradients are scaled down to this global norm.
-      head_learning_rate: peak learning rate of the heads; None: learning_rate.
+      head_learning_rate: learning rate of the heads as a factor of the encoder's, at
+        least 0.1; None: 1.
       layer_decay: factor of the learning rate per layer from the top, embeddings last.
       freeze_embeddings: whether the embeddings are frozen.
       frozen_layers: number of lowest layers that are frozen, without the embeddings.
@@ -82,10 +83,12 @@ class Optimizer(abc.ABC):
     ema_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        above_0 = ["learning_rate", "power", "clip_norm"]
-        if self.head_learning_rate is not None:
-            above_0.append("head_learning_rate")
-        self._check("more than 0", lambda x: x > 0, *above_0)
+        self._check(
+            "more than 0", lambda x: x > 0, "learning_rate", "power", "clip_norm"
+        )
+        # Below are rates, which this setting was in earlier versions.
+        factor = "a factor of learning_rate, 0.1 or more"
+        self._check(factor, lambda x: x is None or x >= 0.1, "head_learning_rate")
         share = "a share between 0 and 1"
         self._check(share, lambda x: 0 <= x <= 1, "warmup", "final_share")
         self._check("0 or more", lambda x: x >= 0, "weight_decay", "frozen_layers")
@@ -199,7 +202,7 @@ class Optimizer(abc.ABC):
         """
         match [entry.key for entry in path[:2]]:
             case ["heads", *_] if self.head_learning_rate is not None:
-                return self.head_learning_rate / self.learning_rate
+                return self.head_learning_rate
             case ["encoder", "embeddings"] if self.layer_decay != 1:
                 return self.layer_decay ** _depth(params)
             case ["encoder", "layers"] if self.layer_decay != 1:

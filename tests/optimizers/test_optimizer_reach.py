@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from dicejax.optimizers import AdamW
@@ -26,7 +27,7 @@ def test_layers_and_heads_take_their_share_of_the_change(rule):
     params, gradients = tree(0), tree(1)
     whole = change(rule(**settings), params, gradients)
     parts = change(
-        rule(**settings, layer_decay=0.5, head_learning_rate=0.4), params, gradients
+        rule(**settings, layer_decay=0.5, head_learning_rate=4.0), params, gradients
     )
     heads = jax.tree.map(lambda c: 4.0 * c, whole["heads"])
     close(parts["heads"], heads, rtol=1e-6)
@@ -35,6 +36,43 @@ def test_layers_and_heads_take_their_share_of_the_change(rule):
         np.testing.assert_allclose(layer[0], multiplier * layer[1], rtol=1e-6)
     embeddings = jax.tree.map(lambda c: 0.125 * c, whole["encoder"]["embeddings"])
     close(parts["encoder"]["embeddings"], embeddings, rtol=1e-6)
+
+
+def test_heads_learn_at_a_multiple_of_the_rate_as_two_optimizers_of_optax():
+    params, gradients = tree(0), [tree(seed) for seed in (1, 2, 3)]
+    optimizer = AdamW(
+        learning_rate=0.01, head_learning_rate=10.0, warmup=0.5, clip_norm=1e6
+    )
+    with jax.enable_x64(True):
+        got = run(
+            optimizer,
+            on_device(params, float),
+            [on_device(g, float) for g in gradients],
+        )
+        rates = jnp.array([float(optimizer.rate(step, 3)) for step in range(3)])
+
+        def adamw(factor):
+            return optax.adamw(
+                lambda step: factor * rates[step],
+                weight_decay=0.01,
+                mask=lambda tree: jax.tree_util.tree_map_with_path(
+                    lambda path, _: path[-1].key not in ("bias", "scale"), tree
+                ),
+            )
+
+        peer = optax.multi_transform(
+            {"encoder": adamw(1.0), "heads": adamw(10.0)},
+            lambda tree: {
+                group: jax.tree.map(lambda _, group=group: group, part)
+                for group, part in tree.items()
+            },
+        )
+        expected = on_device(params, float)
+        state = peer.init(expected)
+        for gradient in gradients:
+            updates, state = peer.update(on_device(gradient, float), state, expected)
+            expected = optax.apply_updates(expected, updates)
+    close(got.params, expected, rtol=1e-6, atol=1e-9)
 
 
 FREEZING = [

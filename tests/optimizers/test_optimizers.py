@@ -77,7 +77,7 @@ REFUSED = {
     "learning_rate": (0.0,),
     "clip_norm": (-1.0,),
     "power": (0.0,),
-    "head_learning_rate": (0.0,),
+    "head_learning_rate": (0.0, 2e-3, float("nan")),  # 2e-3 is a rate
     "weight_decay": (-0.01,),
     "frozen_layers": (-1,),
     "layer_decay": (0.0, 1.1),
@@ -106,11 +106,11 @@ def test_a_rule_must_be_there_and_have_a_name_on_the_command_line():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_settings_survive_json_and_the_command_line(rule, capsys):
-    settings = {"schedule": "one_cycle", "head_learning_rate": 1e-3}
+    settings = {"schedule": "one_cycle", "head_learning_rate": 10.0}
     optimizer = rule(**settings, freeze_embeddings=True)
     experiment = Experiment(name="n", data=SyntheticNER(), optimizer=optimizer)
     assert from_json(to_json(experiment)).optimizer == optimizer
-    flags = "--schedule one_cycle --head-learning-rate 1e-3 --freeze-embeddings"
+    flags = "--schedule one_cycle --head-learning-rate 10 --freeze-embeddings"
     assert tyro.cli(rule, args=flags.split()) == optimizer
     assert tyro.cli(rule, args=[]) == rule()
     with pytest.raises(SystemExit):

@@ -1,7 +1,7 @@
 """Search space of tuning: the learning rate and the ranges that losses declare.
 
 Only numbers have ranges. A number that only scales the loss has none: it acts like the
-learning rate.
+learning rate. The heads' learning rate is a factor of the encoder's and follows it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dicejax.losses.declaration import Range, complement
 from dicejax.objectives import Objective, WeightedSum
 
 LEARNING_RATE = "optimizer.learning_rate"
-HEAD_LEARNING_RATE = "optimizer.head_learning_rate"
 FACTOR = 5.0
 """Learning rates are taken from the experiment's, divided by this, to it times this."""
 
@@ -73,8 +72,6 @@ def declared_ranges(kind: type[Objective]) -> dict[str, Range]:
 def given_values(experiment: Experiment) -> dict[str, float]:
     """Return the experiment's value at each path that tuning varies."""
     paths = [path for path, _ in _with_rest(ranges_of(experiment))]
-    if experiment.optimizer.head_learning_rate is not None:
-        paths.insert(1, HEAD_LEARNING_RATE)
     values = {}
     for path in paths:
         value: Any = experiment
@@ -105,20 +102,14 @@ def spread(ranges: Mapping[str, Range], count: int) -> list[dict[str, float]]:
 def drawn_values(
     experiment: Experiment, drawn: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the value at each path that tuning varies, from a sampler's draw.
-
-    The ratio of the heads' learning rate, if set, to the other is kept.
-    """
-    ranges, optimizer = ranges_of(experiment), experiment.optimizer
+    """Return the value at each path that tuning varies, from a sampler's draw."""
+    ranges = ranges_of(experiment)
     values: dict[str, float] = {}
     for path, complement_of in _with_rest(ranges):
         if complement_of is None:
             values[path] = ranges[path].to_value(drawn[path])
         else:
             values[path] = complement(values[complement_of])
-        if path == LEARNING_RATE and optimizer.head_learning_rate is not None:
-            ratio = optimizer.head_learning_rate / optimizer.learning_rate
-            values[HEAD_LEARNING_RATE] = float(f"{values[path] * ratio:.3g}")
     return values
 
 
