@@ -118,6 +118,9 @@ class Training:
         loss is scaled for float16.
       remat: what the backward pass recomputes, which saves memory and costs time:
         attention's scores and weights, or each layer as a whole.
+      head_bias: initial bias of drawn heads: "zeros", or "prior", which predicts the
+        class frequencies of train (Lin et al., 2017, section 3.3), half an element for
+        a class without any.
       max_consecutive_skips: a step whose loss or gradient is not finite is skipped;
         after this many in a row the run stops and saves the batch.
       seed: seed of initial weights, data order and dropout; the same seed gives the
@@ -134,6 +137,7 @@ class Training:
     micro_batches: int = 1
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     remat: Remat = "none"
+    head_bias: Literal["zeros", "prior"] = "zeros"
     max_consecutive_skips: int = 20
     seed: int = 0
     log_every: int = 20

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
@@ -27,10 +28,12 @@ from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
+from dicejax.models.heads import biases_at
 from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item
+from dicejax.tasks.priors import log_priors, require_classes
 from dicejax.tasks.task import Remark
 from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
 from dicejax.training.predict import Search, search
@@ -85,12 +88,40 @@ class Setup:
         if weights is not None:
             read = dataclasses.replace(weights, params=put(weights.params, mesh))
             params = read.over(params)
+        if self.prior_biases:
+            biases = put({"heads": self.prior_biases}, mesh)
+            params = unflatten_dict(flatten_dict(params) | flatten_dict(biases))
         create = init_state_fn(self.network, optimizer, self.objective, mesh)
         return create(params, total_steps=steps, rng=keys[1])
 
     def abstract_state(self) -> TrainState:
         """Return the shapes of a state."""
         return abstract_state(self.network, self.experiment.optimizer, self.objective)
+
+    @functools.cached_property
+    def class_counts(self) -> dict[str, np.ndarray]:
+        """Counts of the training labels by output, as of `Task.class_counts`."""
+        task = self.experiment.task
+        return task.class_counts(self.data.items["train"], self.data.labels)
+
+    @functools.cached_property
+    def prior_biases(self) -> dict[str, Any]:
+        """Biases of drawn heads that predict the class frequencies; empty for zeros.
+
+        Raises:
+          InputError: an output has no classes, or a head no biases.
+        """
+        if self.experiment.training.head_bias == "zeros":
+            return {}
+        targets = self.experiment.task.targets(self.data.labels)
+        require_classes(targets)
+        heads, weights = self.network.heads, self.weights
+        if weights is not None:
+            heads = tuple(pair for pair in heads if pair[0] in weights.new_heads)
+        try:
+            return biases_at(heads, log_priors(targets, self.class_counts))
+        except ValueError as error:
+            raise InputError(f"training: head_bias prior: {error}") from error
 
     @functools.cached_property
     def objective(self) -> Objective:
@@ -131,8 +162,7 @@ class Setup:
             }
             negative = [n for n, target in targets.items() if target.has_negative]
             objective = objective.bind_classes(classes, negative)
-            counts = task.class_counts(self.data.items["train"], self.data.labels)
-            objective = objective.with_class_counts(counts)
+            objective = objective.with_class_counts(self.class_counts)
             # Inside a step, as under `eval_shape`, values are traced and not checked.
             logits, golds = {}, {}  # of one element
             for output, target in targets.items():
@@ -315,6 +345,8 @@ def prepare(
             warn(note)
     setup = Setup(experiment, data, network, loaded)
     _ = setup.objective  # its errors are raised before anything is written
+    if experiment.training.head_bias == "prior" and not setup.prior_biases:
+        warn(f"{data.folder}: has weights of all heads, which head_bias prior leaves")
     is_bfloat16 = experiment.training.precision == "bfloat16"
     if is_bfloat16 and jax.default_backend() == "cpu" and imitates_bfloat16():
         warn(

@@ -22,7 +22,13 @@ segments are undefined; their label is -100. Without `summary_positions` each ro
 sequence.
 """
 
-from dicejax.models.heads.head import Head, HeadModule, TokenHead, output_names
+from dicejax.models.heads.head import (
+    Head,
+    HeadModule,
+    TokenHead,
+    biases_at,
+    output_names,
+)
 from dicejax.models.heads.pointers import AnswerHead, TwoPointerHead
 from dicejax.models.heads.sequences import AnswerabilityHead, SequenceHead
 from dicejax.models.heads.spans import (
@@ -44,6 +50,7 @@ __all__ = [
     "StartEndHead",
     "TokenHead",
     "TwoPointerHead",
+    "biases_at",
     "output_names",
     "own_log_softmax",
     "per_segment",

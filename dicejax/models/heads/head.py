@@ -9,7 +9,9 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 from flax import nnx
+from flax.traverse_util import unflatten_dict
 from jax import Array
 
 from dicejax.models.dropout import DropoutKeys, dropout
@@ -43,6 +45,9 @@ class Head(abc.ABC):
     """Makes the module, of the head, the encoder's architecture, `dtype` and `rngs`."""
     names: ClassVar[tuple[str, ...]] = ()
     """Names of the logits; none: one array that has the head's name."""
+    biases: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Paths of parameters that are added to the logits: one for all, or one for each of
+    the names."""
 
 
 def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
@@ -67,6 +72,36 @@ def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
     if shared:
         raise ValueError(f"several heads give logits named {'; '.join(shared)}")
     return tuple(owners)
+
+
+def biases_at(
+    heads: Iterable[tuple[str, Head]], logits: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """Return biases equal to constant logits, as a part of the heads' parameters.
+
+    Args:
+      heads: pairs of a name and a head.
+      logits: floats `[C]` by the name of the logits.
+
+    Raises:
+      ValueError: a head does not name its biases.
+
+    >>> heads = [("tags", TokenHead(classes=2))]
+    >>> biases_at(heads, {"tags": np.array([-0.5, 0.5])})
+    {'tags': {'dense': {'bias': array([-0.5,  0.5], dtype=float32)}}}
+    """
+    leaves = {}
+    for name, head in heads:
+        if not head.biases:
+            raise ValueError(
+                f"head {name!r} names no biases of its logits; set `biases` of "
+                f"{type(head).__name__}"
+            )
+        values = np.concatenate([logits[output] for output in head.names or (name,)])
+        parts = np.split(values.astype(np.float32), len(head.biases))
+        for path, part in zip(head.biases, parts, strict=True):
+            leaves[name, *path] = part
+    return unflatten_dict(leaves)
 
 
 def dense(fan_in: int, fan_out: int, encoder: EncoderConfig, **options: Any) -> Dense:
@@ -126,3 +161,4 @@ class TokenHead(Head):
     classes: int
 
     module = _TokenClassifier
+    biases = (("dense", "bias"),)

@@ -92,6 +92,7 @@ class TwoPointerHead(Head):
 
     module = _TwoPointers
     names = ("start", "end")
+    biases = (("start", "bias"), ("end", "out", "bias"))
 
     def __post_init__(self):
         require_form(self.form, self.classes, ("sigmoid", "softmax"))

@@ -54,6 +54,7 @@ class SequenceHead(Head):
     multi_label: bool = False
 
     module = _SequenceClassifier
+    biases = (("dense", "bias"),)
 
 
 class _AnswerabilityClassifier(nnx.Module):
@@ -86,6 +87,7 @@ class AnswerabilityHead(Head):
     activation: str = "gelu"
 
     module = _AnswerabilityClassifier
+    biases = (("out", "bias"),)
 
     def __post_init__(self):
         check_choice("activation", self.activation, sorted(ACTIVATIONS))

@@ -72,6 +72,7 @@ class StartEndHead(Head):
 
     module = _StartEnd
     names = ("start", "end")
+    biases = (("dense", "bias"),)
 
     def __post_init__(self):
         require_form(self.form, self.classes, ("sigmoid", "softmax", "positions"))
@@ -193,6 +194,7 @@ class SpanMatchHead(Head):
     chunk: int = 4
 
     module = _SpanMatch
+    biases = (("out", "bias"),)
 
     def __post_init__(self):
         check_choice("activation", self.activation, sorted(ACTIVATIONS))

@@ -22,6 +22,7 @@ from dicejax.study.compare.jobs import (
     require_one_test_set,
 )
 from dicejax.tasks import Target
+from dicejax.tasks.priors import log_priors
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.predict import Shift
 from dicejax.training.run_folder import BASELINES, CHECKPOINTS, Run, run_lock
@@ -48,15 +49,7 @@ def logit_adjustments(
     Source: Menon et al., "Long-tail learning via logit adjustment", ICLR 2021,
     equation 9, there with tau tuned as well.
     """
-    priors = {}
-    for name, target in targets.items():
-        if target.kind == "positions":
-            continue
-        numbers = np.maximum(np.asarray(counts[name], np.float64), 0.5)
-        if target.kind == "classes":
-            priors[name] = np.log(numbers / numbers.sum())
-        else:
-            priors[name] = np.log(numbers[:, 1] / numbers[:, 0])
+    priors = log_priors(targets, counts)
     return {
         tau: {name: np.float32(-tau * prior) for name, prior in priors.items()}
         for tau in (STRENGTHS if priors else ())
