@@ -16,7 +16,7 @@ import re
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -119,8 +119,7 @@ class Training:
       remat: what the backward pass recomputes, which saves memory and costs time:
         attention's scores and weights, or each layer as a whole.
       head_bias: initial bias of drawn heads: "zeros", or "prior", which predicts the
-        class frequencies of train (Lin et al., 2017, section 3.3), half an element for
-        a class without any.
+        class frequencies of train (Lin et al., 2017, section 3.3).
       max_consecutive_skips: a step whose loss or gradient is not finite is skipped;
         after this many in a row the run stops and saves the batch.
       seed: seed of initial weights, data order and dropout; the same seed gives the
@@ -216,7 +215,7 @@ class Experiment:
     sampling: Sampling | None = None
     encoder: AnyEncoder = ScratchEncoder()
     objective: Objective = CrossEntropy()
-    compared: tuple[Objective, ...] = (CrossEntropy(), SelfAdjustingDice())
+    compared: tuple[objectives.Candidate, ...] = (CrossEntropy(), SelfAdjustingDice())
     optimizer: Optimizer = AdamW()
     training: Training = Training()
     mesh: MeshShape = MeshShape()
@@ -435,12 +434,13 @@ def _converter_of(
         cls = by_name[type(value).__name__]
         return {**converter.unstructure(value, cls), "type": cls.__name__}
 
-    members: dict[Any, list[type]] = {
+    members: dict[Any, Sequence[type]] = {
         base: [cls for cls in classes if issubclass(cls, base)]
         for base in (*_OPEN, EncoderConfig)
     }
     encoders = members.pop(EncoderConfig)
     members[AnyEncoder] = [PretrainedEncoder, ScratchEncoder, *encoders]
+    members[objectives.Candidate] = [*losses, objectives.FromPrior]
     for kind, choices in (members | {Objective: losses}).items():
         fits = functools.partial(operator.eq, kind)
         by_name = {cls.__name__: cls for cls in choices}

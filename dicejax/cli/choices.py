@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from dicejax import objectives
 from dicejax.errors import InputError, hint, quote
-from dicejax.objectives import Objective
+from dicejax.objectives import Candidate, FromPrior, Objective
 
 
 def objective_named(text: str) -> Objective:
@@ -49,8 +49,26 @@ def objective_named(text: str) -> Objective:
         raise InputError(f"loss {name}: {error}") from error
 
 
+def candidate_named(text: str) -> Candidate:
+    """Return the loss of NAME or NAME:SETTINGS; of NAME+prior one that begins so.
+
+    >>> candidate_named("dsc+prior:alpha=1").of.alpha
+    1.0
+    """
+    name, colon, settings = text.partition(":")
+    if not name.endswith(FromPrior.SUFFIX):
+        return objective_named(text)
+    name = name.removesuffix(FromPrior.SUFFIX)
+    return FromPrior(of=objective_named(name + colon + settings))
+
+
 def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
     """Return a loss or an optimizer with default settings, or raise an InputError."""
+    if name.endswith(FromPrior.SUFFIX):
+        raise InputError(
+            f"{kind} {quote(name)} is one of compare; here take "
+            f"{name.removesuffix(FromPrior.SUFFIX)} with --training.head_bias prior"
+        )
     if name not in classes:
         names = ", ".join(classes)
         raise InputError(

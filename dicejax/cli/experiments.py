@@ -161,7 +161,9 @@ class Compare:
       overwrite: train the runs in the output directory again.
       losses: losses to compare, with their default settings except those given after
         a colon (dsc:alpha=1,smooth=0.01). The paper's and its code's are wce fl dl
-        dl-set tl dsc-eq11 dsc-official. Cross-entropy is always included.
+        dl-set tl dsc-eq11 dsc-official. ce+prior (any loss +prior) has heads that begin
+        at the class frequencies and learn ten times as fast. Cross-entropy is always
+        included.
       seeds: runs per loss; 0 with --tune to stop after tuning. Fewer than 3 have no
         verdict. More can be added later: error rates hold over all looks.
       until: decided = add seeds until each loss is better, worse, practically equal or
@@ -199,13 +201,13 @@ class Compare:
 
     def __call__(self, console: Console) -> None:
         """Train all, print the table and write the report."""
-        from dicejax.cli.choices import objective_named
+        from dicejax.cli.choices import candidate_named
         from dicejax.study.compare import compare
         from dicejax.training.progress import TrainingProgress
 
         comparison = compare(
             self.settings,
-            [objective_named(name) for name in self.losses],
+            [candidate_named(name) for name in self.losses],
             seeds=self.seeds,
             until=self.until,
             budget=self.budget,

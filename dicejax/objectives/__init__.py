@@ -7,6 +7,7 @@ floats are leaves, so that a new value runs the program already compiled. Each l
 
 from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
 from dicejax.objectives import of_elements, of_sets
+from dicejax.objectives.candidates import Candidate, FromPrior
 from dicejax.objectives.declared import loss
 from dicejax.objectives.gold import Gold
 from dicejax.objectives.loss_objective import LossObjective, PositionCrossEntropy
@@ -38,8 +39,8 @@ from dicejax.objectives.sets import SetObjective
 # fmt: off
 __all__ = [
     "CLASSES", "DL", "FL", "NON_NEGATIVE", "POSITIVE", "PRESETS", "TL", "UNIT_INTERVAL",
-    "Bounds", "Combination", "DLSet", "DSCEq11", "DSCOfficial", "Gold",
-    "LinearSchedule", "LossObjective", "Mined", "Objective", "PositionCrossEntropy",
+    "Bounds", "Candidate", "Combination", "DLSet", "DSCEq11", "DSCOfficial",
+    "FromPrior", "Gold", "LinearSchedule", "LossObjective", "Mined", "Objective", "PositionCrossEntropy",
     "Preset", "Schedule", "SetObjective", "StepSchedule", "WeightedSum",
     "by_short_name", "is_loss", "loss", "name_of", "names_of", "objective",
 ]

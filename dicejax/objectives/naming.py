@@ -6,23 +6,29 @@ import dataclasses
 from collections.abc import Sequence
 
 from dicejax.errors import InputError
+from dicejax.objectives.candidates import Candidate, FromPrior
 from dicejax.objectives.objective import Objective, by_short_name
 
 
-def name_of(objective: Objective) -> str:
+def name_of(objective: Candidate) -> str:
     """Return an objective's name: its short name and non-default settings.
+
+    The short name of `FromPrior` ends with "+prior".
 
     >>> from dicejax.objectives import SelfAdjustingDice
     >>> name_of(SelfAdjustingDice(alpha=1.0, smooth=0.01))
     'dsc-alpha=1.0-smooth=0.01'
     """
+    suffix = ""
+    if isinstance(objective, FromPrior):
+        objective, suffix = objective.of, FromPrior.SUFFIX
     default = type(objective)()
     changed = [
         f"{field.name}={_text(getattr(objective, field.name))}"
         for field in dataclasses.fields(objective)
         if getattr(objective, field.name) != getattr(default, field.name)
     ]
-    return "-".join([objective.short_name, *changed])
+    return "-".join([objective.short_name + suffix, *changed])
 
 
 def _text(value: object) -> str:
@@ -32,7 +38,7 @@ def _text(value: object) -> str:
     return name_of(value) if isinstance(value, Objective) else str(value)
 
 
-def names_of(objectives: Sequence[Objective]) -> list[str]:
+def names_of(objectives: Sequence[Candidate]) -> list[str]:
     """Return the name of each objective.
 
     >>> from dicejax.objectives import CrossEntropy, SelfAdjustingDice

@@ -17,7 +17,7 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError, quote
 from dicejax.io.files import file_name
 from dicejax.metrics.scores import heading
-from dicejax.objectives import Objective, name_of
+from dicejax.objectives import Candidate, name_of
 from dicejax.study import report
 from dicejax.study.compare import scores_file, tuning
 from dicejax.study.compare.baselines import score_baselines
@@ -112,7 +112,7 @@ class Comparison:
 
 def compare(
     experiment: Experiment,
-    losses: Sequence[Objective] = (),
+    losses: Sequence[Candidate] = (),
     *,
     seeds: int = 3,
     until: Literal["decided"] | None = None,
@@ -133,8 +133,8 @@ def compare(
 
     Args:
       experiment: settings of all runs but loss and seed.
-      losses: losses to compare; the experiment's `compared` if empty. Cross-entropy
-        always takes part.
+      losses: losses to compare, `FromPrior` among them; the experiment's `compared` if
+        empty. Cross-entropy always takes part.
       seeds: runs per loss; 0 with `tune` only tunes. Fewer than 3 have no verdict; more
         can be added later, and p-values stay valid.
       until: "decided" adds seeds until each loss is better, worse, practically equal
@@ -248,7 +248,7 @@ class _Steps:
     """Steps of `compare`, whose arguments these are, with the trials so far."""
 
     experiment: Experiment
-    objectives: Sequence[Objective]
+    objectives: Sequence[Candidate]
     folder: str
     margin: float
     trials: int

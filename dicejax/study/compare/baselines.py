@@ -13,7 +13,7 @@ from etils import epath
 from jax.sharding import Mesh
 
 from dicejax.metrics import thresholds
-from dicejax.objectives import WeightedCrossEntropy, name_of
+from dicejax.objectives import FromPrior, WeightedCrossEntropy, name_of
 from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
@@ -78,7 +78,7 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
     setup: Setup | None = None
     for job in jobs:
         run = Run(epath.Path(job.folder))
-        if job.experiment.objective != BASELINE:
+        if job.loss != name_of(BASELINE):
             continue
         if not run.is_finished or (run.path / BASELINES).exists():
             continue
@@ -105,7 +105,8 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     require_one_test_set(outcomes)
     # By name, since tuned runs keep that of the loss whatever its numbers.
     standard, weighted = name_of(BASELINE), name_of(WeightedCrossEntropy())
-    controls = {weighted} & {outcome.loss for outcome in outcomes}
+    from_prior = name_of(FromPrior(of=BASELINE))
+    controls = {weighted, from_prior} & {outcome.loss for outcome in outcomes}
     for run in [outcome for outcome in outcomes if outcome.loss == standard]:
         scored = Run(epath.Path(run.folder)).baselines() if run.result else None
         for name, control in (scored or {}).items():

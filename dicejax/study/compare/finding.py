@@ -12,11 +12,19 @@ from etils import epath
 from dicejax import config
 from dicejax.errors import InputError
 from dicejax.io import files
-from dicejax.objectives import names_of
+from dicejax.objectives import name_of
 from dicejax.study.compare import tuning
-from dicejax.study.compare.jobs import Job, is_resampled, with_seed
+from dicejax.study.compare.jobs import (
+    Job,
+    candidates_of,
+    is_resampled,
+    with_seed,
+)
 from dicejax.training.logging import is_local
 from dicejax.training.run_folder import EXPERIMENT, Run
+
+HEAD_SETTINGS = ("training.head_bias ", "optimizer.head_learning_rate ")
+"""Settings that differ where some losses begin at the class frequencies."""
 
 
 def jobs_from(paths: Sequence[str]) -> list[Job]:
@@ -27,27 +35,31 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
 
     Raises:
       InputError: there are none, two have the same loss and seed, or they differ in
-        more than loss and seed; tuned ones may differ in the learning rate too.
+        more than loss and seed; tuned ones may differ in the learning rate too, and
+        losses that begin at the class frequencies in the heads' settings.
     """
     runs = list(_runs_in(paths))
     if not runs:
         raise InputError(f"{', '.join(paths)}: no run folders there (no {EXPERIMENT})")
     experiments = [run.experiment() for run in runs]
+    firsts = {experiments[0].training.head_bias: 0}
     for run, experiment in zip(runs[1:], experiments[1:], strict=True):
-        changes = changed_settings(experiments[0], experiment)
-        if _record(run):
-            free = "optimizer.learning_rate "
-            changes = [change for change in changes if not change.startswith(free)]
+        bias = experiment.training.head_bias
+        first_run = firsts.get(bias, 0)
+        changes = changed_settings(experiments[first_run], experiment)
+        free = [] if bias in firsts else [*HEAD_SETTINGS]
+        free += ["optimizer.learning_rate "] if _record(run) else []
+        changes = [change for change in changes if not change.startswith(tuple(free))]
         if changes:
             raise InputError(
-                f"{run.path}: differs from {runs[0].path} in more than loss and seed: "
-                f"{'; '.join(changes)}; their scores cannot be compared"
+                f"{run.path}: differs from {runs[first_run].path} in more than loss and"
+                f" seed: {'; '.join(changes)}; their scores cannot be compared"
             )
-    objectives = list(dict.fromkeys(each.objective for each in experiments))
-    names = dict(zip(objectives, names_of(objectives), strict=True))
+        firsts.setdefault(bias, experiments.index(experiment))
     jobs: dict[tuple[str, int], Job] = {}
-    for run, experiment in zip(runs, experiments, strict=True):
-        name = run.path.parent.name if _record(run) else names[experiment.objective]
+    candidates = candidates_of(experiments)
+    for run, experiment, candidate in zip(runs, experiments, candidates, strict=True):
+        name = run.path.parent.name if _record(run) else name_of(candidate)
         job = Job(name, experiment, str(run.path))
         first = jobs.setdefault((job.loss, job.seed), job)
         if first is not job:

@@ -13,8 +13,16 @@ from etils import epath
 from dicejax.config import Experiment, ScratchEncoder
 from dicejax.errors import Diverged, InputError, quote
 from dicejax.io.files import file_name
-from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
+from dicejax.objectives import (
+    Candidate,
+    CrossEntropy,
+    FromPrior,
+    WeightedCrossEntropy,
+    name_of,
+    names_of,
+)
 from dicejax.tasks import Task
+from dicejax.tasks.priors import require_classes
 from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
@@ -40,8 +48,8 @@ class Job:
 
 
 def with_baselines(
-    objectives: Sequence[Objective], task: Task | None = None
-) -> tuple[Objective, ...]:
+    objectives: Sequence[Candidate], task: Task | None = None
+) -> tuple[Candidate, ...]:
     """Add cross-entropy first if missing, and for a task that with class weights last.
 
     Positions have no class weights.
@@ -58,7 +66,7 @@ def with_baselines(
 
 def jobs_of(
     experiment: Experiment,
-    objectives: Sequence[Objective],
+    objectives: Sequence[Candidate],
     seeds: int,
     folder: str,
     *,
@@ -69,8 +77,8 @@ def jobs_of(
     Seeds begin with the experiment's, losses with cross-entropy.
 
     Raises:
-      InputError: two objectives have the same name, no folder can have one's, or there
-        is no other training sample to draw.
+      InputError: two objectives have the same name, no folder can have one's, there is
+        no other training sample to draw, or no class frequencies to begin at.
     """
     if resample:
         reason = None
@@ -92,10 +100,48 @@ def jobs_of(
     for seed in range(first, first + seeds):
         seeded = with_seed(experiment, seed, resample)
         for name, objective in zip(names, objectives, strict=True):
-            settings = dataclasses.replace(seeded, objective=objective)
+            settings = with_candidate(seeded, objective)
             path = epath.Path(folder) / name / f"seed-{seed}"
             jobs.append(Job(name, settings, str(path)))
     return jobs
+
+
+def with_candidate(experiment: Experiment, candidate: Candidate) -> Experiment:
+    """Return the experiment of a loss, which begins at the class frequencies or not.
+
+    Raises:
+      InputError: it is to and all runs do, or there are no classes.
+    """
+    if not isinstance(candidate, FromPrior):
+        return dataclasses.replace(experiment, objective=candidate)
+    training, optimizer = experiment.training, experiment.optimizer
+    if training.head_bias == "prior":
+        raise InputError(
+            f"{name_of(candidate)}: all runs have --training.head_bias prior; leave "
+            f"that or {FromPrior.SUFFIX} out"
+        )
+    factor = optimizer.head_learning_rate or FromPrior.FACTOR
+    changed = dataclasses.replace(
+        experiment,
+        objective=candidate.of,
+        training=dataclasses.replace(training, head_bias="prior"),
+        optimizer=dataclasses.replace(optimizer, head_learning_rate=factor),
+    )
+    require_classes(changed.task.targets(()))
+    return changed
+
+
+def candidates_of(experiments: Sequence[Experiment]) -> list[Candidate]:
+    """Return the losses of experiments; those that begin at the prior, if not all do.
+
+    The inverse of `with_candidate`.
+    """
+    biases = [experiment.training.head_bias for experiment in experiments]
+    mixed = len({*biases}) > 1
+    return [
+        FromPrior(of=each.objective) if mixed and bias == "prior" else each.objective
+        for each, bias in zip(experiments, biases, strict=True)
+    ]
 
 
 def require_one_label_set(experiments: Sequence[Experiment]) -> None:

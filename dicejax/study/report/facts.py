@@ -16,7 +16,7 @@ from dicejax.metrics import score_counts
 from dicejax.metrics.calibration import ReliabilityBin
 from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.study.compare.finding import changed_settings
-from dicejax.study.compare.jobs import is_resampled
+from dicejax.study.compare.jobs import candidates_of, is_resampled, with_candidate
 from dicejax.study.compare.statistics import Row, results_of, rivals_of
 from dicejax.tasks.described import text_and_gold
 from dicejax.training.logging import FILE as METRICS
@@ -132,13 +132,20 @@ def facts_of(
             for name, scores in result["test"].get("per_type", {}).items():
                 if scores.get("support"):
                     by_name.setdefault(name, []).append(scores)
-    first = next(iter(losses.values())).experiment
+    experiments = [loss.experiment for loss in losses.values()]
+    candidates = candidates_of(experiments)
+    # The others follow from one that does not begin at the class frequencies.
+    plain = [each for each in experiments if each.training.head_bias == "zeros"]
+    first = (plain or experiments)[0]
     experiment = dataclasses.replace(
         first,
-        compared=tuple(loss.experiment.objective for loss in losses.values()),
+        compared=tuple(candidates),
         training=dataclasses.replace(first.training, seed=seeds[0]),
     )
-    changes = {k: changed_settings(experiment, v.experiment) for k, v in losses.items()}
+    changes = {
+        loss: changed_settings(with_candidate(experiment, candidate), each)
+        for loss, candidate, each in zip(losses, candidates, experiments, strict=True)
+    }
     versions = [result["versions"] for result in results if "versions" in result]
     names = dict.fromkeys(name for by_name in versions for name in by_name)
     columns = [

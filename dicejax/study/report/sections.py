@@ -11,6 +11,7 @@ from etils import epath
 from dicejax.errors import quote, visible
 from dicejax.io import files
 from dicejax.metrics.scores import heading
+from dicejax.objectives import FromPrior
 from dicejax.study import figures
 from dicejax.study.compare.jobs import is_resampled
 from dicejax.study.compare.statistics import Row, class_counts, results_of, rivals_of
@@ -33,6 +34,7 @@ CONTROLS = {
     "logit adjustment": "cross-entropy runs, logits shifted by the class frequencies",
     "tuned threshold": "cross-entropy runs, decision threshold chosen on dev",
 }
+FROM_PRIOR = " Heads begin at the class frequencies and learn faster."
 READING = (
     "All runs of a seed start from the same weights and see the same data in the same "
     "order, so each loss is paired with {baseline} seed by seed. Two sources of chance "
@@ -82,6 +84,7 @@ def document_of(facts: Facts) -> Document:
         if row.loss in facts.losses:  # the first sentence of its documentation
             objective = facts.losses[row.loss].experiment.objective
             text = (type(objective).__doc__ or "").partition("\n")[0]
+            text += FROM_PRIOR * (FromPrior.SUFFIX in row.loss)
         losses[row.loss] = f"{text.rstrip('.')} (control)" if row.is_control else text
     folded = [
         Section("frequency", "Rare and frequent classes", pictures=frequency),

@@ -1,0 +1,34 @@
+"""What a comparison trains: losses, and losses whose runs begin in another way."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from dicejax.objectives.objective import Objective
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FromPrior:
+    """A loss whose runs begin at the class frequencies, for `compare`.
+
+    The bias of the heads is the log of the class frequencies of train (`head_bias` of
+    `Training`), and the heads learn at `FACTOR` times the rate of the encoder, or at
+    the experiment's `head_learning_rate`. As "ce+prior" it is the control that says how
+    much of a loss's gain is a head start.
+
+    Attributes:
+      of: the loss.
+
+    >>> from dicejax.objectives import SelfAdjustingDice, name_of
+    >>> name_of(FromPrior(of=SelfAdjustingDice(alpha=1.0)))
+    'dsc+prior-alpha=1.0'
+    """
+
+    SUFFIX: ClassVar[str] = "+prior"
+    FACTOR: ClassVar[float] = 10.0
+
+    of: Objective
+
+
+Candidate = Objective | FromPrior

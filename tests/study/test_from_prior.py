@@ -1,0 +1,150 @@
+"""Losses whose runs begin at the class frequencies, as `ce+prior`."""
+
+import dataclasses
+import json
+
+import pytest
+
+from dicejax import config
+from dicejax.cli import run
+from dicejax.cli.choices import candidate_named, objective_named
+from dicejax.errors import InputError
+from dicejax.objectives import (
+    CrossEntropy,
+    Dice,
+    Focal,
+    FromPrior,
+    SelfAdjustingDice,
+    names_of,
+)
+from dicejax.study import compare as comparison
+from dicejax.study.compare import spaces
+from dicejax.study.compare.finding import jobs_from
+from dicejax.tasks import QuestionAnswering
+
+from .made_runs import EXPERIMENT, made
+
+CE, DSC = FromPrior(of=CrossEntropy()), FromPrior(of=SelfAdjustingDice(alpha=1.0))
+
+
+def jobs(experiment, losses, folder="x"):
+    return comparison.jobs_of(experiment, losses, 1, str(folder))
+
+
+def test_names_are_read_and_written():
+    assert names_of([CrossEntropy(), CE, DSC]) == [
+        "ce",
+        "ce+prior",
+        "dsc+prior-alpha=1.0",
+    ]
+    assert candidate_named("ce+prior") == CE
+    assert candidate_named("dsc+prior:alpha=1") == DSC
+    assert candidate_named("dsc:alpha=1") == DSC.of
+    message = (
+        "loss 'ce.prior' is one of compare; here take ce with --training.head_bias"
+    )
+    with pytest.raises(InputError, match=message):
+        objective_named("ce+prior")
+    with pytest.raises(InputError, match="unknown loss 'cf'"):
+        candidate_named("cf+prior")
+    with pytest.raises(InputError, match="the same loss is named twice"):
+        names_of([CE, CE])
+
+
+def test_runs_differ_in_the_bias_and_the_rate_of_the_heads_alone():
+    plain, ours, dice = jobs(EXPERIMENT, (CrossEntropy(), CE, DSC))
+    assert [job.loss for job in (plain, ours, dice)] == names_of(
+        [CrossEntropy(), CE, DSC]
+    )
+    assert ours.folder == "x/ce+prior/seed-0"
+    assert config.differences(plain.experiment, ours.experiment) == [
+        "optimizer.head_learning_rate was null and is 10.0",
+        'training.head_bias was "zeros" and is "prior"',
+    ]
+    assert dice.experiment.objective == DSC.of
+    five = dataclasses.replace(EXPERIMENT.optimizer, head_learning_rate=5.0)
+    _, ours = jobs(dataclasses.replace(EXPERIMENT, optimizer=five), (CE,))
+    assert ours.experiment.optimizer.head_learning_rate == 5.0
+    # Tuning varies what it varies of the loss.
+    assert [*spaces.ranges_of(dice.experiment)] == [
+        "optimizer.learning_rate",
+        "objective.smooth",
+    ]
+    assert spaces.with_values(
+        ours.experiment, {spaces.LEARNING_RATE: 0.1}
+    ).optimizer == dataclasses.replace(five, learning_rate=0.1)
+
+
+def test_settings_that_contradict_are_refused():
+    prior = dataclasses.replace(EXPERIMENT.training, head_bias="prior")
+    everywhere = dataclasses.replace(EXPERIMENT, training=prior)
+    with pytest.raises(InputError, match=r"all runs have --training\.head_bias prior"):
+        jobs(everywhere, (CE,))
+    task = QuestionAnswering(form="positions")
+    positions = dataclasses.replace(EXPERIMENT, task=task)
+    with pytest.raises(InputError, match="'start' are positions, which are none"):
+        jobs(positions, (CE,))
+
+
+def test_experiments_hold_them(tmp_path):
+    experiment = dataclasses.replace(EXPERIMENT, compared=(CE, Dice(), DSC))
+    assert config.from_json(config.to_json(experiment)) == experiment
+
+
+def test_reports_name_runs_by_how_they_begin(tmp_path):
+    losses = (CrossEntropy(), CE, Dice(), FromPrior(of=Dice()))
+    runs = made(tmp_path, losses, 3, skill=(0.6, 0.7, 0.7, 0.72))
+    assert jobs_from([str(tmp_path)]) == sorted(runs, key=lambda j: (j.loss, j.seed))
+    compared = comparison.compare_runs([str(tmp_path)], out=str(tmp_path))
+    rows = {row.loss: row for row in compared.rows}
+    assert set(rows) == {"ce", "ce+prior", "dice", "dice+prior"}
+    assert rows["ce+prior"].is_control  # of a family of its own
+    assert not rows["dice+prior"].is_control
+    # The same losses again from the report.
+    rerun = config.load(tmp_path / "rerun.py")
+    assert set(rerun.compared) == set(losses)
+    record = json.loads((tmp_path / "comparison.json").read_text())
+    assert record["rerun"]["differences"] == []
+    page = (tmp_path / "report.md").read_text()
+    assert "Heads begin at the class frequencies and learn faster" in page
+    # Another baseline, and runs that all begin so.
+    against = comparison.compare_runs(
+        [str(tmp_path)], out=str(tmp_path / "b"), baseline="ce+prior"
+    )
+    assert against.rows[0].loss == "ce+prior"
+    rerun = config.load(tmp_path / "b" / "rerun.py")
+    assert rerun.training.head_bias == "zeros"
+    all_prior = [str(tmp_path / name) for name in ("ce+prior", "dice+prior")]
+    assert {job.loss for job in jobs_from(all_prior)} == {"ce", "dice"}
+
+
+def test_other_settings_of_heads_are_not_compared(tmp_path):
+    made(tmp_path, (CrossEntropy(), CE), 1)
+    three = dataclasses.replace(EXPERIMENT.optimizer, head_learning_rate=3.0)
+    other = dataclasses.replace(EXPERIMENT, optimizer=three)
+    made(tmp_path / "b", (CrossEntropy(), FromPrior(of=Focal())), 1, experiment=other)
+    folders = [str(tmp_path / "ce"), str(tmp_path / "ce+prior")]
+    assert len(jobs_from(folders)) == 2
+    with pytest.raises(InputError, match=r"head_learning_rate was 10.0 and is 3.0"):
+        jobs_from([*folders, str(tmp_path / "b" / "focal+prior")])
+
+
+def test_a_comparison_trains_them(tmp_path, capsys):
+    words = "--data.train 40 --data.dev 10 --data.test 10 --training.epochs 2"
+    words += " --encoder.hidden_size 16 --encoder.intermediate_size 32"
+    words += " --encoder.num_hidden_layers 1 --seeds 1 --losses ce+prior"
+    argv = ["compare", "experiments/quickstart.py", *words.split()]
+    argv += ["--out", str(tmp_path)]
+    assert run(argv) == 0
+    output = capsys.readouterr().out
+    assert "ce+prior" in output
+    first = {}
+    for loss in ("ce", "ce+prior", "wce"):
+        folder = tmp_path / loss / "seed-0"
+        line, *_ = (folder / "metrics.jsonl").read_text().splitlines()
+        first[loss] = json.loads(line)["loss"]
+    assert first["ce+prior"] < first["ce"]
+    assert (tmp_path / "ce" / "seed-0" / "baselines.json").exists()
+    assert not (tmp_path / "ce+prior" / "seed-0" / "baselines.json").exists()
+    record = json.loads((tmp_path / "comparison.json").read_text())
+    assert record["losses"]["ce+prior"]["is_control"] is True
