@@ -40,9 +40,10 @@ from dicejax.objectives.sets import SetObjective
 __all__ = [
     "CLASSES", "DL", "FL", "NON_NEGATIVE", "POSITIVE", "PRESETS", "TL", "UNIT_INTERVAL",
     "Bounds", "Candidate", "Combination", "DLSet", "DSCEq11", "DSCOfficial",
-    "FromPrior", "Gold", "LinearSchedule", "LossObjective", "Mined", "Objective", "PositionCrossEntropy",
-    "Preset", "Schedule", "SetObjective", "StepSchedule", "WeightedSum",
-    "by_short_name", "is_loss", "loss", "name_of", "names_of", "objective",
+    "FromPrior", "Gold", "LinearSchedule", "LossObjective", "Mined", "Objective",
+    "PositionCrossEntropy", "Preset", "Schedule", "SetObjective", "StepSchedule",
+    "WeightedSum", "by_short_name", "is_loss", "loss", "name_of", "names_of",
+    "objective",
 ]
 # fmt: on
 __all__ += of_elements.__all__
