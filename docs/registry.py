@@ -38,6 +38,7 @@ _BESIDE = (
     class_weights.inverse,
     class_weights.inverse_square_root,
     class_weights.effective_number,
+    class_weights.f_measure,
 )
 
 

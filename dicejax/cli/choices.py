@@ -52,14 +52,14 @@ def objective_named(text: str) -> Objective:
 def candidate_named(text: str) -> Candidate:
     """Return the loss of NAME or NAME:SETTINGS; of NAME+prior one that begins so.
 
-    >>> candidate_named("dsc+prior:alpha=1").of.alpha
+    >>> candidate_named("dsc+prior:alpha=1").objective.alpha
     1.0
     """
     name, colon, settings = text.partition(":")
     if not name.endswith(FromPrior.SUFFIX):
         return objective_named(text)
     name = name.removesuffix(FromPrior.SUFFIX)
-    return FromPrior(of=objective_named(name + colon + settings))
+    return FromPrior(objective_named(name + colon + settings))
 
 
 def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:

@@ -1,4 +1,4 @@
-"""Class weights computed from class counts.
+"""Class weights computed from class counts, or from a reached F-beta.
 
 Counts are numbers `[..., C]` over the last axis: `[C]` for a softmax, `[2]` for one
 binary problem, `[C, 2]` for several labels (of 0 and 1 for each class). A count of 0 is
@@ -10,7 +10,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from dicejax.losses.contract import check_bounds
-from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, NON_NEGATIVE, Scheme
+from dicejax.losses.declaration import (
+    AT_LEAST_ONE,
+    BELOW_ONE,
+    NON_NEGATIVE,
+    POSITIVE,
+    UNIT_INTERVAL,
+    Scheme,
+)
 
 
 def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
@@ -139,6 +146,44 @@ def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
     shares = -jnp.expm1(counts * jnp.log(jnp.where(is_0, 1, beta)))
     weights = 1 / jnp.where(is_0, 1, shares)
     return weights * counts.shape[-1] / jnp.sum(weights, axis=-1, keepdims=True)
+
+
+def f_measure(f: Array, *, beta: float | Array = 1.0) -> Array:
+    r"""Return the weights with which cross-entropy is led to a higher F-beta.
+
+    .. math:: w_0 = F, \qquad w_1 = 1 + \beta^2 - F
+
+    for negatives and positives, F the F-beta that is reached. The Bayes decision of
+    these costs is positive where the probability exceeds :math:`F / (1 + \beta^2)`,
+    which at the highest F is the best threshold.
+
+    Use it where no threshold can be tuned; `objectives.Metro` estimates F anew after
+    each epoch.
+
+    Pitfalls: At F = 0 negatives weigh nothing, and all is called positive.
+
+    Args:
+      f: floats `[...]` in [0, 1].
+      beta: above 0; recall counts beta times as much as precision.
+
+    Returns:
+      Floats `[..., 2]`, the weights of labels 0 and 1.
+
+    Raises:
+      ValueError: if f is outside [0, 1], or beta is not above 0.
+
+    Source: Parambath et al., NeurIPS 2014, proposition 4
+    (https://arxiv.org/abs/1505.00199).
+
+    Example:
+      >>> from dicejax.losses import class_weights
+      >>> [round(x, 4) for x in class_weights.f_measure(0.5).tolist()]
+      [0.5, 1.5]
+    """
+    check_bounds("f", f, UNIT_INTERVAL)
+    check_bounds("beta", beta, POSITIVE)
+    f = jnp.asarray(f, float)
+    return jnp.stack([f, 1 + jnp.square(beta) - f], axis=-1)
 
 
 def from_counts(

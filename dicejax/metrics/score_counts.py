@@ -72,6 +72,37 @@ def count_scores(
     )
 
 
+def count_decisions(
+    logits: Array, labels: Array, *, kind: Literal["classes", "multi_label"]
+) -> Array:
+    """Count elements by class, by whether it is gold, and by whether it is predicted.
+
+    Predicted is the class of the largest logit, or multi-label those of at least 0.
+    Negative labels are left out; shapes are as of `count_scores`.
+
+    >>> logits, labels = jnp.array([[2.0, 0.0], [0.0, 1.0]]), jnp.array([1, 1])
+    >>> count_decisions(logits, labels, kind="classes")[1].tolist()
+    [[0, 0], [1, 1]]
+
+    Returns:
+      int `[C, 2, 2]`.
+    """
+    counted, gold, decided = labels >= 0, labels == 1, logits >= 0
+    if kind == "classes":
+        classes = jnp.arange(logits.shape[-1])
+        gold = labels[..., None] == classes
+        decided = logits.argmax(axis=-1, keepdims=True) == classes
+        counted = counted[..., None]
+    cells = [
+        [
+            jnp.sum(counted & is_gold & is_decided, axis=range(gold.ndim - 1))
+            for is_decided in (~decided, decided)
+        ]
+        for is_gold in (~gold, gold)
+    ]
+    return jnp.moveaxis(jnp.array(cells, jnp.int32), -1, 0)
+
+
 @dataclasses.dataclass(frozen=True)
 class ThresholdCurve:
     """Precision, recall and F1 for all thresholds on the probability, from the lowest.

@@ -11,6 +11,7 @@ from dicejax.objectives.candidates import Candidate, FromPrior
 from dicejax.objectives.declared import loss
 from dicejax.objectives.gold import Gold
 from dicejax.objectives.loss_objective import LossObjective, PositionCrossEntropy
+from dicejax.objectives.metro import Metro
 from dicejax.objectives.mining import Mined
 from dicejax.objectives.naming import is_loss, name_of, names_of
 from dicejax.objectives.objective import (
@@ -40,10 +41,10 @@ from dicejax.objectives.sets import SetObjective
 __all__ = [
     "CLASSES", "DL", "FL", "NON_NEGATIVE", "POSITIVE", "PRESETS", "TL", "UNIT_INTERVAL",
     "Bounds", "Candidate", "Combination", "DLSet", "DSCEq11", "DSCOfficial",
-    "FromPrior", "Gold", "LinearSchedule", "LossObjective", "Mined", "Objective",
-    "PositionCrossEntropy", "Preset", "Schedule", "SetObjective", "StepSchedule",
-    "WeightedSum", "by_short_name", "is_loss", "loss", "name_of", "names_of",
-    "objective",
+    "FromPrior", "Gold", "LinearSchedule", "LossObjective", "Metro", "Mined",
+    "Objective", "PositionCrossEntropy", "Preset", "Schedule", "SetObjective",
+    "StepSchedule", "WeightedSum", "by_short_name", "is_loss", "loss", "name_of",
+    "names_of", "objective",
 ]
 # fmt: on
 __all__ += of_elements.__all__

@@ -8,7 +8,7 @@ from typing import ClassVar
 from dicejax.objectives.objective import Objective
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class FromPrior:
     """A loss whose runs begin at the class frequencies, for `compare`.
 
@@ -18,17 +18,18 @@ class FromPrior:
     much of a loss's gain is a head start.
 
     Attributes:
-      of: the loss.
+      objective: the loss.
 
     >>> from dicejax.objectives import SelfAdjustingDice, name_of
-    >>> name_of(FromPrior(of=SelfAdjustingDice(alpha=1.0)))
+    >>> name_of(FromPrior(SelfAdjustingDice(alpha=1.0)))
     'dsc+prior-alpha=1.0'
     """
 
     SUFFIX: ClassVar[str] = "+prior"
     FACTOR: ClassVar[float] = 10.0
 
-    of: Objective
+    objective: Objective
 
 
 Candidate = Objective | FromPrior
+"""What `compare` trains."""

@@ -21,7 +21,7 @@ def name_of(objective: Candidate) -> str:
     """
     suffix = ""
     if isinstance(objective, FromPrior):
-        objective, suffix = objective.of, FromPrior.SUFFIX
+        objective, suffix = objective.objective, FromPrior.SUFFIX
     default = type(objective)()
     changed = [
         f"{field.name}={_text(getattr(objective, field.name))}"

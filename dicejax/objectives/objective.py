@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from dicejax.losses.declaration import Range
 from dicejax.objectives.gold import Gold
@@ -104,6 +105,9 @@ class Objective:
     outputs whose labels are positions in a sequence."""
     takes_gold: ClassVar[bool] = False
     """Whether it takes `Gold`: soft labels and the weights of examples."""
+
+    reads_decisions: ClassVar[bool] = False
+    """Whether `after_epoch` reads the decisions on dev, which want a negative class."""
 
     output: str | None = None
 
@@ -215,6 +219,17 @@ class Objective:
         """
         return self.with_members(
             member.with_class_counts(class_counts) for member in self.members
+        )
+
+    def after_epoch(self, decisions: Mapping[str, ArrayLike]) -> Objective:
+        """Return the objective of the next epoch.
+
+        Args:
+          decisions: counts of elements of dev by output, int `[C, 2, 2]`: by class, by
+            whether it is gold, by whether it is predicted.
+        """
+        return self.with_members(
+            member.after_epoch(decisions) for member in self.members
         )
 
     def bind_classes(

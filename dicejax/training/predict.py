@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jax import Array
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
@@ -25,10 +26,7 @@ Shift = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """Results of `Task.decode` for each shift and example, and counts of scores.
-
-    These (`metrics.score_counts`) are int `[C, 2, BINS]` by output.
-    """
+    """Results of `Task.decode` for each shift and example, and counts by output."""
 
     candidates: list[list[Any]]
     counts: dict[str, np.ndarray]
@@ -46,16 +44,17 @@ def search(
     max_length: int,
     mesh: Mesh,
     shifts: Sequence[Shift] = ({},),
-    counted: bool = False,
+    count: Callable[..., Array] | None = None,
     between: Callable[[], None] = lambda: None,
     decoded: Callable[[], None] = lambda: None,
 ) -> Search:
     """Decode each example of the task, in order.
 
     Items are packed as in training. Every process has all results. The network runs
-    once for all `shifts`, `[C]` by output, which are added to its logits; the scores of
-    all outputs but positions are counted if `counted`. `between` is called before each
-    batch, and may raise to stop; `decoded` is called after each example.
+    once for all `shifts`, `[C]` by output, which are added to its logits; the logits of
+    all outputs but positions are counted by `count`, a function of
+    `metrics.score_counts`. `between` is called before each batch, and may raise to
+    stop; `decoded` is called after each example.
     """
     batches = Batches(
         [item.arrays for item in items],
@@ -65,12 +64,13 @@ def search(
         ),
         multiple_of=batch_parts(mesh),
     )
-    targets = task.targets(labels).items() if counted else ()
+    targets = task.targets(labels).items() if count else ()
     settings = {
         "network": network,
         "task": task,
         "mesh": mesh,
         "counted": tuple(pair for pair in targets if pair[1].kind != "positions"),
+        "count": count,
     }
     result = Search([[None] * len(examples) for _ in shifts], {})
     num_items = Counter(item.example for item in items)
@@ -78,8 +78,8 @@ def search(
 
     def decode(batch: Packed, outputs: Any) -> None:
         predicted, counts = to_host(outputs, mesh)
-        for name, count in counts.items():
-            result.counts[name] = result.counts.get(name, 0) + count.astype(np.int64)
+        for name, part in counts.items():
+            result.counts[name] = result.counts.get(name, 0) + part.astype(np.int64)
         for row, segments in enumerate(batch.rows):
             end = 0
             for segment, index in enumerate(segments):

@@ -43,6 +43,8 @@ class LoopState:
     unrecorded: list[dict[str, float]] = dataclasses.field(default_factory=list)
     epoch_losses: list[float] = dataclasses.field(default_factory=list)
     throughput: dict[str, float] = dataclasses.field(default_factory=dict)
+    # Counts of dev's decisions after the last epoch, for `Objective.after_epoch`.
+    decisions: dict[str, list] = dataclasses.field(default_factory=dict)
     data: int = 0  # checksum of the training data
     # SHA-256 of metrics.jsonl and analysis.jsonl.
     digests: dict[str, str] = dataclasses.field(default_factory=dict)

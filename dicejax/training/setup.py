@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
@@ -28,7 +27,7 @@ from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
-from dicejax.models.heads import biases_at
+from dicejax.models.heads import biases_at, with_biases
 from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
@@ -89,8 +88,7 @@ class Setup:
             read = dataclasses.replace(weights, params=put(weights.params, mesh))
             params = read.over(params)
         if self.prior_biases:
-            biases = put({"heads": self.prior_biases}, mesh)
-            params = unflatten_dict(flatten_dict(params) | flatten_dict(biases))
+            params = with_biases(params, put({"heads": self.prior_biases}, mesh))
         create = init_state_fn(self.network, optimizer, self.objective, mesh)
         return create(params, total_steps=steps, rng=keys[1])
 
@@ -118,10 +116,7 @@ class Setup:
         heads, weights = self.network.heads, self.weights
         if weights is not None:
             heads = tuple(pair for pair in heads if pair[0] in weights.new_heads)
-        try:
-            return biases_at(heads, log_priors(targets, self.class_counts))
-        except ValueError as error:
-            raise InputError(f"training: head_bias prior: {error}") from error
+        return biases_at(heads, log_priors(targets, self.class_counts))
 
     @functools.cached_property
     def objective(self) -> Objective:
@@ -154,6 +149,12 @@ class Setup:
                         "compares classes over the batch, but labels of output "
                         f"{leaf.output!r} are positions, which are none; choose "
                         "another form of the task (--task.form sigmoid) or loss"
+                    )
+                kind, _, has_negative = targets[leaf.output]
+                if leaf.reads_decisions and kind == "classes" and not has_negative:
+                    raise ValueError(
+                        f"weighs positives, but of the classes of output "
+                        f"{leaf.output!r} none is negative"
                     )
             classes = {
                 output: target.classes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -114,7 +114,9 @@ def train_step(
     return state, metrics
 
 
-@functools.partial(jax.jit, static_argnames=("network", "task", "counted", "mesh"))
+@functools.partial(
+    jax.jit, static_argnames=("network", "task", "counted", "count", "mesh")
+)
 def predict_step(
     params: Params,
     batch: Batch,
@@ -123,13 +125,14 @@ def predict_step(
     network: Network,
     task: Task,
     counted: tuple[tuple[str, Target], ...] = (),
+    count: Callable[..., Array] = count_scores,
     mesh: Mesh | None = None,
 ) -> tuple[list[Predicted], dict[str, Array]]:
     """Return the parts of a batch's logits that decoding needs, and counts of scores.
 
     Each of the `shifts`, float `[C]` by output, is added to the logits, for which the
     network runs once. Of the outputs that are `counted`, each with its target, there
-    are int `[C, 2, BINS]` counts of the unshifted scores (`metrics.score_counts`).
+    are the counts of unshifted logits by `count`, a function of `metrics.score_counts`.
     """
     with in_use(mesh):
         outputs = network.apply(params, batch)
@@ -143,7 +146,7 @@ def predict_step(
         return predicted, {}
     logits, labels = task.loss_inputs(outputs, batch)
     counts = {
-        name: count_scores(logits[name], labels[name], kind=target.kind)
+        name: count(logits[name], labels[name], kind=target.kind)
         for name, target in counted
     }
     return predicted, counts

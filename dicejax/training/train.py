@@ -16,7 +16,8 @@ import dicejax
 from dicejax.config import Experiment
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
-from dicejax.objectives import name_of
+from dicejax.metrics.score_counts import count_decisions, count_scores
+from dicejax.objectives import Objective, name_of
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import require_wandb
 from dicejax.training.processes import StopRequest, barrier, is_main_process
@@ -209,21 +210,32 @@ def _train(
     )
 
     # Steps: batch, update, log, evaluate, checkpoint.
-    objective, settings = replicate(setup.objective, mesh), setup.step_settings(mesh)
+    settings = setup.step_settings(mesh)
     epoch_ends, compiled = frozenset(batches.plan.epoch_ends()), set()
     feed = batches.iterate(loop.step, rows_here=rows_here(batches.rows, mesh))
     stop = StopRequest(loop.step)
     recorder = Recorder(setup, run, batches, mesh, loop, checkpoints, progress)
     meter, analyser = recorder.meter, recorder.analyser
 
-    def end_epoch(state: TrainState) -> None:
-        search = setup.search(state.weights, "dev", mesh, between=stop.check)
+    reads_decisions = any(x.reads_decisions for x in setup.objective.terms())
+    count = count_decisions if reads_decisions else None
+
+    def next_objective() -> Objective:
+        return replicate(setup.objective.after_epoch(loop.decisions), mesh)
+
+    def end_epoch(state: TrainState) -> Objective:
+        search = setup.search(
+            state.weights, "dev", mesh, count=count, between=stop.check
+        )
+        loop.decisions = {name: x.tolist() for name, x in search.counts.items()}
         recorder.end_epoch(state, setup.score(search.candidates[0], "dev"))
+        return next_objective()
 
     with stop, recorder:
         try:
+            objective = next_objective()
             if not loop.evaluated:  # interrupted at the end of an epoch
-                end_epoch(state)
+                objective = end_epoch(state)
             for step in range(loop.step + 1, len(batches) + 1):
                 with meter.waiting():
                     batch = next(feed)
@@ -250,7 +262,7 @@ def _train(
                 stop.after(step)
                 if ends_epoch:
                     meter.pause()
-                    end_epoch(state)
+                    objective = end_epoch(state)
                     meter.resume()
                 elif step % recording.checkpoint_every == 0:
                     recorder.save(state)
@@ -360,7 +372,7 @@ def score_test_split(
     best_step, best = restore_params(
         run.path / CHECKPOINTS, setup.network, "best", mesh
     )
-    search = setup.search(best, "test", mesh, counted=True, between=between)
+    search = setup.search(best, "test", mesh, count=count_scores, between=between)
     (candidates,) = search.candidates
     with contextlib.suppress(InputError):  # reported by comparisons
         decided = [task.decide(candidate) for candidate in candidates]

@@ -24,7 +24,7 @@ from dicejax.tasks import QuestionAnswering
 
 from .made_runs import EXPERIMENT, made
 
-CE, DSC = FromPrior(of=CrossEntropy()), FromPrior(of=SelfAdjustingDice(alpha=1.0))
+CE, DSC = FromPrior(CrossEntropy()), FromPrior(SelfAdjustingDice(alpha=1.0))
 
 
 def jobs(experiment, losses, folder="x"):
@@ -39,7 +39,7 @@ def test_names_are_read_and_written():
     ]
     assert candidate_named("ce+prior") == CE
     assert candidate_named("dsc+prior:alpha=1") == DSC
-    assert candidate_named("dsc:alpha=1") == DSC.of
+    assert candidate_named("dsc:alpha=1") == DSC.objective
     message = (
         "loss 'ce.prior' is one of compare; here take ce with --training.head_bias"
     )
@@ -61,7 +61,7 @@ def test_runs_differ_in_the_bias_and_the_rate_of_the_heads_alone():
         "optimizer.head_learning_rate was null and is 10.0",
         'training.head_bias was "zeros" and is "prior"',
     ]
-    assert dice.experiment.objective == DSC.of
+    assert dice.experiment.objective == DSC.objective
     five = dataclasses.replace(EXPERIMENT.optimizer, head_learning_rate=5.0)
     _, ours = jobs(dataclasses.replace(EXPERIMENT, optimizer=five), (CE,))
     assert ours.experiment.optimizer.head_learning_rate == 5.0
@@ -92,7 +92,7 @@ def test_experiments_hold_them(tmp_path):
 
 
 def test_reports_name_runs_by_how_they_begin(tmp_path):
-    losses = (CrossEntropy(), CE, Dice(), FromPrior(of=Dice()))
+    losses = (CrossEntropy(), CE, Dice(), FromPrior(Dice()))
     runs = made(tmp_path, losses, 3, skill=(0.6, 0.7, 0.7, 0.72))
     assert jobs_from([str(tmp_path)]) == sorted(runs, key=lambda j: (j.loss, j.seed))
     compared = comparison.compare_runs([str(tmp_path)], out=str(tmp_path))
@@ -122,7 +122,7 @@ def test_other_settings_of_heads_are_not_compared(tmp_path):
     made(tmp_path, (CrossEntropy(), CE), 1)
     three = dataclasses.replace(EXPERIMENT.optimizer, head_learning_rate=3.0)
     other = dataclasses.replace(EXPERIMENT, optimizer=three)
-    made(tmp_path / "b", (CrossEntropy(), FromPrior(of=Focal())), 1, experiment=other)
+    made(tmp_path / "b", (CrossEntropy(), FromPrior(Focal())), 1, experiment=other)
     folders = [str(tmp_path / "ce"), str(tmp_path / "ce+prior")]
     assert len(jobs_from(folders)) == 2
     with pytest.raises(InputError, match=r"head_learning_rate was 10.0 and is 3.0"):

@@ -189,7 +189,7 @@ def test_outputs_without_classes_are_refused(tmp_path):
 def test_heads_that_name_no_biases_are_refused():
     custom = dataclasses.make_dataclass("Custom", [], bases=(TokenHead,), frozen=True)
     custom.biases = ()
-    with pytest.raises(ValueError, match=r"head 'x' names no biases .* of Custom"):
+    with pytest.raises(InputError, match=r"head 'x' names no biases .* of Custom"):
         biases_at([("x", custom(classes=2))], {"x": np.zeros(2)})
 
 

@@ -28,6 +28,7 @@ from dicejax.models.heads.head import (
     TokenHead,
     biases_at,
     output_names,
+    with_biases,
 )
 from dicejax.models.heads.pointers import AnswerHead, TwoPointerHead
 from dicejax.models.heads.sequences import AnswerabilityHead, SequenceHead
@@ -54,4 +55,5 @@ __all__ = [
     "output_names",
     "own_log_softmax",
     "per_segment",
+    "with_biases",
 ]

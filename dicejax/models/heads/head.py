@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from flax import nnx
-from flax.traverse_util import unflatten_dict
+from flax.traverse_util import flatten_dict, unflatten_dict
 from jax import Array
 
+from dicejax.errors import InputError
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
 from dicejax.models.layers import Dense, LayerNorm, wide
@@ -84,7 +85,7 @@ def biases_at(
       logits: floats `[C]` by the name of the logits.
 
     Raises:
-      ValueError: a head does not name its biases.
+      InputError: a head does not name its biases.
 
     >>> heads = [("tags", TokenHead(classes=2))]
     >>> biases_at(heads, {"tags": np.array([-0.5, 0.5])})
@@ -93,15 +94,20 @@ def biases_at(
     leaves = {}
     for name, head in heads:
         if not head.biases:
-            raise ValueError(
-                f"head {name!r} names no biases of its logits; set `biases` of "
-                f"{type(head).__name__}"
+            raise InputError(
+                f"training: head_bias prior: head {name!r} names no biases of its "
+                f"logits; set `biases` of {type(head).__name__}"
             )
         values = np.concatenate([logits[output] for output in head.names or (name,)])
         parts = np.split(values.astype(np.float32), len(head.biases))
         for path, part in zip(head.biases, parts, strict=True):
             leaves[name, *path] = part
     return unflatten_dict(leaves)
+
+
+def with_biases(params: Mapping[str, Any], biases: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of a network with those of `biases_at`, under "heads"."""
+    return unflatten_dict(flatten_dict(params) | flatten_dict(biases))
 
 
 def dense(fan_in: int, fan_out: int, encoder: EncoderConfig, **options: Any) -> Dense:

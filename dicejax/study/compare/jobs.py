@@ -123,7 +123,7 @@ def with_candidate(experiment: Experiment, candidate: Candidate) -> Experiment:
     factor = optimizer.head_learning_rate or FromPrior.FACTOR
     changed = dataclasses.replace(
         experiment,
-        objective=candidate.of,
+        objective=candidate.objective,
         training=dataclasses.replace(training, head_bias="prior"),
         optimizer=dataclasses.replace(optimizer, head_learning_rate=factor),
     )
@@ -139,7 +139,7 @@ def candidates_of(experiments: Sequence[Experiment]) -> list[Candidate]:
     biases = [experiment.training.head_bias for experiment in experiments]
     mixed = len({*biases}) > 1
     return [
-        FromPrior(of=each.objective) if mixed and bias == "prior" else each.objective
+        FromPrior(each.objective) if mixed and bias == "prior" else each.objective
         for each, bias in zip(experiments, biases, strict=True)
     ]
 
