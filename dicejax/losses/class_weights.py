@@ -172,7 +172,7 @@ def f_measure(f: Array, *, beta: float | Array = 1.0) -> Array:
     Raises:
       ValueError: if f is outside [0, 1], or beta is not above 0.
 
-    Source: Parambath et al., NeurIPS 2014 (https://arxiv.org/abs/1505.00199).
+    Source: Parambath et al., NeurIPS 2014 (https://nips.cc/virtual/2014/poster/4712).
 
     Example:
       >>> from dicejax.losses import class_weights

@@ -44,8 +44,8 @@ class Metro(LossObjective):
         empty.
 
     Source: METRO (https://arxiv.org/abs/2512.23133); the weights are the costs of
-    Parambath et al., NeurIPS 2014 (https://arxiv.org/abs/1505.00199), whose Bayes
-    threshold is :math:`F / (1 + \beta^2)`.
+    Parambath et al., NeurIPS 2014 (https://nips.cc/virtual/2014/poster/4712), whose
+    Bayes threshold is :math:`F / (1 + \beta^2)`.
     """
 
     short_name: ClassVar[str] = "metro"

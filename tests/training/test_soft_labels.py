@@ -229,7 +229,7 @@ def refused(**data):
     setup, names = prepare(experiment(**data), print), set()
     for name, cls in by_short_name().items():
         try:
-            if not cls.reads_positions:
+            if not cls.reads_positions and not cls.reads_decisions:  # of 3 classes
                 setup.bind(cls())
         except InputError as error:
             names.add(name)
