@@ -41,7 +41,8 @@ KINDS = {
 # Positions have no classes to count, to compare or to choose from; nothing else may be
 # refused.
 REFUSED = (
-    r"needs class\w*( counts)?, which|compares classes over the batch|chooses negatives"
+    r"needs class\w*( counts)?, which|compares classes over the batch|"
+    r"chooses negatives"
 )
 
 
