@@ -28,7 +28,7 @@ _LIBTPU = {
 }
 _COMPILERS = {
     "tpu": ("plan-tpu", ["libtpu"]),
-    "cuda": ("plan-gpu", ["jax_cuda12_plugin", "jax_cuda13_plugin"]),
+    "cuda": ("plan-gpu", ["jax_cuda13_plugin", "jax_cuda12_plugin"]),
 }
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 

@@ -234,3 +234,12 @@ def test_a_run_in_a_folder_of_any_name_resumes_and_predicts(tmp_path, capsys):
     assert run(["predict", str(out), "Anna met Otto"]) == 0
     assert sorted(p.name for p in (out / "checkpoints").iterdir()) == ["3", "6"]
     assert [p.name for p in tmp_path.iterdir()] == [out.name]
+
+
+def test_orbax_1_opens_a_checkpoint(tmp_path, state_at):
+    # Its own handlers replace those of 0.x some day.
+    v1 = pytest.importorskip("orbax.checkpoint.experimental.v1")
+    saved(tmp_path, state_at, [0.5])
+    like = shapes(state_at).params
+    params = v1.load(tmp_path / "1", like, checkpointable_name="params")
+    jax.tree.map(np.testing.assert_array_equal, params, state_at(1).params)
