@@ -1,6 +1,7 @@
 """The command line on a small corpus: files, output and messages."""
 
 import dataclasses
+import difflib
 import importlib.util
 import json
 import os
@@ -17,9 +18,11 @@ import dicejax.training.train as training
 from dicejax import config
 from dicejax.cli import parse, run
 from dicejax.data import tokenize
+from dicejax.errors import InputError
 from dicejax.io.files import write_checked
 from dicejax.mesh import MeshShape
-from dicejax.objectives import SelfAdjustingDice
+from dicejax.objectives import SelfAdjustingDice, by_short_name
+from dicejax.objectives.parsing import objective_named
 from dicejax.optimizers import AdamW
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
@@ -205,7 +208,12 @@ REFUSED = [
     ("trian", "did you mean train?"),
     ("train", "none is named"),
     ("train none.py", "none.py: no such experiment file"),
-    ("train mine.py --loss dicee", "known: sum, ", "did you mean dice?"),
+    (
+        "train mine.py --loss dicee",
+        "did you mean dice?",
+        "; nearest of ",
+        ": dice, ce, ",
+    ),
     ("train mine.py --data.dir nowhere", "nowhere: no such folder"),
     ("train mine.py --data.train bad.txt", "bad.txt:4:", "2 columns"),
     ("compare mine.py --losses ce ce", "named twice"),
@@ -270,6 +278,39 @@ def test_a_bucket_without_its_package_is_one_line(project, capsys, out, package)
     *notes, line = capsys.readouterr().err.splitlines()
     assert line.startswith("dicejax: ") and package in line and "extras" in line
     assert not any("Traceback" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train mine.py --lr 1e-4", "--lr; did you mean --optimizer.learning_rate?"),
+        ("train mine.py --epochs=3", "--epochs; did you mean --training.epochs?"),
+        ("train mine.py --max-seq-length 9", "did you mean --training.max_length?"),
+        ("compare mine.py --seed 1", "did you mean --seeds or --training.seed?"),
+        ("plan mine.py --fsdp 2", "did you mean --mesh.fsdp?"),
+        ("--no_such 1", "want COMMAND first"),
+    ],
+)
+def test_a_flag_without_its_group_names_the_whole(project, capsys, words, message):
+    fails(capsys, words.split(), message)
+
+
+@pytest.mark.parametrize("name", ["dicee", "DICE", "x", "cross_entropy", "y" * 5000])
+def test_a_typo_in_a_loss_lists_the_five_nearest(name):
+    with pytest.raises(InputError) as error:
+        objective_named(name)
+    start, _, listed = str(error.value).partition("; nearest of ")
+    count, _, names = listed.partition(": ")
+    classes = by_short_name()
+    assert start.startswith(f"unknown loss '{name[:40]}"[:40])
+    assert int(count) == len(classes) and len({*names.split(", ")}) == 5
+    assert {*names.split(", ")} < {*classes}
+    distances = {
+        x: difflib.SequenceMatcher(None, x, name[:100]).ratio() for x in classes
+    }
+    largest = sorted(distances.values())[-5:]
+    listed = sorted(distances[x] for x in names.split(", "))
+    assert listed == pytest.approx(largest, abs=1e-12)
 
 
 def test_a_wrong_flag_suggests_the_right_one(project, capsys):

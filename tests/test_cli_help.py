@@ -1,14 +1,19 @@
 """Help of the command line, and what it keeps from the terminal."""
 
+import contextlib
+import fcntl
 import os
+import pty
 import re
 import shlex
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 
-from dicejax.cli import parse, run
+from dicejax.cli import COMMANDS, parse, run
 from dicejax.cli.help import EXAMPLES
 
 
@@ -59,6 +64,64 @@ def test_examples_of_help_can_be_parsed(request, monkeypatch):
             assert program == "dicejax" and name in ("", command)
             file = {"mine.py": "experiments/ner/conll03.py"}
             parse([command, *(file.get(word, word) for word in words)])
+
+
+def in_terminal(columns, *command_lines):
+    """Return what commands print on a pseudo terminal of that many columns."""
+    code = (
+        "import sys\nfrom dicejax.cli import run\nfor line in sys.argv[1:]:\n"
+        "  print(f'=== {line}')\n  try: run(line.split())\n"
+        "  except SystemExit as stop: print(f'status {stop.code}')"
+    )
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *command_lines],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=env | {"TERM": "xterm", "NO_COLOR": "1"},
+    )
+    os.close(theirs)
+    output = b""
+    with contextlib.suppress(OSError):  # Linux reports the end so
+        while part := os.read(ours, 1 << 16):
+            output += part
+    os.close(ours)
+    assert process.wait() == 0
+    return output.decode().replace("\r\n", "\n")
+
+
+def test_help_of_every_command_breaks_no_word_at_80_columns(project):
+    lines = ["--help", *(f"{name} --help" for name in COMMANDS)]
+    lines += ["train mine.py --help-all", "compare mine.py --help-all"]
+    narrow, wide = in_terminal(80, *lines), in_terminal(400, *lines)
+    assert narrow.count("status 0") == wide.count("status 0") == len(lines)
+    assert max(map(len, narrow.splitlines())) == 80
+    assert max(map(len, wide.splitlines())) > 100
+    pages = zip(*(text.split("=== ")[1:] for text in (narrow, wide)), strict=True)
+    for page, expected in pages:
+        # Borders, and the marks of the wide page's columns, are no words.
+        pieces, whole = (
+            {*re.sub("[│╭╮╰╯─]", " ", x).split()} for x in (page, expected)
+        )
+        assert len(pieces) > 50 and pieces <= whole
+
+
+@pytest.mark.parametrize("module", [True, False])
+def test_without_a_command_help_is_shown(capsys, module):
+    if module:
+        argv = [sys.executable, "-m", "dicejax"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        output = done.stdout
+    else:
+        with pytest.raises(SystemExit) as stop:
+            run([])
+        assert stop.value.code == 0
+        output = capsys.readouterr().out
+    assert output.startswith("usage: dicejax COMMAND")
+    assert all(f"\n  {name} " in output for name in COMMANDS)
 
 
 def test_usage_errors_heed_no_color():

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from dicejax.cli import parse
-from dicejax.cli.choices import objective_named
 from dicejax.objectives import names_of
+from dicejax.objectives.parsing import objective_named
 from dicejax.study.significance import nominal_level
 
 from .documented import ROOT, blocks, commands_of

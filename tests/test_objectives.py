@@ -12,7 +12,6 @@ from sklearn.metrics import f1_score
 
 from dicejax import objectives
 from dicejax.cli import parse
-from dicejax.cli.choices import objective_named
 from dicejax.losses.declaration import LAYOUT, REGISTRY, Scheme
 from dicejax.objectives import (
     GHM,
@@ -33,6 +32,7 @@ from dicejax.objectives import (
     by_short_name,
     objective,
 )
+from dicejax.objectives.parsing import objective_named
 
 from . import write_objectives
 from .kinds import CHOSEN, NAMES, exhaustive_but

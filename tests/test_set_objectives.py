@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dicejax.cli.choices import objective_named
 from dicejax.losses.declaration import REGISTRY
 from dicejax.objectives import (
     CrossEntropy,
@@ -22,6 +21,7 @@ from dicejax.objectives import (
     WeightedSum,
     loss,
 )
+from dicejax.objectives.parsing import objective_named
 
 from .losses import oracle
 

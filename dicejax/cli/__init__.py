@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import io
 import os
 import signal
@@ -16,15 +17,15 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Any, Union
+from typing import Any
 
 import tyro
 from rich.console import Console
 from tyro.constructors import ConstructorRegistry
 
-from dicejax import DESCRIPTION, __version__
+from dicejax import __version__
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
-from dicejax.cli.help import epilog, flags_of
+from dicejax.cli.help import description, epilog, flags_of, overview
 from dicejax.cli.init import Init
 from dicejax.cli.process import quieten, use_huge_pages
 from dicejax.cli.runs import Evaluate, Export, Plot, Predict, Report
@@ -53,6 +54,16 @@ RENAMED = {
     "--controls": "is now --baselines",
     "--no_controls": "is now --no-baselines",
     "--stack": "is gone: each run is trained alone; --shard divides runs among jobs",
+}
+
+# Settings as others call them, Hugging Face's trainer among them.
+FOREIGN = {
+    "lr": "learning_rate",
+    "num_train_epochs": "epochs",
+    "per_device_train_batch_size": "batch_size",
+    "max_seq_length": "max_length",
+    "model": "path",
+    "model_name_or_path": "path",
 }
 
 
@@ -140,14 +151,13 @@ def parse(argv: Sequence[str]) -> Any:
         raise InputError(
             f"unknown command {quote(name)}; known: {names}{hint(name, COMMANDS)}"
         )
+    if not argv or name in HELP:
+        print(overview(COMMANDS))
+        raise SystemExit(0)
     if name not in COMMANDS:
-        commands: Any = tuple(
-            Annotated[kind, tyro.conf.subcommand(name, description=about)]
-            for name, kind in COMMANDS.items()
-            for about in (kind.__doc__ or "").splitlines()[:1]
+        raise InputError(
+            f"unknown flag {quote(name)}; want COMMAND first: dicejax --help lists them"
         )
-        kinds = Union[commands]  # noqa: UP007 - made at run time
-        return _tyro(kinds, list(argv), "", description=DESCRIPTION)
     _refuse(RENAMED, words)
     command = COMMANDS[name]
     tiers = command in (Train, Compare, Profile, Plan)
@@ -170,6 +180,7 @@ def _tyro(
             kind,
             args=words,
             prog=" ".join(["dicejax", *filter(None, [name]), *files[:1]]),
+            description=description(kind),
             use_underscores=True,
             config=(tyro.conf.AvoidSubcommands,),
             **options,
@@ -188,6 +199,22 @@ def _refuse(renamed: dict[str, str], words: list[str]) -> None:
             raise InputError(f"{flag} {change}")
 
 
+def _refuse_abbreviations(words: list[str], command: type, leaves: Any) -> None:
+    """Raise for a flag that names a setting without its group, as `--epochs` does."""
+    fields = [field.name for field in dataclasses.fields(command)]
+    for word in words:
+        flag = word.partition("=")[0]
+        name = flag.removeprefix("--").replace("-", "_")
+        if name in (flag, "help", "help_all") or name.removeprefix("no_") in fields:
+            continue
+        last = FOREIGN.get(name, name)
+        close = difflib.get_close_matches(name, fields, cutoff=0.85)
+        meant = close + [x for x in leaves if x.rpartition(".")[2] == last != x]
+        if meant:
+            names = " or ".join(f"--{each}" for each in meant)
+            raise InputError(f"unknown flag {flag}; did you mean {names}?")
+
+
 def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry:
     """Return the rule of tyro for the settings of the experiment in the arguments."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -204,7 +231,7 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
         named = f"{rest[0]} is none" if is_other else "none is named"
         raise InputError(f"{name} wants an experiment file, NAME.py: {named}")
     from dicejax import config, optimizers
-    from dicejax.cli.choices import default_of, objective_named
+    from dicejax.objectives.parsing import default_of, objective_named
 
     _refuse(
         {f"--{old}": f"is now --{new}" for old, new in config.RENAMED.items()}, rest
@@ -219,5 +246,6 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
     if chosen.scratch:
         changes["encoder"] = config.ScratchEncoder()
     settings = dataclasses.replace(settings, **changes)
+    _refuse_abbreviations(rest, command, config.leaves(settings))
     listed = [name for name in ("objective", "optimizer") if name in changes]
     return flags_of(command, settings, listed, is_brief=is_brief)

@@ -201,7 +201,7 @@ class Compare:
 
     def __call__(self, console: Console) -> None:
         """Train all, print the table and write the report."""
-        from dicejax.cli.choices import candidate_named
+        from dicejax.objectives.parsing import candidate_named
         from dicejax.study.compare import compare
         from dicejax.training.progress import TrainingProgress
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+import inspect
+import shutil
+import textwrap
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from tyro.conf import arg
@@ -13,6 +16,8 @@ from tyro.constructors import (
     StructFieldSpec,
     StructTypeInfo,
 )
+
+from dicejax import DESCRIPTION
 
 SETTINGS = (
     "data.dir",
@@ -117,6 +122,36 @@ def flags_of(
         return dataclasses.replace(spec, fields=tuple(fields))
 
     return registry
+
+
+def description(command: type) -> str:
+    """Return a command's docstring above its arguments, wrapped for the terminal.
+
+    tyro joins lines but those that are indented.
+    """
+    text = inspect.cleandoc(command.__doc__ or "").partition("\n\nArgs:")[0]
+    return "\n\n".join(_wrap(x, "  ", "  ") for x in text.split("\n\n"))
+
+
+def overview(commands: Mapping[str, type]) -> str:
+    """Return the help of the program: its commands, a line or two for each."""
+    lines = ["usage: dicejax COMMAND ...", "", _wrap(DESCRIPTION), "", "commands:"]
+    for name, command in commands.items():
+        about = (command.__doc__ or "").splitlines()[0]
+        lines.append(_wrap(about, f"  {name:10}", 12 * " "))
+    return "\n".join([*lines, "", epilog("", tiers=False)])
+
+
+def _wrap(text: str, first: str = "", rest: str = "") -> str:
+    """Wrap at the terminal's width between words alone, at most 100 columns."""
+    return textwrap.fill(
+        text,
+        min(shutil.get_terminal_size().columns, 100),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def epilog(name: str, *, tiers: bool) -> str:

@@ -337,8 +337,8 @@ class Plot:
 
     def __call__(self, console: Console) -> None:
         """Draw, and print the comparison."""
-        from dicejax.cli.choices import objective_named
         from dicejax.objectives import names_of
+        from dicejax.objectives.parsing import objective_named
         from dicejax.study.gradients import agreement, history, plot
         from dicejax.training.run_folder import Run
 

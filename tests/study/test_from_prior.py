@@ -7,7 +7,7 @@ import pytest
 
 from dicejax import config
 from dicejax.cli import run
-from dicejax.cli.choices import candidate_named, objective_named
+from dicejax.objectives.parsing import candidate_named, objective_named
 from dicejax.errors import InputError
 from dicejax.objectives import (
     CrossEntropy,

@@ -1,4 +1,4 @@
-"""Losses and optimizers by name, for the command line."""
+"""Losses and optimizers by name and settings, as text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from dicejax import objectives
-from dicejax.errors import InputError, hint, quote
-from dicejax.objectives import Candidate, FromPrior, Objective
+from dicejax.errors import InputError, hint, nearest, quote
+from dicejax.objectives.candidates import Candidate, FromPrior
+from dicejax.objectives.objective import Objective, by_short_name
 
 
 def objective_named(text: str) -> Objective:
@@ -26,7 +26,7 @@ def objective_named(text: str) -> Objective:
       InputError: the loss or field is unknown, or the value does not fit.
     """
     name, _, settings = text.partition(":")
-    classes = objectives.by_short_name()
+    classes = by_short_name()
     loss = default_of("loss", name, classes)
     hints = {field.name: field.type for field in dataclasses.fields(loss)}
     values = {}
@@ -70,9 +70,11 @@ def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
             f"{name.removesuffix(FromPrior.SUFFIX)} with --training.head_bias prior"
         )
     if name not in classes:
-        names = ", ".join(classes)
+        names = nearest(name, classes)
+        few = f"nearest of {len(classes)}" if len(names) < len(classes) else "choices"
         raise InputError(
-            f"unknown {kind} {quote(name)}; known: {names}{hint(name, classes)}"
+            f"unknown {kind} {quote(name)}{hint(name, classes)}; {few}: "
+            f"{', '.join(names)}"
         )
     return classes[name]()
 
