@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Annotated, Any, Literal
+import shlex
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
 from tyro.conf import Positional, Suppress, arg
 
 from dicejax.cli.help import option
-from dicejax.cli.printing import note_printer, print_table, scores, warn_of_cuts
+from dicejax.cli.printing import (
+    class_lines,
+    duration,
+    note_printer,
+    print_table,
+    scores,
+    warn_of_cuts,
+)
 from dicejax.errors import InputError, first_line
 from dicejax.io.terminal import show
+
+if TYPE_CHECKING:
+    from dicejax.training.train import Result
 
 ExperimentFile = Annotated[
     Positional[str],
@@ -123,8 +135,8 @@ class Train:
 
     def __call__(self, console: Console) -> None:
         """Train."""
+        begin = time.monotonic()
         self.processes.join()
-        from dicejax.metrics.thresholds import describe
         from dicejax.training.processes import is_main_process
         from dicejax.training.progress import TrainingProgress, settings_line
         from dicejax.training.train import train
@@ -135,16 +147,45 @@ class Train:
             result = train(
                 self.settings, self.out, overwrite=self.overwrite, progress=progress
             )
-        if not is_main_process():
-            return
-        best = f"test, best checkpoint (step {result.best_step})"
-        show(scores(result.test or {}, best))
+        if is_main_process():
+            self._end(console, result, duration(time.monotonic() - begin))
+
+    def _end(self, console: Console, result: Result, time: str) -> None:
+        """Print scores, what went wrong, and what to do next."""
+        from dicejax.metrics.thresholds import describe
+        from dicejax.training.outcome import remedy
+
+        test, best = (
+            result.test or {},
+            f"test, best checkpoint (step {result.best_step})",
+        )
+        show(scores(test, best))
+        for line in class_lines(test.get("per_type", {})):
+            show(f"  {line}")
         show(scores(result.test_at_last_step or {}, "test, last checkpoint"))
         if result.threshold is not None:
             tuned = f"{best}, {describe(result.threshold['threshold'])} of dev"
             show(scores(result.test_with_tuned_threshold or {}, tuned))
-        show(f"{result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
+        show(f"{time}, {result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
         warn_of_cuts(console, result.cut)
+        if result.skipped:
+            show(
+                f"warning: {result.skipped:,} of {result.steps:,} updates skipped: no "
+                "finite loss or gradient; a lower --optimizer.learning_rate may help"
+            )
+        if result.nothing_learnt is not None:
+            flags = remedy(self.settings, result.steps, result.skipped)
+            show(f"Nothing learnt: {result.nothing_learnt}.")
+            show(f"Likely cause: {flags}, with --overwrite.")
+            return
+        run, options = shlex.quote(result.folder), ""
+        parts = ("data", "task", "encoder", "objective", "optimizer")
+        classes = [type(getattr(self.settings, part)) for part in parts]
+        if not all(cls.__module__.startswith("dicejax.") for cls in classes):
+            options = f" --experiment {shlex.quote(self.file)}"
+        show(f"next: dicejax predict {run} --file FILE{options}")
+        show(f"      dicejax evaluate {run} --predictions errors.jsonl{options}")
+        show(f"      dicejax compare {shlex.quote(self.file)} --seeds 5")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from dicejax.errors import truncate, visible
 from dicejax.io.terminal import literal
 
 if TYPE_CHECKING:
     from dicejax.study.compare import Comparison
+
+MOST_CLASSES = 12
+"""Rows of a table of classes."""
 
 
 def note_printer(console: Console) -> Callable[[str], None]:
@@ -25,20 +29,74 @@ def warn_of_cuts(console: Console, cut: Iterable[str] | None) -> None:
 
 
 def scores(values: Mapping[str, Any], what: str) -> str:
-    """Format scores in percent; F1 is called micro where macro F1 is another.
+    """Format scores in percent; F1 over classes is called micro or macro.
 
     >>> scores({"f1": 0.5, "macro_f1": 0.25}, "test")
     'test: micro F1 50.00  macro F1 25.00'
     """
-    from dicejax.metrics.scores import heading
+    from dicejax.metrics.scores import name_in
 
-    names = {"f1": "micro_f1"} if "macro_f1" in values else {}
+    floats = {name: x for name, x in values.items() if isinstance(x, float)}
+    groups, micro = values.get("per_type", {}), "macro_f1" in floats
     parts = [
-        f"{heading(names.get(name, name))} {100 * value:.2f}"
-        for name, value in values.items()
-        if isinstance(value, float)
+        f"{'micro ' * (micro and name == 'f1')}{name_in(name, floats, groups)} "
+        f"{100 * value:.2f}"
+        for name, value in floats.items()
     ]
     return f"{what}: {'  '.join(parts)}"
+
+
+def class_lines(groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    r"""Return the scores of each class and its support as a table, in lines.
+
+    The most frequent class is first; of many, those between the most and the least
+    frequent are left out, so that the table fits a screen.
+
+    >>> rows = {"LOC": {"f1": 0.5, "support": 4}, "PER": {"f1": 1.0, "support": 20}}
+    >>> print("\n".join(class_lines(rows)))
+             F1  support
+    PER  100.00       20
+    LOC   50.00        4
+    """
+    from dicejax.metrics.scores import heading
+
+    columns = list(dict.fromkeys(name for row in groups.values() for name in row))
+    ranked = sorted(groups.items(), key=lambda item: -item[1].get("support", 0))
+    table = [["", *map(heading, columns)]]
+    for name, row in ranked:
+        cells = (row.get(column) for column in columns)
+        texts = (f"{100 * x:.2f}" if isinstance(x, float) else f"{x:,}" for x in cells)
+        table.append([truncate(visible(name), 30), *texts])
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    lines = [
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [
+                cell.rjust(width)
+                for cell, width in zip(row[1:], widths[1:], strict=True)
+            ]
+        )
+        for row in table
+    ]
+    if len(ranked) > MOST_CLASSES:
+        half = MOST_CLASSES // 2
+        hidden = len(ranked) - 2 * half
+        lines[half + 1 : -half] = [f"... {hidden} more classes"]
+    return lines if groups else []
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, to two units at most.
+
+    >>> duration(7.4), duration(59.6), duration(190), duration(7_290)
+    ('7 s', '1 min 0 s', '3 min 10 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    if not minutes:
+        return f"{whole} s"
+    hours, left = divmod(minutes, 60)
+    return f"{hours} h {left} min" if hours else f"{minutes} min {rest} s"
 
 
 def print_table(comparison: Comparison) -> None:

@@ -13,7 +13,13 @@ from rich.progress import Progress
 from tyro.conf import Positional, arg
 
 from dicejax.cli.help import option
-from dicejax.cli.printing import note_printer, print_table, scores, warn_of_cuts
+from dicejax.cli.printing import (
+    class_lines,
+    note_printer,
+    print_table,
+    scores,
+    warn_of_cuts,
+)
 from dicejax.errors import InputError
 from dicejax.io.terminal import show
 
@@ -67,6 +73,8 @@ class Evaluate:
         """Score and print."""
         from dicejax.metrics.thresholds import describe
         from dicejax.training.inference import evaluate
+        from dicejax.training.outcome import remedy
+        from dicejax.training.run_folder import Run
 
         if self.predictions is not None:
             _check_target(self.predictions)
@@ -91,11 +99,17 @@ class Evaluate:
             show(json.dumps(record))
         else:
             show(scores(content, what))
-            for kind, row in sorted(content["per_type"].items()):
-                show("  " + scores(row, kind))
+            for line in class_lines(content["per_type"]):
+                show(f"  {line}")
             if tuned is not None and result.threshold is not None:
                 label = f"{what}, {describe(result.threshold)} of dev"
                 show(scores(tuned.to_json(), label))
+            if result.nothing_learnt is not None:
+                run = Run.open(self.run)
+                training = run.result()
+                flags = remedy(run.experiment(), training["steps"], training["skipped"])
+                show(f"Nothing learnt: {result.nothing_learnt}.")
+                show(f"Likely cause: {flags} where it is trained again.")
         warn_of_cuts(console, result.cut)
 
 

@@ -18,7 +18,7 @@ from dicejax.config import Experiment
 from dicejax.data import tags
 from dicejax.data.examples import MultiLabelText
 from dicejax.data.synthetic import SyntheticNER
-from dicejax.errors import visible
+from dicejax.errors import quote, visible
 from dicejax.formats.recognise import Kind
 from dicejax.formats.splits import SPLITS
 from dicejax.io import files
@@ -31,6 +31,7 @@ from dicejax.tasks import (
     Task,
     WordTagging,
 )
+from dicejax.training.outcome import RATES, UPDATES
 
 KINDS: dict[Kind, type[Task]] = {
     "ner": Tagging,
@@ -41,8 +42,6 @@ KINDS: dict[Kind, type[Task]] = {
 
 ROWS = (64, 128, 256, 384, 512)
 IMBALANCED = 4.0  # negatives per positive that call for other losses
-# Fewer updates than these teach an encoder little, however small the data.
-UPDATES = {"pretrained": 200, "scratch": 1500}
 MOST_EPOCHS = {"pretrained": 30, "scratch": 100}
 
 
@@ -104,7 +103,7 @@ def suggest(
         batch_size=sentences,
         epochs=min(MOST_EPOCHS[kind], max(3, math.ceil(UPDATES[kind] / per_epoch))),
         encoder=None if from_scratch else encoder or _choose_encoder(texts),
-        learning_rate=1e-3 if from_scratch else 5e-5,
+        learning_rate=RATES[kind],
         ratio=ratio,
         losses=losses,
     )
@@ -247,14 +246,16 @@ def imbalance(output: OutputCounts) -> str:
     """Return the number of negatives per positive in words; empty without positives."""
     if output.ratio is None:
         return ""
-    few = "positive" if output.positive == "all others" else output.positive
-    names = f"{output.negative} per {few}"
+    ratio = f"{output.ratio:.1f}".removesuffix(".0")
     if output.negative == "O":
-        names = "O tokens per entity token"
-    return (
-        f"imbalance: {output.ratio:.1f} {names} "
-        f"({output.negatives:,} vs. {output.positives:,})"
-    )
+        text = f"{ratio} O tokens per entity token"
+    elif output.rule == "multi-label":
+        text = f"{ratio} negatives per positive"
+    else:
+        others = output.positive == "all others"
+        few = "all others together" if others else quote(output.positive)
+        text = f"{ratio} times as many {quote(output.negative)} as {few}"
+    return f"imbalance: {text} ({output.negatives:,} vs. {output.positives:,})"
 
 
 def _advice(suggested: Suggestions) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sized
 from typing import Any
 
 from dicejax.metrics.spans import SpanScores
@@ -20,6 +20,20 @@ def heading(name: str) -> str:
     return " ".join(parts)
 
 
+def name_in(score: str, values: Container[str], groups: Sized) -> str:
+    """Return the display name of a score among others of a split with groups.
+
+    F1 of more than two classes of texts is their unweighted mean, and called so.
+
+    >>> name_in("f1", {"f1": 0.5, "matthews": 0.1}, ["a", "b", "c"])
+    'macro F1'
+    """
+    of_classes = "matthews" in values and len(groups) > 2
+    if of_classes and score in ("precision", "recall", "f1"):
+        return heading(f"macro_{score}")
+    return heading(score)
+
+
 @dataclasses.dataclass(frozen=True)
 class Scores:
     """Named scores of a whole split, and of its parts.
@@ -34,6 +48,10 @@ class Scores:
 
     values: Mapping[str, float]
     groups: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+
+    def name(self, score: str) -> str:
+        """Return the display name of a score."""
+        return name_in(score, self.values, self.groups)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries."""

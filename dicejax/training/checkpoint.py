@@ -34,7 +34,7 @@ from dicejax.training.checkpoint_folder import (
 )
 from dicejax.training.processes import barrier, is_main_process
 from dicejax.training.sharding import with_shardings
-from dicejax.training.state import TrainState
+from dicejax.training.state import TrainState, not_finite
 
 Which = Literal["best", "last"]
 
@@ -220,8 +220,8 @@ def restore_params(
     They are put on the devices of the mesh, by default on one.
 
     Raises:
-      InputError: there is no checkpoint, or it is damaged, cannot be read or does not
-        fit in memory.
+      InputError: there is no checkpoint, or it is damaged, cannot be read, does not fit
+        in memory, or has weights that are not finite.
     """
     network.check_memory(str(folder.parent))
     if not folder.exists():
@@ -239,9 +239,15 @@ def restore_params(
     if mesh is None:
         mesh = MeshShape().make(jax.local_devices()[:1])
     with path_for_orbax(folder) as path:
-        return step, _arrays(
+        params = _arrays(
             path / str(step) / "params", with_shardings(target, mesh), place
         )
+    if problem := not_finite(params):
+        raise InputError(
+            f"{place}: {problem}: the run diverged; train again with a lower "
+            "--optimizer.learning_rate and --overwrite"
+        )
+    return step, params
 
 
 def _record(place: epath.Path, *items: str) -> Record:

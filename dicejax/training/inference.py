@@ -28,6 +28,7 @@ from dicejax.tasks import Item, Prediction, QuestionAnswering
 from dicejax.tasks.classification import TextTask
 from dicejax.tasks.described import beside_gold
 from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.outcome import nothing_learnt
 from dicejax.training.predict import search
 from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import load_corpus
@@ -48,6 +49,7 @@ class Evaluation:
       examples: gold and prediction of each example, by the tuned threshold where there
         is one (`tasks.described.beside_gold`); empty unless requested.
       cut: warnings of inputs that are cut off.
+      nothing_learnt: how predictions show that nothing was learnt; None if they do not.
     """
 
     step: int
@@ -56,6 +58,7 @@ class Evaluation:
     tuned: Scores | None = None
     examples: tuple[dict[str, Any], ...] = ()
     cut: tuple[str, ...] = ()
+    nothing_learnt: str | None = None
 
 
 def evaluate(
@@ -91,7 +94,8 @@ def evaluate(
     for note in notes:
         if isinstance(note, str):
             warn(note)
-    scores = task.score_found(examples, candidates, labels)
+    default = [task.decide(candidate) for candidate in candidates]
+    scores = task.score(examples, default, labels)
     rows: tuple[dict[str, Any], ...] = ()
     if by_example:
         decided = [task.decide(candidate, threshold) for candidate in candidates]
@@ -99,7 +103,8 @@ def evaluate(
     tuned = None
     if threshold is not None:
         tuned = task.score_found(examples, candidates, labels, threshold)
-    return Evaluation(step, scores, threshold, tuned, rows, cut)
+    untaught = nothing_learnt(task, default, scores)
+    return Evaluation(step, scores, threshold, tuned, rows, cut, untaught)
 
 
 def predict(

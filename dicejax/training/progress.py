@@ -20,7 +20,6 @@ from rich.table import Column
 from dicejax.config import AnyEncoder, Experiment, PretrainedEncoder, ScratchEncoder
 from dicejax.errors import visible
 from dicejax.io.terminal import literal
-from dicejax.metrics.scores import heading
 from dicejax.objectives import name_of
 
 # In a window of fewer columns the bar is short, and of the times only the one left is
@@ -71,9 +70,11 @@ class TrainingProgress(Progress):
         step: int,
         record: Mapping[str, Any],
         score: float | None,
-        primary_metric: str,
+        metric: str,
     ) -> None:
         """Show the record of a step in metrics.jsonl, and the last dev score in [0, 1].
+
+        The metric has the name that is displayed.
 
         Skipped steps are shown if there are any, the share of time spent waiting for
         batches above 5 %.
@@ -81,7 +82,7 @@ class TrainingProgress(Progress):
         percent = "   -  " if score is None else f"{100 * score:6.2f}"
         dev = "" if self._narrow else "dev "
         status = (
-            f"loss {record['loss']:.4f}  {dev}{heading(primary_metric)} {percent}  "
+            f"loss {record['loss']:.4f}  {dev}{metric} {percent}  "
             f"{record['tokens_per_s']:,.0f} tokens/s"
         )
         if record["wait_share"] > 0.05:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import math
+from typing import NoReturn
 
 import jax
 import numpy as np
@@ -21,11 +22,12 @@ from dicejax.training.gradients.probe import FILE as ANALYSIS
 from dicejax.training.gradients.probe import Collector
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.logging import MetricsLog, TensorBoard, WeightsAndBiases
+from dicejax.training.outcome import divergence, lower_rate
 from dicejax.training.processes import is_main_process
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
-from dicejax.training.state import TrainState
+from dicejax.training.state import TrainState, not_finite
 from dicejax.training.throughput import Throughput, flops_per_token
 
 
@@ -68,7 +70,9 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         progress: TrainingProgress,
     ):
         experiment, is_main = setup.experiment, is_main_process()
+        self._experiment = experiment
         self._settings, self._task = experiment.training, experiment.task
+        self._metric = heading(self._task.primary_metric)
         self._name = f"{name_of(experiment.objective)} seed {self._settings.seed}"
         self._run, self._batches, self._loop = run, batches, loop
         self._checkpoints, self._progress = checkpoints, progress
@@ -167,8 +171,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
             **scores,
         }
         self._log.write(loop.step, **record)
-        metric = self._task.primary_metric
-        self._progress.show(self._bar, loop.step, record, loop.dev_score, metric)
+        self._progress.show(self._bar, loop.step, record, loop.dev_score, self._metric)
 
     def end_epoch(self, state: TrainState, scores: Scores) -> None:
         """Write the line of an epoch's last step with its scores, and a checkpoint."""
@@ -176,6 +179,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         score = scores.values[metric]
         best = loop.best_dev_score
         loop.dev_score, loop.evaluated = score, True
+        self._metric = scores.name(metric)
         loop.best_dev_score = score if best is None else max(best, score)
         if self._batch is None:  # of a run that resumes here
             self._batch = self._batches[loop.step - 1]
@@ -184,7 +188,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self._save(state, score)
         self._progress.say(
             f"{self._name}  epoch {self._batch.epoch + 1}  mean loss "
-            f"{_mean(losses):.4f}  dev {heading(metric)} {100 * score:.2f}  "
+            f"{_mean(losses):.4f}  dev {self._metric} {100 * score:.2f}  "
             f"{self.meter.values()['tokens_per_s']:,.0f} tokens/s"
         )
 
@@ -194,6 +198,19 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         if self._saved != self._loop.step:
             self._loop.evaluated = self._loop.step not in self._epoch_ends
             self._save(state)
+
+    def finish(self, state: TrainState) -> None:
+        """Check that training has ended well.
+
+        Raises:
+          Diverged: too many steps had no finite loss or gradient, or the weights are
+            not finite.
+        """
+        loop = self._loop
+        reason = divergence(loop.step, loop.skipped, loop.skipped_in_a_row)
+        reason = reason or not_finite(state.weights)
+        if reason is not None:
+            self._diverge(reason)
 
     def flush(self) -> None:
         """Flush the records to durable storage."""
@@ -211,15 +228,19 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         """Save the batch of a step for inspection, and end the run."""
         most = self._settings.max_consecutive_skips
         first = step - most + 1
-        file = self._run.path / f"not_finite_step_{first}.npz"
-        error = Diverged(
-            f"{self._run.path}: no finite loss or gradient in {most} steps in a row, "
-            f"{first} to {step}; the batch of step {first} is in {file.name}; try a "
-            "lower --optimizer.learning_rate or --training.precision bfloat16, with "
-            "--overwrite"
-        )
+        file = f"not_finite_step_{first}.npz"
         if is_main_process():
-            self._run.write_arrays(file.name, self._batches[first - 1].arrays)
+            self._run.write_arrays(file, self._batches[first - 1].arrays)
+        self._diverge(
+            f"no finite loss or gradient in {most} steps in a row, {first} to {step}; "
+            f"the batch of step {first} is in {file}"
+        )
+
+    def _diverge(self, reason: str) -> NoReturn:
+        """End the run, whose folder then says why."""
+        path, remedy = self._run.path, lower_rate(self._experiment)
+        error = Diverged(f"{path}: diverged: {reason}; {remedy}")
+        if is_main_process():
             self._run.write_diverged(str(error))
         raise error
 

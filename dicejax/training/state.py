@@ -154,3 +154,26 @@ def abstract_state(
     params = jax.eval_shape(network.init, key)
     create = init_state_fn(network, optimizer, objective)
     return jax.eval_shape(create, params, total_steps=1, rng=key)
+
+
+@jax.jit
+def _are_finite(params: Params) -> Params:
+    return jax.tree.map(lambda x: jnp.isfinite(x).all(), params)
+
+
+def not_finite(params: Params) -> str | None:
+    """Name the weights that hold an infinite value or NaN; None without any.
+
+    >>> not_finite({"head": {"bias": jnp.array([0.0, jnp.nan]), "kernel": jnp.ones(2)}})
+    'head/bias is not finite'
+    """
+    flags: dict[str, Array] = jax.device_get(_are_finite(params))
+    names = [
+        jax.tree_util.keystr(path, simple=True, separator="/")
+        for path, is_finite in jax.tree_util.tree_leaves_with_path(flags)
+        if not is_finite
+    ]
+    if not names:
+        return None
+    more = f", nor are {len(names) - 1} more arrays" if len(names) > 1 else ""
+    return f"{names[0]} is not finite{more}"

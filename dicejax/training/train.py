@@ -20,6 +20,7 @@ from dicejax.metrics.score_counts import count_decisions, count_scores
 from dicejax.objectives import Objective, name_of
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import require_wandb
+from dicejax.training.outcome import nothing_learnt
 from dicejax.training.processes import StopRequest, barrier, is_main_process
 from dicejax.training.progress import TrainingProgress, format_count
 from dicejax.training.recorder import LoopState, Recorder
@@ -44,7 +45,7 @@ class Result:
       steps: number of updates.
       best_dev_score: of the best epoch, by the primary metric.
       last_dev_score: of the last epoch.
-      skipped: number of skipped steps.
+      skipped: number of skipped steps, at most a tenth of all.
       seconds: time of the training steps, compilation and evaluation apart.
       examples: number of examples of each split.
       parameters: number of trained parameters.
@@ -66,6 +67,8 @@ class Result:
       threshold: decision threshold tuned on dev, where the task has one, or one for
         each label, under "threshold"; and how it was tuned.
       test_with_tuned_threshold: test scores of the best checkpoint with it.
+      nothing_learnt: how predictions on test show that nothing was learnt; None if they
+        do not.
     """
 
     folder: str
@@ -93,6 +96,7 @@ class Result:
     test_at_last_step: Mapping[str, Any] | None = None
     threshold: Mapping[str, Any] | None = None
     test_with_tuned_threshold: Mapping[str, Any] | None = None
+    nothing_learnt: str | None = None
 
     @classmethod
     def read(cls, run: Run) -> Result:
@@ -142,7 +146,8 @@ def train(
         written; or the directory was deleted meanwhile; or it holds a finished run
         without the test scores that are wanted.
       Stopped: a signal interrupted training; the state is saved.
-      Diverged: too many consecutive steps had no finite loss or gradient.
+      Diverged: too many steps had no finite loss or gradient: `max_consecutive_skips`
+        in a row, the last five, or more than a tenth of all.
     """
     progress = TrainingProgress(quiet=True) if progress is None else progress
     folder = out or default_folder(experiment)
@@ -267,6 +272,8 @@ def _train(
                 elif step % recording.checkpoint_every == 0:
                     recorder.save(state)
 
+            recorder.finish(state)
+
             # Test.
             meter.pause()
             checkpoints.wait()
@@ -374,14 +381,14 @@ def score_test_split(
     )
     search = setup.search(best, "test", mesh, count=count_scores, between=between)
     (candidates,) = search.candidates
+    decided = [task.decide(candidate) for candidate in candidates]
     with contextlib.suppress(InputError):  # reported by comparisons
-        decided = [task.decide(candidate) for candidate in candidates]
         shares = task.example_statistics(data.corpus.test, decided, data.labels)
         if is_main_process():
             run.write_statistics(shares)
     if is_main_process():
         run.write_arrays(SCORE_COUNTS, search.counts)
-    scores = at_last = setup.score(candidates, "test")
+    scores = at_last = task.score(data.corpus.test, decided, data.labels)
     if best_step < steps:
         (at_end,) = setup.search(last.weights, "test", mesh, between=between).candidates
         at_last = setup.score(at_end, "test")
@@ -390,6 +397,7 @@ def score_test_split(
         "test_data": checksum(map(task.identity, data.items["test"])),
         "test": scores.to_json(),
         "test_at_last_step": at_last.to_json(),
+        "nothing_learnt": nothing_learnt(task, decided, scores),
     }
     if task.tunes_threshold:
         (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates

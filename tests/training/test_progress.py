@@ -14,7 +14,7 @@ def status(score=0.5, **more):
     progress = TrainingProgress(Console(file=io.StringIO(), width=200))
     with progress:
         task = progress.begin("dice seed 0", 10)
-        progress.show(task, 3, RECORD | more, score, "f1")
+        progress.show(task, 3, RECORD | more, score, "F1")
     (line,) = progress.tasks
     assert line.completed == 3
     return line.fields["status"]
@@ -56,7 +56,7 @@ def test_nothing_is_cut_beside_the_bar_but_the_name(width):
     console = Console(file=out, width=width, force_terminal=True, color_system=None)
     progress = TrainingProgress(console)
     task = progress.begin("dsc-alpha=1.0-smooth=0.01-squared=True seed 12", 1234)
-    progress.show(task, 567, RECORD | {"wait_share": 0.25}, 0.5, "f1")
+    progress.show(task, 567, RECORD | {"wait_share": 0.25}, 0.5, "F1")
     console.print(progress.get_renderable())
     text = " ".join(out.getvalue().split())
     for part in ("dsc-al", "seed 12 ", " 567/1234 ", "F1 50.00", "tokens/s", "-:--:--"):
@@ -69,7 +69,7 @@ def test_it_is_drawn_on_standard_error_unless_quiet(capfd, quiet):
     with TrainingProgress(quiet=quiet) as progress:
         task = progress.begin("dice seed 0", 10)
         progress.advance(task)
-        progress.show(task, 3, RECORD, 0.5, "f1")
+        progress.show(task, 3, RECORD, 0.5, "F1")
         progress.say("note: something")
         progress.remove_task(task)
     out, error = capfd.readouterr()

@@ -150,6 +150,11 @@ def _read(stored: Mapping[str, _Stored]) -> dict[str, np.ndarray]:
                 if tensor.file == file:
                     array = content.get_tensor(tensor.name)
                     values[name] = np.asarray(array, np.float32)
+                    if not np.isfinite(values[name]).all():
+                        raise InputError(
+                            f"{file}: tensor {tensor.name} is not finite; the model "
+                            "that was saved had diverged: take other weights"
+                        )
     return values
 
 
@@ -259,7 +264,8 @@ def read_weights(
 
     Raises:
       InputError: pickle-only folder, unreadable file, or tensors that are missing,
-        unexpected or of the wrong shape; these are all listed in one message.
+        unexpected or of the wrong shape, all listed in one message; or a tensor that
+        is not finite.
     """
     family = family_of(network.encoder)
     network.check_memory(str(folder / CONFIG))
