@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from dicejax.config import Experiment, ScratchEncoder
 from dicejax.errors import quote
@@ -13,7 +14,6 @@ from dicejax.tasks import (
     Classification,
     MultiLabelClassification,
     Prediction,
-    QuestionAnswering,
     Task,
     WordTagging,
 )
@@ -60,14 +60,16 @@ def lower_rate(experiment: Experiment) -> str:
 
 
 def nothing_learnt(
-    task: Task, predictions: Sequence[Prediction], scores: Scores
+    task: Task, predictions: Sequence[Any], scores: Scores
 ) -> str | None:
     """Say how predictions show that nothing was learnt; None if they do not.
 
     Nothing is learnt where the primary metric is 0, or where texts or words of several
     classes all get the same.
     """
-    values = [value for guess in predictions for value in guess.values]
+    values: list[Any] = []  # an answer to a question is one, whatever its parts
+    for guess in predictions:
+        values += guess.values if isinstance(guess, Prediction) else [guess]
     if isinstance(task, Classification | WordTagging):
         unit = "text" if isinstance(task, Classification) else "word"
         gold = [name for name, row in scores.groups.items() if row.get("support")]
@@ -75,12 +77,8 @@ def nothing_learnt(
             return f"every {unit} is given the class {quote(values[0])}"
     if scores.values[task.primary_metric] != 0:
         return None
-    noun = "entity"
-    if isinstance(task, MultiLabelClassification):
-        noun = "label"
-    elif isinstance(task, QuestionAnswering):
-        noun = "answer"
-    if not any(values):
+    if not values:
+        noun = "label" if isinstance(task, MultiLabelClassification) else "entity"
         return f"no {noun} is predicted in any of {len(predictions):,} examples"
     return f"none of {len(values):,} predictions is right"
 
