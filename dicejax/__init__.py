@@ -8,14 +8,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dicejax.errors import hint
+
 if TYPE_CHECKING:
     from dicejax import losses
+    from dicejax.experiments import compare, train
     from dicejax.library import encode, from_pretrained, predict
     from dicejax.models.heads import SequenceHead, TokenHead
     from dicejax.objectives import loss
-    from dicejax.study.compare import compare
     from dicejax.training.inference import evaluate
-    from dicejax.training.train import train
 
 DESCRIPTION = (
     "Find out whether dice, focal or any of 33 losses beats cross-entropy on your "
@@ -40,13 +41,13 @@ __all__ = [
 _MODULES = {
     "SequenceHead": "models.heads",
     "TokenHead": "models.heads",
-    "compare": "study.compare",
+    "compare": "experiments",
     "encode": "library",
     "evaluate": "training.inference",
     "from_pretrained": "library",
     "loss": "objectives",
     "predict": "library",
-    "train": "training.train",
+    "train": "experiments",
 }
 
 
@@ -54,7 +55,9 @@ def __getattr__(name: str) -> Any:
     if name == "losses":
         return importlib.import_module("dicejax.losses")
     if name not in _MODULES:
-        raise AttributeError(f"module 'dicejax' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'dicejax' has no attribute {name!r}{hint(name, __all__)}"
+        )
     return getattr(importlib.import_module(f"dicejax.{_MODULES[name]}"), name)
 
 

@@ -18,6 +18,7 @@ from dicejax.models.heads import Head
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Tagging
 from dicejax.tasks.tagging import encode_words
+from dicejax.tasks.task import IGNORED
 from dicejax.training import inference
 from dicejax.training.checkpoint import Which
 from dicejax.training.inference import Folder
@@ -61,36 +62,42 @@ def from_pretrained(
 def encode(
     tokenizer: Tokenizer,
     sentences: Sequence[Sequence[str]],
-    tag_ids: Sequence[Sequence[int]],
+    tag_ids: Sequence[Sequence[int]] | None = None,
     *,
     max_length: int = 128,
 ) -> dict[str, jax.Array]:
-    """Encode words and their labels as one batch of packed rows.
+    """Encode words, and their labels if there are any, as one batch of packed rows.
 
     Args:
       tokenizer: as `from_pretrained` returns it.
       sentences: words of each sentence.
-      tag_ids: label of each word, assigned to its first piece; -100 is masked.
+      tag_ids: label of each word, assigned to its first piece; -100 is masked. None:
+        there are no labels.
       max_length: tokens of a row, which holds several sentences; a longer one is cut
         into windows that overlap.
 
     Returns:
       int32 arrays `[B, T]`: `input_ids`, `token_type_ids`, `segment_ids`,
-      `position_ids`, and the labels as `tags`, -100 where there is none.
+      `position_ids`, and the labels, if any, as `tags`, -100 where there is none.
 
     Raises:
       ValueError: a sentence has another number of labels than words.
     """
-    for number, (words, gold) in enumerate(zip(sentences, tag_ids, strict=True)):
+    labels = tag_ids
+    if labels is None:
+        labels = [[IGNORED] * len(words) for words in sentences]
+    for number, (words, gold) in enumerate(zip(sentences, labels, strict=True)):
         if len(words) != len(gold):
             raise ValueError(
                 f"sentence {number} has {len(words)} words and {len(gold)} labels"
             )
     task = Tagging()
-    items = encode_words(sentences, tag_ids, tokenizer, max_length, task.stride)
+    items = encode_words(sentences, labels, tokenizer, max_length, task.stride)
     rows = pack([len(item) for item in items], max_length)
     arrays = [[items[place].arrays for place in row] for row in rows]
     batch = fill(arrays, max_length, task.layout(tokenizer))
+    if tag_ids is None:
+        del batch["tags"]
     return jax.tree.map(jnp.asarray, batch)
 
 

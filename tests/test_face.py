@@ -1,6 +1,7 @@
 """`import dicejax as dj`: the page's code as printed, functions vs. commands."""
 
 import json
+from xml.etree import ElementTree
 
 import jax
 import numpy as np
@@ -9,6 +10,7 @@ from tokenizers import Tokenizer
 
 import dicejax as dj
 from dicejax.cli import parse, run
+from dicejax.errors import InputError
 
 from .documented import blocks, perform
 from .losses import oracle
@@ -61,6 +63,10 @@ def test_words_and_labels_are_packed_in_their_places(minilm):
             words = SENTENCES[TAG_IDS.index(labels[-1])]
             assert tokenizer.encode(words, is_pretokenized=True).ids == ids.tolist()
     assert sorted(labels) == sorted(TAG_IDS)
+    without = dj.encode(tokenizer, SENTENCES, max_length=32)
+    assert without.keys() == batch.keys() - {"tags"}
+    for name, array in without.items():
+        np.testing.assert_array_equal(array, batch[name])
     with pytest.raises(ValueError, match="sentence 1 has 7 words and 6 labels"):
         dj.encode(tokenizer, SENTENCES, [TAG_IDS[0], TAG_IDS[1][1:], TAG_IDS[2]])
 
@@ -68,8 +74,12 @@ def test_words_and_labels_are_packed_in_their_places(minilm):
 def test_names_of_the_package_are_those_that_it_lists():
     assert all(getattr(dj, name) is not None for name in dj.__all__)
     assert set(dj.__all__) <= set(dir(dj))
-    with pytest.raises(AttributeError, match="has no attribute 'focale'"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'focale'$"):
         dj.focale  # noqa: B018
+    with pytest.raises(AttributeError, match="'trian'; did you mean train"):
+        dj.trian  # noqa: B018
+    with pytest.raises(AttributeError, match="'dise'; did you mean dice"):
+        dj.losses.dise  # noqa: B018
 
 
 @pytest.mark.slow
@@ -93,18 +103,53 @@ def test_functions_return_what_the_commands_write(project, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert dj.predict(project / "ours", texts) == [json.loads(line) for line in lines]
 
-    losses = experiment.compared
+    losses = ["focal", "dsc:smooth=0.01"]
     compared = dj.compare(experiment, losses, seeds=1, baselines=False, out="a")
     content = json.loads((project / "a/comparison.json").read_text())
     assert compared.report == "a/report.html"
     for row in compared.rows:
         (ours,), (theirs,) = row.outcomes, content["losses"][row.loss]["runs"]
         assert ours.result["test"] == theirs["test"]
-    names = [row.loss for row in compared.rows]
-    argv = ["compare", "mine.py", "--losses", *names, "--seeds", "1", "--out", "a"]
+    assert [row.loss for row in compared.rows] == ["ce", "focal", "dsc-smooth=0.01"]
+    argv = ["compare", "mine.py", "--losses", *losses, "--seeds", "1", "--out", "a"]
     assert run([*argv, "--no-baselines", *short]) == 0
-    assert capsys.readouterr().err.count("used again") == 2  # the very same runs
+    assert capsys.readouterr().err.count("used again") == 3  # the very same runs
     assert json.loads((project / "a/comparison.json").read_text()) == content
+
+
+@pytest.mark.slow
+def test_an_experiment_is_named_by_its_file_and_results_show_themselves(
+    project, capsys
+):
+    file = project / "mine.py"
+    file.write_text(file.read_text().replace("epochs=12", "epochs=1"))
+    result = dj.train("mine.py", project / "ours", progress=True)
+    assert "epoch 1  mean loss" in capsys.readouterr().err
+    content = json.loads((project / "ours/result.json").read_text())
+    f1 = f"{100 * content['test']['f1']:.2f}"
+    assert repr(result) == (
+        f"Result({project / 'ours'}: test F1 {f1}, 4 updates"
+        f"{', nothing learnt' * (content['test']['f1'] == 0)})"
+    )
+    assert dj.train(file, project / "ours") == result  # it has finished
+    assert capsys.readouterr().err == ""  # there is no terminal
+    evaluation = dj.evaluate(result)
+    assert repr(evaluation).startswith("Evaluation(step 4: precision ")
+    assert len(repr(evaluation)) < 120
+    for value in (result, evaluation):
+        table = ElementTree.fromstring(f"<div>{value._repr_html_()}</div>")
+        rows = [[cell.text or "" for cell in row] for row in table.iter("tr")]
+        assert [row[0] for row in rows] == ["", "all", "LOC", "PER"]
+        column = rows[0].index("F1")
+        assert rows[1][column] == f1 and rows[2][-1] == "4"
+
+
+def test_an_unknown_name_of_a_loss_or_file_is_an_error_of_input(project):
+    with pytest.raises(InputError, match="unknown loss 'focl'; did you mean focal"):
+        dj.compare("mine.py", ["focl"])
+    with pytest.raises(InputError, match=r"none\.py: no such experiment file"):
+        dj.train("none.py")
+    assert not (project / "runs").exists()
 
 
 def test_an_experiment_names_an_encoder_of_its_own(tmp_path, monkeypatch, capsys):

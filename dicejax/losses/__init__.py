@@ -5,6 +5,9 @@ return one value per element, set losses one per class and set. A label out of r
 refused where its value is known, and masked where it is traced.
 """
 
+import difflib
+from typing import TYPE_CHECKING
+
 from dicejax.losses import class_weights
 from dicejax.losses.anyloss import anyloss
 from dicejax.losses.aucm import auc_margin
@@ -55,3 +58,10 @@ __all__ = [
     "tversky_from_counts", "unified_focal", "vs", "weighted_cross_entropy", "zlpr",
 ]
 # fmt: on
+
+if not TYPE_CHECKING:  # to type checkers any name would then be valid
+
+    def __getattr__(name: str) -> object:
+        close = difflib.get_close_matches(name, __all__)
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 from collections.abc import Container, Mapping, Sized
 from typing import Any
 
@@ -53,10 +54,37 @@ class Scores:
         """Return the display name of a score."""
         return name_in(score, self.values, self.groups)
 
+    def __str__(self) -> str:
+        parts = (f"{self.name(x)} {100 * y:.2f}" for x, y in self.values.items())
+        return ", ".join(parts)
+
+    def _repr_html_(self) -> str:
+        """Return a table of all and of each group, in percent, for a notebook."""
+        scores = {"all": self.values, **self.groups}
+        columns = list(dict.fromkeys(x for row in scores.values() for x in row))
+        rows = [("", [heading(column) for column in columns])]
+        for name, row in scores.items():
+            cells = (row.get(column, "") for column in columns)
+            texts = (f"{100 * x:.2f}" if isinstance(x, float) else x for x in cells)
+            rows.append((name, [str(text) for text in texts]))
+        body = "".join(
+            f"<tr><th>{html.escape(name)}</th>"
+            + "".join(f"<td>{html.escape(text)}</td>" for text in texts)
+            + "</tr>"
+            for name, texts in rows
+        )
+        return f"<table>{body}</table>"
+
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries."""
         groups = {name: dict(row) for name, row in self.groups.items()}
         return {**self.values, "per_type": groups}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Scores:
+        """Return the scores that `to_json` wrote."""
+        values = {name: x for name, x in content.items() if name != "per_type"}
+        return cls(values, content.get("per_type", {}))
 
     @classmethod
     def of_spans(cls, scores: SpanScores) -> Scores:

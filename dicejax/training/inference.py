@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import io
 import os
 import sys
@@ -59,6 +60,16 @@ class Evaluation:
     examples: tuple[dict[str, Any], ...] = ()
     cut: tuple[str, ...] = ()
     nothing_learnt: str | None = None
+
+    def __repr__(self) -> str:
+        text = f"step {self.step}: {self.scores}"
+        if self.tuned is not None:
+            text += f"; with the tuned threshold: {self.tuned}"
+        return f"Evaluation({text})"
+
+    def _repr_html_(self) -> str:
+        scores = self.scores if self.tuned is None else self.tuned
+        return f"<p>{html.escape(repr(self))}</p>{scores._repr_html_()}"
 
 
 def evaluate(

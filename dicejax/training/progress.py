@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+import rich.progress
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -27,7 +29,7 @@ from dicejax.objectives import name_of
 NARROW = 112
 
 
-class TrainingProgress(Progress):
+class TrainingProgress(rich.progress.Progress):
     """A progress bar with loss, dev score, tokens per second and time left.
 
     Use as a context manager; several runs may share one, each with its own line. It is
@@ -102,6 +104,26 @@ class TrainingProgress(Progress):
     def note(self, text: str) -> None:
         """Print a remark once."""
         self.say(f"note: {text}", once=True)
+
+
+Progress = TrainingProgress | bool | None
+"""A display, whether there is to be one, or None: where somebody looks."""
+
+
+def progress_of(choice: Progress) -> TrainingProgress:
+    """Return a display of progress; by default it is quiet where nobody looks.
+
+    It is shown in a terminal and in a notebook, which without ipywidgets gets lines
+    and no bars.
+    """
+    if isinstance(choice, TrainingProgress):
+        return choice
+    console = Console(stderr=True)
+    if choice is None:
+        choice = console.is_terminal or console.is_jupyter
+    if console.is_jupyter and importlib.util.find_spec("ipywidgets") is None:
+        console = Console(file=sys.stdout, force_jupyter=False, force_terminal=False)
+    return TrainingProgress(console, quiet=not choice)
 
 
 def encoder_name(encoder: AnyEncoder, parameters: int | None = None) -> str:

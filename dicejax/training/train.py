@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import html
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
@@ -17,6 +18,7 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
 from dicejax.metrics.score_counts import count_decisions, count_scores
+from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import require_wandb
@@ -112,6 +114,20 @@ class Result:
                 f"{run.path / RESULT}: is no result of this version of dicejax "
                 f"({error}); train again with --overwrite"
             ) from error
+
+    def __repr__(self) -> str:
+        metric, text = self.primary_metric, "not scored on test"
+        if self.test is not None:
+            scores = Scores.from_json(self.test)
+            text = f"test {scores.name(metric)} {100 * scores.values[metric]:.2f}"
+        parts = [text, f"{self.steps:,} updates"]
+        parts += [f"{self.skipped:,} skipped"] if self.skipped else []
+        parts += ["nothing learnt"] if self.nothing_learnt else []
+        return f"Result({self.folder}: {', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        table = "" if self.test is None else Scores.from_json(self.test)._repr_html_()
+        return f"<p>{html.escape(repr(self))}</p>{table}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `result.json`."""

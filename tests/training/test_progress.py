@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from dicejax.training.progress import TrainingProgress
+from dicejax.training.progress import TrainingProgress, progress_of
 
 RECORD = {"loss": 0.25, "tokens_per_s": 12345.6, "skipped": 0, "wait_share": 0.0}
 
@@ -75,3 +75,32 @@ def test_it_is_drawn_on_standard_error_unless_quiet(capfd, quiet):
     out, error = capfd.readouterr()
     assert out == "" and ("note: something" in error) == (not quiet)
     assert not (quiet and error)
+
+
+@pytest.mark.parametrize(
+    ("choice", "terminal", "visible"),
+    [
+        (None, True, True),
+        (None, False, False),
+        (True, False, True),
+        (False, True, False),
+    ],
+)
+def test_progress_is_shown_where_somebody_looks(
+    capfd, monkeypatch, choice, terminal, visible
+):
+    monkeypatch.setattr("rich.console.Console.is_terminal", terminal)
+    progress_of(choice).say("epoch 1")
+    assert ("epoch 1" in capfd.readouterr().err) == visible
+    display = TrainingProgress(quiet=True)
+    assert progress_of(display) is display
+
+
+def test_a_notebook_without_widgets_gets_lines(capsys, monkeypatch):
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with progress_of(None) as progress:
+        progress.begin("ce seed 0", 10)
+        progress.say("epoch 1")
+    output = capsys.readouterr()
+    assert output.out.startswith("epoch 1\n") and output.err == ""
