@@ -8,8 +8,8 @@ from typing import Literal
 
 from dicejax import config
 from dicejax.config import Experiment
-from dicejax.objectives import Objective
-from dicejax.objectives.parsing import objective_named
+from dicejax.objectives import Candidate
+from dicejax.objectives.parsing import candidate_named
 from dicejax.study import compare as comparing
 from dicejax.study.compare import Comparison
 from dicejax.study.compare.statistics import MARGIN
@@ -59,7 +59,7 @@ def train(
 
 def compare(
     experiment: ExperimentOrFile,
-    losses: Sequence[Objective | str] = (),
+    losses: Sequence[Candidate | str] = (),
     *,
     seeds: int = 3,
     until: Literal["decided"] | None = None,
@@ -81,7 +81,7 @@ def compare(
     Args:
       experiment: settings of all runs but loss and seed, or the path of a file.
       losses: losses to compare, or their names with settings after a colon, such as
-        "dsc:alpha=1,smooth=0.01"; the experiment's `compared` if empty. Cross-entropy
+        "dsc:alpha=1,smooth=0.01" or "ce+prior"; the experiment's `compared` if empty. Cross-entropy
         always takes part.
       seeds: runs per loss; 0 with `tune` only tunes. Fewer than 3 have no verdict.
       until: "decided" adds seeds until each loss is better, worse, practically equal
@@ -104,7 +104,7 @@ def compare(
     """
     return comparing.compare(
         _load(experiment),
-        [objective_named(x) if isinstance(x, str) else x for x in losses],
+        [candidate_named(x) if isinstance(x, str) else x for x in losses],
         seeds=seeds,
         until=until,
         budget=budget,

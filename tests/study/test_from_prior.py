@@ -7,7 +7,6 @@ import pytest
 
 from dicejax import config
 from dicejax.cli import run
-from dicejax.objectives.parsing import candidate_named, objective_named
 from dicejax.errors import InputError
 from dicejax.objectives import (
     CrossEntropy,
@@ -17,6 +16,7 @@ from dicejax.objectives import (
     SelfAdjustingDice,
     names_of,
 )
+from dicejax.objectives.parsing import candidate_named, objective_named
 from dicejax.study import compare as comparison
 from dicejax.study.compare import spaces
 from dicejax.study.compare.finding import jobs_from
