@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from transformers.convert_slow_tokenizer import import_protobuf
 
 from dicejax.data import tokenize
 
-KINDS = ("wordpiece", "wordpiece_uncased", "xlnet", "deberta", "byte_level")
+KINDS = ("wordpiece", "wordpiece_uncased", "xlnet", "deberta", "byte_level", "mpnet")
 REAL = ("bert-base-cased", "bert-base-uncased", "bert-base-chinese", "xlnet-base-cased")
 
 SENTENCE = """the café in Zürich costs 1,000 francs 2024 a cat said ''no'' ``yes''
@@ -49,12 +50,16 @@ TEXTS = (
 def pieces(kind: str, folder: Path) -> Path:
     """Write the files of a small tokenizer that a model folder would hold."""
     folder.mkdir(parents=True, exist_ok=True)
-    if kind.startswith("wordpiece"):
+    if kind.startswith(("wordpiece", "mpnet")):
         words = WORDS
-        if kind.endswith("uncased"):
+        if kind != "wordpiece":
             words = [word.lower() for word in words]
         learnt = tokenize.learn_wordpiece(words, 200).get_vocab()
         lines = sorted(learnt, key=learnt.__getitem__)
+        if kind == "mpnet":  # BERT's entries between MPNet's
+            lines = ["<s>", "<pad>", "</s>", "<unk>", *lines, "<mask>"]
+            settings = json.dumps({"tokenizer_class": "MPNetTokenizer"})
+            (folder / "tokenizer_config.json").write_text(settings)
         (folder / "vocab.txt").write_text("\n".join(lines) + "\n", "utf-8")
     elif kind == "byte_level":
         learnt = Tokenizer(models.BPE())

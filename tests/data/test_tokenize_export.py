@@ -22,7 +22,7 @@ ROBERTA |= {"max_position_embeddings": 514}
 
 def encoder_for(kind, entries):
     family = kind.split("-")[0]
-    family = family if family in ("xlnet", "deberta") else "bert"
+    family = family if family in ("xlnet", "deberta", "mpnet") else "bert"
     settings = ROBERTA if kind == "byte_level" else {}
     return encoder_of(family, 8, 8, heads=2, depth=1, vocab=entries, **settings)
 
@@ -86,6 +86,8 @@ def test_special_tokens_length_and_sides_are_the_family_s(pair):
         names = "<pad> <unk> <cls> <sep> <mask>"
     elif kind == "byte_level":
         names = "<pad> <unk> <s> </s> <mask>"
+    elif kind == "mpnet":
+        names = "<pad> [UNK] <s> </s> <mask>"
     else:
         names = "[PAD] [UNK] [CLS] [SEP] [MASK]"
     roles = ("pad", "unk", "cls", "sep", "mask")
@@ -104,7 +106,7 @@ def test_a_padded_batch_has_what_the_model_takes(pair):
     batch = theirs(["the cat", "the"], ["a", "world world"], padding=True)
     expected = {"input_ids", "attention_mask"}
     assert set(batch) == (
-        expected if kind == "byte_level" else expected | {"token_type_ids"}
+        expected if kind in ("byte_level", "mpnet") else expected | {"token_type_ids"}
     )
     torch = pytest.importorskip("torch")
     model = transformers.AutoModelForTokenClassification.from_pretrained(folder)

@@ -195,6 +195,7 @@ TYPES = {
     "xlnet": "xlnet",
     "deberta": "deberta-v2",
     "modernbert": "modernbert",
+    "mpnet": "mpnet",
 }
 
 

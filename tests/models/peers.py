@@ -49,6 +49,7 @@ OF_KINDS = {
         "pos_att_type": "p2c|c2p",
         "position_biased_input": False,
     },
+    "mpnet": {"max_position_embeddings": 26},
     # Its special tokens are beyond 50 entries by default.
     "modernbert": {
         "local_attention": 6,

@@ -11,6 +11,7 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.modernbert import ModernBertConfig
+from dicejax.models.mpnet import MPNetConfig
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 
@@ -19,7 +20,7 @@ quickly = functools.partial(
     jax.jit, compiler_options={"xla_backend_optimization_level": 0}
 )
 
-KINDS = ("bert", "xlnet", "deberta", "modernbert")
+KINDS = ("bert", "xlnet", "deberta", "modernbert", "mpnet")
 
 
 def encoder_of(kind, width, inner, *, heads=4, depth=2, vocab=50, **settings):
@@ -28,7 +29,7 @@ def encoder_of(kind, width, inner, *, heads=4, depth=2, vocab=50, **settings):
     if kind == "xlnet":
         sizes = {"d_model": width, "d_inner": inner, "n_layer": depth, "n_head": heads}
         return XLNetConfig(**sizes, **shared)
-    kinds = {"bert": BertConfig, "deberta": DebertaConfig}
+    kinds = {"bert": BertConfig, "deberta": DebertaConfig, "mpnet": MPNetConfig}
     return (kinds | {"modernbert": ModernBertConfig})[kind](
         hidden_size=width,
         intermediate_size=inner,

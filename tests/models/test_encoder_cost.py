@@ -31,9 +31,7 @@ def lowered(network, batch, length):
     return gradient.lower(params, dict.fromkeys(names, ids), 0)
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param("bert", marks=EXHAUSTIVE), "xlnet", "deberta", "modernbert"]
-)
+@pytest.mark.parametrize("kind", [pytest.param("bert", marks=EXHAUSTIVE), *KINDS[1:]])
 def test_the_program_does_not_grow_with_depth(kind):
     """Compile time itself is measured by benchmarks/encoders.py."""
     lines = {

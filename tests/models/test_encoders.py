@@ -21,6 +21,7 @@ SETTINGS = {
     "xlnet": {},
     # Fewer positions than the tokens of a row.
     "deberta": {"max_position_embeddings": 12, "position_buckets": 8},
+    "mpnet": {"max_position_embeddings": 24},
     "modernbert": {"local_attention": 6, **RATES},
 }
 ENCODERS = {kind: encoder_of(kind, 24, 40, **SETTINGS[kind]) for kind in KINDS}

@@ -24,6 +24,7 @@ SETTINGS = {
     "bert": {"max_position_embeddings": 16},
     "deberta": {"max_position_embeddings": 16, "position_buckets": 6},
     "modernbert": {"max_position_embeddings": 16, "local_attention": 6},
+    "mpnet": {"max_position_embeddings": 18},
     "xlnet": {},
 }
 SIZES = {"heads": 2, "vocab": 30, "initializer_range": 0.3}

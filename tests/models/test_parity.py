@@ -9,6 +9,7 @@ import pytest
 
 from dicejax.models import huggingface
 from dicejax.models.deberta import DebertaConfig, relative_rows
+from dicejax.models.mpnet import relative_buckets
 
 # Before the import below, which would leave half a module behind without it.
 pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
@@ -254,6 +255,27 @@ def test_modernbert_equals_pytorch(settings, options):
     check("modernbert", settings, **options)
 
 
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        case(TWO),
+        case(ONE, task=READING),
+        # PyTorch's summary is that of a row's first column: padding is behind.
+        case(ONE, task=SEQUENCES),
+        # One layer, all layers written out, a loop; widths of no power of two.
+        case(ONE | {"hidden_size": 21, "intermediate_size": 13}),
+        case({"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2}),
+        case(ONE | {"layer_norm_eps": 0.1, "hidden_act": "relu"}),
+        case(TWO, padded="left"),
+        case(TWO, padded="none", masked=False),
+        # Beyond the last bucket.
+        case(ONE | {"max_position_embeddings": 152}, lengths=(150, 41, 1)),
+    ],
+)
+def test_mpnet_equals_pytorch(settings, options):
+    check("mpnet", settings, unmoved=("attn.k.bias",), **options)
+
+
 def test_real_weights_equal_pytorch(minilm):
     torch.manual_seed(0)
     model = transformers.AutoModelForTokenClassification.from_pretrained(
@@ -279,6 +301,7 @@ def test_real_weights_equal_pytorch(minilm):
         ("xlnet", "right", 1e-5),
         ("deberta-v2", "right", 1e-6),
         ("modernbert", "none", 1e-5),
+        ("mpnet", "right", 1e-12),
     ],
 )
 def test_float64_is_float64_throughout(family, padded, tolerance):
@@ -305,6 +328,13 @@ def test_rows_of_padding_alone_are_finite_in_deberta():
     assert np.isfinite(states).all()
     # Embeddings of padding are zero, as there.
     assert np.abs(states[0][batch["segment_ids"] == 0]).max() == 0
+
+
+def test_every_distance_has_pytorchs_bucket_in_mpnet():
+    encoder = transformers.models.mpnet.modeling_mpnet.MPNetEncoder
+    distances = np.arange(-3000, 3001)
+    expected = encoder.relative_position_bucket(torch.tensor(-distances))
+    np.testing.assert_array_equal(relative_buckets(distances), expected.numpy())
 
 
 def test_every_distance_has_pytorchs_row():

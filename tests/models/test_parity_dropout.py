@@ -28,7 +28,7 @@ DEBERTA_RATES = {
     "max_relative_positions": 9,
 }
 XLNET_RATES = {"dropout": 0.2, "summary_last_dropout": 0.4}
-FAMILIES = ("bert", "roberta", "electra", "xlnet", "deberta-v2")
+FAMILIES = ("bert", "roberta", "electra", "xlnet", "deberta-v2", "mpnet")
 
 
 def one_layer(family, task):

@@ -77,6 +77,12 @@ REFUSED = {
         ({"rope_parameters": [1]}, "want an object"),
         ({"rope_parameters": ROPE}, "full_attention; supported: rope_type 'default'"),
     ],
+    "mpnet": [
+        ({"relative_attention_num_buckets": 64}, "num_buckets is 64; supported: 32"),
+        ({"pad_token_id": 0}, "pad_token_id is 0; supported: 1"),
+        ({"embedding_size": 128}, "embedding_size is 128; supported: None"),
+        ({"max_position_embeddings": 2}, "pad_token_id 1 leaves no positions of max"),
+    ],
     "gpt2": [({}, "model_type is 'gpt2'; supported: 'bert', 'deberta-v2', ")],
     "deberta": [({}, "model_type is 'deberta'; supported: 'bert', 'deberta-v2', ")],
 }
@@ -101,14 +107,18 @@ def test_a_model_type_is_of_its_class(cls):
 
 @pytest.mark.parametrize(
     ("model_type", "longest"),
-    [("bert", 12), ("electra", 12), ("roberta", 10), ("xlm-roberta", 10)],
+    [
+        *(("bert", 12), ("electra", 12)),
+        *(("roberta", 10), ("xlm-roberta", 10), ("mpnet", 10)),
+    ],
 )
 def test_the_longest_sequence_leaves_out_positions_that_no_token_takes(
     model_type, longest
 ):
     settings = {"max_position_embeddings": 12, "pad_token_id": 1}
     sizes = {"vocab": 9, "depth": 1, "heads": 2}
-    config = encoder_of("bert", 8, 8, model_type=model_type, **sizes, **settings)
+    kind = "mpnet" if model_type == "mpnet" else "bert"
+    config = encoder_of(kind, 8, 8, model_type=model_type, **sizes, **settings)
     assert config.max_length == longest
     network = network_of(config)
     params = drawn(network)

@@ -42,6 +42,7 @@ _CLASSES = {
     "deberta-v2": "DebertaV2Tokenizer",
     "xlnet": "XLNetTokenizer",
     "modernbert": _BACKEND,
+    "mpnet": "MPNetTokenizer",
 }
 # Classes by the file in a folder that names no model type.
 _CLASSES_OF_FILES = {
@@ -145,7 +146,11 @@ def _check_template(tokenizer: Tokenizer) -> None:
 
 def pad_id(tokenizer: Tokenizer) -> int:
     """Return the id that fills a row; 0 for a tokenizer that has none of its own."""
-    numbers = map(tokenizer.token_to_id, ("[PAD]", "<pad>"))
+    added = tokenizer.get_added_tokens_decoder().values()
+    special = {token.content for token in added if token.special}
+    # MPNet's vocabulary has BERT's too, as an entry like any other.
+    names = sorted(("[PAD]", "<pad>"), key=lambda name: name not in special)
+    numbers = map(tokenizer.token_to_id, names)
     return next((number for number in numbers if number is not None), 0)
 
 

@@ -70,6 +70,16 @@ _DEBERTA_ENCODER = {
     "encoder.layer.{n}.attention.self.pos_key_proj": "layers/position_key",
     "encoder.layer.{n}.attention.self.pos_query_proj": "layers/position_query",
 }
+_MPNET_ENCODER = {
+    **{
+        re.sub(r"self\.(.).*", r"attn.\1", theirs)
+        .replace("attention.output.dense", "attention.attn.o")
+        .replace("attention.output.", "attention."): ours
+        for theirs, ours in _BERT_ENCODER.items()
+        if ours not in ("embeddings/projection", "embeddings/token_type")
+    },
+    "encoder.relative_attention_bias.weight": "embeddings/relative",
+}
 _POOLED = {"pooler.dense": "summary/dense", "classifier": "dense"}
 _MODERNBERT_ENCODER = {
     "embeddings.tok_embeddings": "embeddings/word",
@@ -138,6 +148,7 @@ FAMILIES: Mapping[str, Family] = {
     "xlm-roberta": _family("XLMRoberta", "roberta.", _BERT_ENCODER, _TWO_LAYERS),
     "electra": _family("Electra", "electra.", _BERT_ENCODER, _TWO_LAYERS),
     "deberta-v2": _family("DebertaV2", "deberta.", _DEBERTA_ENCODER, _POOLED),
+    "mpnet": _family("MPNet", "mpnet.", _MPNET_ENCODER, _TWO_LAYERS),
     "xlnet": _family(
         "XLNet",
         "transformer.",

@@ -22,6 +22,7 @@ from dicejax.models import (  # noqa: F401 - define their architectures
     bert,
     deberta,
     modernbert,
+    mpnet,
     xlnet,
 )
 from dicejax.models.encoder import EncoderConfig

@@ -51,8 +51,12 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, encoder: EncoderConfig) 
         # What transformers does by default changes with its version.
         "clean_up_tokenization_spaces": False,
     }
+    added = tokenizer.get_added_tokens_decoder().values()
+    special = {token.content for token in added if token.special}
     for role, names in _SPECIAL.items():
         present = [n for n in names if tokenizer.token_to_id(n) is not None]
+        # MPNet's vocabulary has BERT's too, as entries like any other.
+        present.sort(key=lambda name: name not in special)
         if present:
             settings[role] = present[0]
     # Version 4 takes silence for "no", whatever tokenizer.json says.
