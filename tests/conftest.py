@@ -134,6 +134,15 @@ def minilm() -> Path:
 
 
 @pytest.fixture(scope="session")
+def mpnet() -> Path:
+    """Return a model folder with the real weights of a 12-layer English MPNet."""
+    folder = os.environ.get("DICEJAX_MPNET")
+    if not folder:
+        pytest.skip("DICEJAX_MPNET is unset: it names a folder of all-mpnet-base-v2")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
 def site_folder(tmp_path_factory) -> Path:
     """Return the folder of the built site, which all processes of a session share."""
     shared = tmp_path_factory.getbasetemp()

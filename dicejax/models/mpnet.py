@@ -97,7 +97,7 @@ class MPNetEmbeddings(BertEmbeddings):
         super().__init__(config, projects_first=False, dtype=dtype, rngs=rngs)
         draw = nnx.initializers.normal(config.initializer_range, jnp.float32)
         shape = BUCKETS, config.num_attention_heads
-        self.relative = nnx.Param(draw(rngs.params(), shape))
+        self.relative_bias = nnx.Param(draw(rngs.params(), shape))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +138,7 @@ class MPNet(Encoder):
         # The distance of two tokens of a segment is that of their places in the row.
         length, heads = ids["input_ids"].shape[1], config.num_attention_heads
         rows = relative_buckets(np.arange(length, -length, -1))
-        by_distance = embeddings.relative[...].astype(wide(self.dtype))[rows].T
+        by_distance = embeddings.relative_bias[...].astype(wide(self.dtype))[rows].T
         shape = heads, length, 2 * length
         bias = by_position(jnp.broadcast_to(by_distance[:, None], shape))
         x = embeddings.add_up(

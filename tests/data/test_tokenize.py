@@ -62,6 +62,7 @@ def test_the_templates_of_the_families(tmp_path):
         "xlnet": ("▁ a <sep> ▁ b <sep> <cls>", "0001112", "▁ a <sep> <cls>"),
         "byte_level": ("<s> a </s> </s> b </s>", "000000", "<s> a </s>"),
         "deberta": ("[CLS] ▁ a [SEP] ▁ b [SEP]", "0000111", "[CLS] ▁ a [SEP]"),
+        "mpnet": ("<s> a </s> </s> b </s>", "000000", "<s> a </s>"),
     }
     for kind, (pair, types, single) in expected.items():
         tokenizer = made.read(kind, tmp_path, words=False)
@@ -75,7 +76,7 @@ def test_the_templates_of_the_families(tmp_path):
         plain = [token in ("▁", "a", "b") for token in tokens(tokenizer, two)]
         assert (~two.special).tolist() == plain
     pads = [made.read(k, tmp_path, words=False) for k in expected]
-    assert [tokenize.pad_id(tokenizer) for tokenizer in pads] == [0, 5, 1, 0]
+    assert [tokenize.pad_id(tokenizer) for tokenizer in pads] == [0, 5, 1, 0, 1]
 
 
 def test_case_is_what_the_settings_say_or_else_the_entries(tmp_path):

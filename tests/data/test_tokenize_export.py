@@ -24,6 +24,7 @@ def encoder_for(kind, entries):
     family = kind.split("-")[0]
     family = family if family in ("xlnet", "deberta", "mpnet") else "bert"
     settings = ROBERTA if kind == "byte_level" else {}
+    settings = {"max_position_embeddings": 514} if kind == "mpnet" else settings
     return encoder_of(family, 8, 8, heads=2, depth=1, vocab=entries, **settings)
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from dicejax.models import huggingface
 from dicejax.models.deberta import DebertaConfig, relative_rows
-from dicejax.models.mpnet import relative_buckets
 
 # Before the import below, which would leave half a module behind without it.
 pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
@@ -328,13 +327,6 @@ def test_rows_of_padding_alone_are_finite_in_deberta():
     assert np.isfinite(states).all()
     # Embeddings of padding are zero, as there.
     assert np.abs(states[0][batch["segment_ids"] == 0]).max() == 0
-
-
-def test_every_distance_has_pytorchs_bucket_in_mpnet():
-    encoder = transformers.models.mpnet.modeling_mpnet.MPNetEncoder
-    distances = np.arange(-3000, 3001)
-    expected = encoder.relative_position_bucket(torch.tensor(-distances))
-    np.testing.assert_array_equal(relative_buckets(distances), expected.numpy())
 
 
 def test_every_distance_has_pytorchs_row():

@@ -110,7 +110,7 @@ def test_the_summary_is_where_the_template_puts_it(kind, tmp_path):
         item = task.encode(pair, tokenizer, ("0", "1"), length)[0]
         place = item.arrays["summary_positions"]
         assert place == (length - 1 if kind == "xlnet" else 0)
-        names = {"xlnet": "<cls>", "byte_level": "<s>"}
+        names = {"xlnet": "<cls>", "byte_level": "<s>", "mpnet": "<s>"}
         piece = tokenizer.token_to_id(names.get(kind, "[CLS]"))
         assert item.arrays["input_ids"][place] == piece
         assert item.is_cut == (length < len(whole))

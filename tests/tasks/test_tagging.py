@@ -76,7 +76,7 @@ def test_windows_leave_the_template_and_the_labels_in_place(kind, tmp_path):
 def test_rows_are_filled_with_the_tokenizer_s_own_padding(tmp_path):
     tokenizers = (made.read(kind, tmp_path, words=True) for kind in made.KINDS)
     layouts = [Tagging().layout(tokenizer) for tokenizer in tokenizers]
-    assert [layout.tokens["input_ids"] for layout in layouts] == [0, 0, 5, 0, 1]
+    assert [layout.tokens["input_ids"] for layout in layouts] == [0, 0, 5, 0, 1, 1]
 
 
 def test_of_spans_that_overlap_most_are_learnt_and_the_others_missed(tokenizer):

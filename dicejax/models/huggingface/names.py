@@ -78,7 +78,7 @@ _MPNET_ENCODER = {
         for theirs, ours in _BERT_ENCODER.items()
         if ours not in ("embeddings/projection", "embeddings/token_type")
     },
-    "encoder.relative_attention_bias.weight": "embeddings/relative",
+    "encoder.relative_attention_bias.weight": "embeddings/relative_bias",
 }
 _POOLED = {"pooler.dense": "summary/dense", "classifier": "dense"}
 _MODERNBERT_ENCODER = {
