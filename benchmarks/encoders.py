@@ -41,6 +41,7 @@ from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.modernbert import ModernBertConfig
+from dicejax.models.mpnet import MPNetConfig
 from dicejax.models.network import Network
 from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
@@ -80,7 +81,7 @@ class Settings:
     model: Annotated[
         tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="MODEL_FOLDER")
     ] = None
-    kind: Literal["bert", "deberta", "modernbert"] = "bert"
+    kind: Literal["bert", "deberta", "modernbert", "mpnet"] = "bert"
     layers: int = 6
     width: int = 384
     heads: int = 12
@@ -188,7 +189,7 @@ def torch_steps(
         "token_type_ids": "token_type_ids",
         "labels": "tags",
     }
-    if model.config.model_type == "modernbert":  # it has no token types
+    if model.config.model_type in ("modernbert", "mpnet"):  # without token types
         del names["token_type_ids"]
     inputs = {
         theirs: torch.tensor(arrays[ours], dtype=torch.long, device=device)
@@ -297,6 +298,7 @@ def architectures(depth: int, width: int = 256) -> dict[str, EncoderConfig]:
     return {
         "BERT": BertConfig(**sizes),
         "DeBERTa": DebertaConfig(**sizes),
+        "MPNet": MPNetConfig(**sizes),
         "XLNet": XLNetConfig(
             vocab_size=2000, d_model=width, n_layer=depth, n_head=4, d_inner=4 * width
         ),
@@ -375,7 +377,11 @@ def random_folder(settings: Settings, folder: Path) -> Path:
     if settings.kind == "modernbert":
         config = ModernBertConfig(**sizes, intermediate_size=3 * settings.width // 2)
     else:
-        kind = {"bert": BertConfig, "deberta": DebertaConfig}[settings.kind]
+        kind = {
+            "bert": BertConfig,
+            "deberta": DebertaConfig,
+            "mpnet": MPNetConfig,
+        }[settings.kind]
         wide = 4 * settings.width
         config = kind(**sizes, vocab_size=30522, intermediate_size=wide)
     network = network_of(config)

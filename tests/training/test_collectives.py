@@ -38,13 +38,14 @@ JOBS = {
     "xlnet, fsdp": ("xlnet", "dsc", {"data": 1, "fsdp": 4}, 1),
     "deberta, fsdp": ("deberta", "dsc", {"data": 1, "fsdp": 4}, 1),
     "modernbert, fsdp": ("modernbert", "dsc", {"data": 1, "fsdp": 4}, 1),
+    "mpnet, fsdp": ("mpnet", "dsc", {"data": 1, "fsdp": 4}, 1),
     "tensor": ("bert", "dsc", {"data": 2, "tensor": 2}, 1),
     "at once": ("bert", "dsc", {"data": 4}, 1),
     "micro-batches, dsc": ("bert", "dsc", {"data": 4}, 3),
     "micro-batches, ce": ("bert", "ce", {"data": 4}, 3),
 }
 ONLY_EXHAUSTIVE = (
-    *("xlnet, fsdp", "deberta, fsdp", "modernbert, fsdp"),
+    *("xlnet, fsdp", "deberta, fsdp", "modernbert, fsdp", "mpnet, fsdp"),
     "micro-batches, ce",
 )
 WINDOWS = {"modernbert": {"local_attention": 8}}
