@@ -26,7 +26,6 @@ from .peers import (
     transformers,
     with_our_network,
 )
-from .small import quickly
 
 TASK = "TokenClassification"
 LAYOUT = BatchLayout(tokens={"input_ids": 1, "token_type_ids": 0})
@@ -58,7 +57,7 @@ def test_a_pretrained_model_is_read_without_its_head(tmp_path):
 
 
 def real_texts(data_folder):
-    """Return 900 sentences of news and 100 paragraphs, which reach every bucket."""
+    """Return 960 sentences of news and 40 paragraphs, which reach every bucket."""
     blocks = (data_folder / "conll2003" / "test.txt").read_text("utf-8").split("\n\n")
     columns = [[line.split()[0] for line in b.splitlines() if line] for b in blocks]
     sentences = [" ".join(words) for words in columns if words[:1] != ["-DOCSTART-"]]
@@ -66,12 +65,12 @@ def real_texts(data_folder):
     paragraphs = [
         p["context"] for article in squad["data"] for p in article["paragraphs"]
     ]
-    return [*filter(None, sentences)][:900] + paragraphs[::20][:100]
+    return [*filter(None, sentences)][:960] + paragraphs[::50][:40]
 
 
 @pytest.mark.exhaustive
 def test_the_released_weights_equal_pytorch_on_1000_texts(mpnet, data_folder):
-    """Ids, hidden states of all layers from packed rows, gradients of 12 texts."""
+    """Ids, hidden states of all layers from packed rows, gradients of 12 sentences."""
     texts = real_texts(data_folder)
     assert len(texts) == 1000
     auto = transformers.AutoTokenizer.from_pretrained(mpnet)
@@ -79,12 +78,16 @@ def test_the_released_weights_equal_pytorch_on_1000_texts(mpnet, data_folder):
     assert [e.ids.tolist() for e in encoded] == auto(texts)["input_ids"]
     examples = [{"input_ids": e.ids, "token_type_ids": e.token_types} for e in encoded]
     examples = [{n: a[:LENGTH] for n, a in e.items()} for e in examples]
+    # Ascending, so that texts of a row are about as long and PyTorch pads little.
+    examples.sort(key=lambda e: len(e["input_ids"]))
     torch.manual_seed(0)
     model = transformers.AutoModelForTokenClassification.from_pretrained(
         mpnet, num_labels=HEADS[TASK].classes
     ).eval()
     both = with_our_network(model, TASK)
-    states_of = quickly(both.network.hidden_states)
+    # Optimised, unlike other tests: it runs often.
+    options = {"xla_backend_optimization_level": 3}
+    states_of = jax.jit(both.network.hidden_states, compiler_options=options)
     rows = pack([len(e["input_ids"]) for e in examples], LENGTH)
     worst, tokens = 0.0, 0
     for start in range(0, len(rows), ROWS):
@@ -103,7 +106,7 @@ def test_the_released_weights_equal_pytorch_on_1000_texts(mpnet, data_folder):
                 first += size
     print(f"{tokens} tokens, all layers within {worst:.2g}")
     assert worst < 1e-4
-    batch = fill([[e] for e in examples[:12]], 64, LAYOUT)
+    batch = fill([[e] for e in examples[400:412]], 64, LAYOUT)
     compare(batch, compute_ours(both, batch), compute_theirs(both, batch), ("k.bias",))
 
 
