@@ -81,8 +81,8 @@ def compare(
     Args:
       experiment: settings of all runs but loss and seed, or the path of a file.
       losses: losses to compare, or their names with settings after a colon, such as
-        "dsc:alpha=1,smooth=0.01" or "ce+prior"; the experiment's `compared` if empty. Cross-entropy
-        always takes part.
+        "dsc:alpha=1,smooth=0.01" or "ce+prior"; the experiment's `compared` if empty.
+        Cross-entropy always takes part.
       seeds: runs per loss; 0 with `tune` only tunes. Fewer than 3 have no verdict.
       until: "decided" adds seeds until each loss is better, worse, practically equal
         or hopeless.
