@@ -9,7 +9,11 @@ standard deviation of a seed's effect. For each number of rivals and kind of noi
 - power at each look for one rival that differs, next to the paired t test with Holm's
   correction at a fixed number of seeds; once more where the last rival collapses with
   some seeds, that is varies 20 times as much;
-- seeds spent by `--until decided`, vs. a fixed number.
+- seeds spent by `--until decided`, vs. a fixed number;
+- where a loss fails in some runs, which then score 0, or where examples come in
+  documents: false claims among runs that learn, any verdict of better on a loss that
+  failed in a run, and shares of losses that are called unstable. These comparisons are
+  those of the package itself, from scores of runs to verdicts.
 
 usage:    python benchmarks/verdicts.py [--smallest]
 measured: see benchmarks/README.md
@@ -26,15 +30,21 @@ import numpy as np
 import tyro
 from scipy import stats
 
+from dicejax.study.compare.failures import failures_of
+from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.testing import MARGIN, Tests
 from dicejax.study.compare.until import FUTILE, LOOKS
 from dicejax.study.significance import (
     CrossedDifference,
+    Verdict,
     holm,
     sequential_p_value,
     shrink_variances,
 )
 
 LEVEL = 0.05
+DOCUMENT = 15  # examples
+LEARNT = 70.0  # mean score of a run that learns, in standard deviations of a seed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,7 +78,10 @@ class Noise:
         the last, and of the last.
       last: share of the rivals that vary as the last, at least one.
       shared: share of a seed's effect that all losses have in common.
-      example: standard error of a loss's mean for new examples.
+      example: standard error of a loss's mean for new examples, if they were
+        independent.
+      fails: probabilities that a run fails: of the baseline, and of the last rivals.
+      documents: correlation of examples in a document; None without documents.
     """
 
     tails: str = "normal"
@@ -76,6 +89,8 @@ class Noise:
     last: float = 0.0
     shared: float = 0.0
     example: float = 0.0
+    fails: tuple[float, float] = (0.0, 0.0)
+    documents: float | None = None
 
 
 NOISES = {
@@ -89,6 +104,14 @@ NOISES = {
     "correlated examples": Noise(example=0.3),
     "few, correlated examples": Noise(example=1.0),
 }
+FAILING = {
+    "the last rival fails with probability .1": Noise(fails=(0, 0.1)),
+    "the last rival fails with probability .2": Noise(fails=(0, 0.2)),
+    "the last rival fails with probability .3": Noise(fails=(0, 0.3)),
+    "the baseline fails with probability .2": Noise(fails=(0.2, 0)),
+    "documents, correlation .1": Noise(example=1.0, documents=0.1),
+    "documents, correlation .3": Noise(example=1.0, documents=0.3),
+}
 
 
 def drawn(
@@ -98,7 +121,7 @@ def drawn(
     rivals: int,
     gains: Sequence[float],
 ) -> np.ndarray:
-    """Draw differences to the baseline, [rival, seed, example]."""
+    """Draw scores, the baseline's first, [rival + 1, seed, example]."""
     seeds, examples = max(settings.looks), settings.examples
 
     def effects(*shape: int) -> np.ndarray:
@@ -112,11 +135,15 @@ def drawn(
     of_seed = math.sqrt(noise.shared) * effects(1, seeds)
     of_seed = of_seed + math.sqrt(1 - noise.shared) * effects(rivals + 1, seeds)
     of_example = rng.normal(size=(rivals + 1, 1, examples))
+    if noise.documents:
+        of_document = rng.normal(size=(rivals + 1, 1, examples // DOCUMENT))
+        of_example *= math.sqrt(1 - noise.documents)
+        of_example += math.sqrt(noise.documents) * of_document.repeat(DOCUMENT, -1)
     of_example *= noise.example * math.sqrt(examples)
     rest = rng.normal(size=(rivals + 1, seeds, examples)) * 0.1
     scores = (spread * of_seed)[..., None] + of_example + rest
     scores[1:] += np.reshape(gains, (-1, 1, 1))
-    return scores[1:] - scores[0]
+    return scores
 
 
 def crossed(differences: np.ndarray) -> CrossedDifference:
@@ -146,7 +173,8 @@ def comparisons(
     """Yield the differences of simulated comparisons, [look][rival]."""
     rng = np.random.default_rng([rivals, len(noise.tails)])
     for _ in range(settings.comparisons):
-        differences = drawn(rng, settings, noise, rivals, gains)
+        scores = drawn(rng, settings, noise, rivals, gains)
+        differences = scores[1:] - scores[0]
         yield [
             [crossed(rows[:seeds]) for rows in differences] for seeds in settings.looks
         ]
@@ -191,6 +219,85 @@ def false_claims(settings: Settings, noise: Noise, rivals: int) -> tuple[float, 
     at_margin = comparisons(settings, noise, rivals, [margin] * rivals)
     equal = [equalities(by_look, looks, margin).any() for by_look in at_margin]
     return float(np.mean(different)), float(np.mean(equal))
+
+
+def verdicts_with_failures(
+    rng: np.random.Generator,
+    settings: Settings,
+    noise: Noise,
+    rivals: int,
+    *,
+    has_groups: bool = True,
+) -> list[dict[str, tuple[Verdict, bool]]]:
+    """Return verdicts of a comparison without differences, and failures, by look."""
+    scores = LEARNT + drawn(rng, settings, noise, rivals, [0.0] * rivals)
+    chances = np.zeros((rivals + 1, 1))
+    chances[0], chances[-max(int(noise.last * rivals), 1) :] = noise.fails
+    scores[rng.random(scores.shape[:2]) < chances] = 0.0
+    names = ["ce", *(f"rival {number}" for number in range(rivals))]
+    groups = None
+    if noise.documents is not None and has_groups:
+        groups = np.arange(settings.examples) // DOCUMENT
+    looks: list[dict[str, list[int]]] = []
+    results = []
+    for seeds in settings.looks:
+        outcomes = {
+            name: [
+                Outcome(
+                    *(name, seed, "", "finished"),
+                    {"primary_metric": "f1", "test": {"f1": float(run.mean())}},
+                    np.stack([run, np.ones_like(run)], -1)[:, None],
+                    groups=groups,
+                )
+                for seed, run in enumerate(of_loss[:seeds])
+            ]
+            for name, of_loss in zip(names, scores, strict=True)
+        }
+        tests = Tests(
+            runs={
+                name: {run.seed: run.item_statistics for run in runs}
+                for name, runs in outcomes.items()
+            },
+            failures={name: failures_of(runs) for name, runs in outcomes.items()},
+            looks=looks,
+            margin=MARGIN,
+            metric="F1",
+            source="run",
+        )
+        verdicts = tests.verdicts("ce", names[1:], names[1:])
+        results.append(
+            {
+                name: (verdict, bool(tests.failures[name].seeds))
+                for name, (_, verdict) in verdicts.items()
+            }
+        )
+        looks = [*looks, {name: list(range(seeds)) for name in names[1:]}]
+    return results
+
+
+def failing(
+    settings: Settings, noise: Noise, rivals: int, *, has_groups: bool = True
+) -> tuple[float, float, float]:
+    """Return rates of comparisons with failures or documents, over all looks.
+
+    Those with a false claim among the runs that learn, those with a loss that failed
+    and is called better, and those with an unstable loss at the last look.
+    """
+    if noise.documents is not None:
+        settings = dataclasses.replace(settings, examples=10 * DOCUMENT)
+    rng = np.random.default_rng([rivals, len(noise.tails)])
+    rates = []
+    for _ in range(settings.comparisons):
+        by_look = verdicts_with_failures(
+            rng, settings, noise, rivals, has_groups=has_groups
+        )
+        pairs = [pair for at_look in by_look for pair in at_look.values()]
+        claimed = any(v.outcome in ("better", "worse") for v, _ in pairs)
+        failed = any(v.outcome == "better" and has_failed for v, has_failed in pairs)
+        unstable = any(v.outcome == "unstable" for v, _ in by_look[-1].values())
+        rates.append((claimed, failed, unstable))
+    false, failed, unstable = np.mean(rates, axis=0).tolist()
+    return false, failed, unstable
 
 
 def power(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray]:
@@ -278,6 +385,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             different, equal = false_claims(settings, noise, rivals)
             cells.append(f"{rivals:3}: {100 * different:4.1f} {100 * equal:4.1f}")
         print(f"  {name:40}{'   '.join(cells)}", flush=True)
+    # Two looks: these comparisons take the package's own way, which is slower.
+    two = dataclasses.replace(settings, looks=settings.looks[-3:-1])
+    looks_of_two = ", ".join(map(str, two.looks))
+    print(
+        f"over looks at {looks_of_two} seeds (%): false claims of runs that learn, "
+        "better though failed, unstable"
+    )
+    for name, noise in FAILING.items():
+        cells = []
+        for rivals in settings.rivals[:2]:
+            rates = failing(two, noise, rivals)
+            cells.append(f"{rivals:3}:" + "".join(f" {100 * x:4.1f}" for x in rates))
+        print(f"  {name:40}{'   '.join(cells)}", flush=True)
+        if noise.documents is not None:
+            alone, *_ = failing(two, noise, settings.rivals[0], has_groups=False)
+            print(
+                f"  {'as independent examples':40}{settings.rivals[0]:3}: "
+                f"{100 * alone:4.1f}",
+                flush=True,
+            )
     usual = NOISES["correlated examples"]
     collapsing = dataclasses.replace(usual, spreads=(1, 1, 20))
     for noise, rivals in [

@@ -25,6 +25,7 @@ import numpy as np
 from dicejax.objectives import name_of
 from dicejax.study.compare import tuning
 from dicejax.study.compare.baselines import outcomes_of, score_baselines
+from dicejax.study.compare.failures import learnt_nothing
 from dicejax.study.compare.finding import jobs_from, tuning_of
 from dicejax.study.compare.jobs import (
     BASELINE,
@@ -32,7 +33,7 @@ from dicejax.study.compare.jobs import (
     Outcome,
     require_one_test_set,
 )
-from dicejax.study.compare.statistics import Row, learnt_nothing, rows_of
+from dicejax.study.compare.statistics import Row, rows_of
 from dicejax.training.setup import prepare
 
 SCORES = Path(__file__).parent / "scores"

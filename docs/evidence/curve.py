@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
 from dicejax.study import figures
-from dicejax.study.compare.statistics import MARGIN, Row
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.testing import MARGIN
 from dicejax.study.significance import (
     CrossedDifference,
     contrast,

@@ -35,8 +35,12 @@ def made(
     labels: Sequence[str] = LABELS,
     types: Sequence[str] = ("PER", "LOC"),
     skill: Sequence[float] = (0.7,),
+    rising: Sequence[str] = (),
 ) -> list[Job]:
-    """Make a comparison's runs; the i-th loss has the i-th skill, or the last."""
+    """Make a comparison's runs; the i-th loss has the i-th skill, or the last.
+
+    On dev the scores of rising losses are half as high at the evaluation before.
+    """
     jobs = comparison.jobs_of(experiment, objectives, seeds, str(folder))
     losses = list(dict.fromkeys(job.loss for job in jobs))
     for job in jobs:
@@ -45,11 +49,13 @@ def made(
         level = skill[min(place, len(skill) - 1)]
         # Effects of the loss and of the seed.
         level += 0.01 * float(np.random.default_rng(job.seed).normal())
-        write(job, rng, level, labels, types)
+        write(job, rng, level, labels, types, is_rising=job.loss in rising)
     return jobs
 
 
-def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
+def write(
+    job, rng, skill, labels=LABELS, types=("PER", "LOC"), *, is_rising=False
+) -> None:
     """Write the folder of one run."""
     run = Run(epath.Path(job.folder))
     write_setup(run, job.experiment, labels)
@@ -60,7 +66,7 @@ def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
         for step in range(10, 101, 10):
             record = {"step": step, "loss": 1 / (step + rng.random())}
             if step % 50 == 0:
-                record["dev/f1"] = f1 * step / 100
+                record["dev/f1"] = f1 / (1 + (is_rising and step < 100))
             file.write(json.dumps(record) + "\n")
     per_type = {
         name: {"f1": f1 / (1 + place), "support": 1000 // 4**place}
@@ -111,20 +117,20 @@ def counts(rng, skill, classes) -> np.ndarray:
     return counted
 
 
-def outcome(loss, seed, right, **more) -> Outcome:
+def outcome(loss, seed, right, dev=(), **more) -> Outcome:
     """Return a finished run that is right on these examples."""
     shares = np.stack([right, np.ones_like(right)], -1)[:, None].astype(float)
     test = {"f1": float(np.mean(right))}
     result = {"primary_metric": "f1", "test": test, "seconds": 90.0} | more
-    return Outcome(loss, seed, "x", "finished", result, shares)
+    return Outcome(loss, seed, "x", "finished", result, shares, dev=dev)
 
 
-def compared(skills, seeds=5, spread=0.001, n=4000, **options):
+def compared(skills, seeds=5, spread=0.001, n=4000, draw=0, **options):
     """Return rows of losses that are right this often, or this often by seed."""
     outcomes = []
     for place, (loss, by_seed) in enumerate(skills.items()):
         for seed, skill in enumerate(np.broadcast_to(by_seed, seeds)):
-            rng = np.random.default_rng([place, seed])
+            rng = np.random.default_rng([place, seed + 1000 * draw])
             chance = skill + spread * rng.normal() if skill else 0.0
             outcomes.append(outcome(loss, seed, rng.random(n) < chance))
     return rows_of(outcomes, "ce", **options)

@@ -10,7 +10,7 @@ from dicejax.data.examples import LabelledText
 from dicejax.objectives import CrossEntropy, Dice
 from dicejax.study import compare as comparison
 from dicejax.study import report
-from dicejax.study.compare.statistics import one_class
+from dicejax.study.compare.failures import one_class
 from dicejax.study.report.sections import all_positive
 from dicejax.tasks import Classification, Prediction
 from dicejax.training.run_folder import Run

@@ -235,6 +235,52 @@ def test_over_all_looks_at_most_5_percent_of_comparisons_claim_falsely(
         assert simulated.comparisons * max(shares) <= most_of(simulated.comparisons)
 
 
+FEW = {"comparisons": 30, "looks": (5,)}
+TWO_LOOKS = {"looks": (5, 10)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "rivals", "failing"),
+    [
+        (FEW, 2, "the last rival fails with probability .2"),
+        (FEW, 1, "the baseline fails with probability .2"),
+        (FEW, 2, "documents, correlation .3"),
+        *exhaustive(
+            *(
+                (TWO_LOOKS, rivals, name)
+                for rivals in (1, 4)
+                for name in (
+                    "the last rival fails with probability .1",
+                    "the last rival fails with probability .2",
+                    "the last rival fails with probability .3",
+                    "the baseline fails with probability .2",
+                    "documents, correlation .1",
+                    "documents, correlation .3",
+                )
+            )
+        ),
+    ],
+)
+def test_claims_of_runs_that_learn_hold_and_no_loss_that_failed_is_better(
+    verdicts, settings, rivals, failing
+):
+    simulated = verdicts.Settings(**settings)
+    noise = verdicts.FAILING[failing]
+    false, failed, unstable = verdicts.failing(simulated, noise, rivals)
+    print(f"false {false:.2%}, unstable {unstable:.2%}")
+    assert simulated.comparisons * false <= most_of(simulated.comparisons)
+    assert failed == 0
+    # Any failure in the runs is seen, but where all of them fail.
+    last, chance = max(settings["looks"]), noise.fails[1]
+    expected = 1 - (1 - chance) ** last - chance**last
+    seen = simulated.comparisons * unstable
+    assert least_of(simulated.comparisons, expected) <= seen
+    assert seen <= most_of(simulated.comparisons, expected)
+    if noise.documents is not None and simulated.comparisons > 1000:
+        alone, *_ = verdicts.failing(simulated, noise, rivals, has_groups=False)
+        assert alone > 0.1  # examples of a document are not independent
+
+
 def test_the_simulation_compares_as_the_library(verdicts):
     rng = np.random.default_rng(0)
     ours, baseline = rng.random((2, 5, 40))

@@ -20,6 +20,7 @@ from dicejax.metrics.scores import heading
 from dicejax.objectives import Candidate, name_of
 from dicejax.study import report
 from dicejax.study.compare import scores_file, tuning
+from dicejax.study.compare.advice import headline
 from dicejax.study.compare.baselines import score_baselines
 from dicejax.study.compare.finding import common_folder, jobs_from, tuning_of
 from dicejax.study.compare.jobs import (
@@ -34,19 +35,9 @@ from dicejax.study.compare.jobs import (
     with_baselines,
 )
 from dicejax.study.compare.results import add_verdicts, evaluate_runs, to_json
-from dicejax.study.compare.statistics import (
-    MARGIN,
-    Row,
-    results_of,
-    source_of,
-)
-from dicejax.study.compare.table import (
-    baseline_name,
-    headline,
-    remarks,
-    table,
-    warnings_of,
-)
+from dicejax.study.compare.statistics import Row, results_of, source_of
+from dicejax.study.compare.table import remarks, table, warnings_of
+from dicejax.study.compare.testing import MARGIN, baseline_name
 from dicejax.study.compare.until import seconds_of, train_until_decided
 from dicejax.study.significance import MIN_SEEDS, Verdict
 from dicejax.training.progress import TrainingProgress

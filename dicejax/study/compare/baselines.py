@@ -106,7 +106,11 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     # By name, since tuned runs keep that of the loss whatever its numbers.
     standard, weighted = name_of(BASELINE), name_of(WeightedCrossEntropy())
     from_prior = name_of(FromPrior(BASELINE))
-    controls = {weighted, from_prior} & {outcome.loss for outcome in outcomes}
+    controls = {
+        outcome.loss
+        for outcome in outcomes
+        if outcome.loss == weighted or outcome.loss.startswith(from_prior)
+    }
     for run in [outcome for outcome in outcomes if outcome.loss == standard]:
         scored = Run(epath.Path(run.folder)).baselines() if run.result else None
         for name, control in (scored or {}).items():

@@ -24,6 +24,7 @@ from dicejax.objectives import (
 from dicejax.tasks import Task
 from dicejax.tasks.priors import require_classes
 from dicejax.training.checkpoint import only_weights_stay
+from dicejax.training.logging import FILE as METRICS
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
 from dicejax.training.setup import prepare
@@ -243,6 +244,9 @@ class Outcome:
     test example, float `[N, C, 2]`. Scores from elsewhere have no experiment.
 
     Attributes:
+      groups: group of each test example, such as its document, int `[N]`; None where
+        examples are independent.
+      dev: primary metric on dev at each evaluation.
       source: a run of this package, scores of test examples from elsewhere, or scores
         of whole runs from elsewhere, of which two equal examples take the place.
     """
@@ -255,21 +259,36 @@ class Outcome:
     example_statistics: np.ndarray | None = None
     experiment: Experiment | None = None
     source: Source = "run"
+    groups: np.ndarray | None = None
+    dev: tuple[float, ...] = ()
 
     @property
     def score(self) -> float:
         """Primary metric on test, of a finished run."""
         return self.result["test"][self.result["primary_metric"]]
 
+    @property
+    def item_statistics(self) -> np.ndarray | None:
+        """Statistics of what is independent: each example, or the sum of each group."""
+        if self.example_statistics is None or self.groups is None:
+            return self.example_statistics
+        names, items = np.unique(self.groups, return_inverse=True)
+        sums = np.zeros((len(names), *self.example_statistics.shape[1:]))
+        np.add.at(sums, items, self.example_statistics)
+        return sums
+
 
 def outcome_of(job: Job) -> Outcome:
     """Read the result of a run, an InputError if one of its files is damaged."""
-    run = Run(epath.Path(job.folder))
+    run, dev = Run(epath.Path(job.folder)), []
     if run.is_finished:
         ended = "finished", run.result(), run.example_statistics()
+        name = f"dev/{job.experiment.task.primary_metric}"
+        dev = [record.get(name) for record in run.records(METRICS)]
     else:
         ended = "missing" if run.diverged() is None else "diverged", None, None
-    return Outcome(job.loss, job.seed, job.folder, *ended, job.experiment)
+    scores = tuple(score for score in dev if score is not None)
+    return Outcome(job.loss, job.seed, job.folder, *ended, job.experiment, dev=scores)
 
 
 def unfinished(jobs: Sequence[Job]) -> int:

@@ -20,8 +20,8 @@ from dicejax.objectives import name_of
 from dicejax.study.compare import statistics
 from dicejax.study.compare.baselines import outcomes_of
 from dicejax.study.compare.jobs import BASELINE, Job, Outcome
-from dicejax.study.compare.statistics import LEVEL, MARGIN, Look, Row
-from dicejax.study.compare.table import baseline_name
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.testing import LEVEL, MARGIN, Look, baseline_name
 from dicejax.study.significance import signed
 
 FILE = "comparison.json"
@@ -131,11 +131,15 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
             "score per run, no claim is made about other test sets"
         )
     else:
-        size = f" ({len(finished[0].example_statistics):,} examples)"
+        size, items = f"{len(finished[0].example_statistics):,} examples", "examples"
+        if finished[0].groups is not None:
+            items = "groups of examples"
+            size += f" in {len(finished[0].item_statistics):,} groups"
+        size = f" ({size})"
         test = (
-            "with seeds crossed with examples: the variance of the mean difference is "
+            f"with seeds crossed with {items}: the variance of the mean difference is "
             "that of a two-way random effects model, by jackknife influences of "
-            "examples (Owen, 2007), each part with Student's quantile of its own "
+            f"{items} (Owen, 2007), each part with Student's quantile of its own "
             "degrees of freedom"
         )
     moderated = (
@@ -153,6 +157,10 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
         "(1979). Losses whose interval lies within "
         f"±{100 * margin:g} points are called practically equal (two one-sided tests). "
         f"{'Diverged runs count as a score of 0. ' * (source == 'run')}"
+        "A run that diverged, learnt nothing or scored below half of the median of its "
+        "loss has failed, and a loss with some such runs is called unstable; verdicts "
+        "are about runs that learn, and the share of runs that fail has a one-sided "
+        "limit of 95% (Clopper and Pearson, 1934). "
         f"Computed with dicejax {dicejax.__version__}.\n"
     )
 

@@ -14,6 +14,7 @@ from dicejax.study.compare.jobs import Outcome, Source
 
 COLUMNS = ("data", "loss", "seed", "score")
 EXAMPLE = "example"
+GROUP = "group"
 Unit = Literal["points", "fraction"]
 _POINTS = "number of points from 0 to 100"
 
@@ -24,6 +25,7 @@ class _Line(NamedTuple):
     loss: str
     seed: int
     example: str
+    group: str
     score: float
 
 
@@ -32,7 +34,9 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
 
     A row is the score of a run; with a column `example`, that of one test example,
     whose mean is the run's score. Without it a run has two examples of the same score,
-    whose chance is nil: the verdict is about this test set. Other columns are ignored.
+    whose chance is nil: the verdict is about this test set. A column `group` names the
+    document, or whatever makes examples alike, that an example is from. Other columns
+    are ignored.
 
     Args:
       path: CSV file.
@@ -66,13 +70,33 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
                 f"{[*missing, *more][0]}, unlike {like.loss} seed {like.seed}; give "
                 f"all runs of {data} the same examples"
             )
+        for name in first:
+            if run[name].group != first[name].group:
+                raise _refused(
+                    path,
+                    run[name].number,
+                    f"group is {quote(run[name].group)}, on line {first[name].number} "
+                    f"{quote(first[name].group)}",
+                )
+        names, groups = np.unique(
+            [x.group for x in first.values()], return_inverse=True
+        )
+        if len(names) == 1 and names[0]:
+            raise InputError(
+                f"{path}: all examples of {data} are of group {quote(str(names[0]))}; "
+                "name two groups or more, or leave the column out"
+            )
         scores = np.array([run[name].score / scale for name in first])
         source: Source = "example scores"
         if len(scores) == 1:
             scores, source = np.repeat(scores, 2), "run scores"
         shares = np.stack([scores, np.ones_like(scores)], -1)[:, None]
         result = {"primary_metric": "score", "test": {"score": float(scores.mean())}}
-        outcome = Outcome(loss, seed, path, "finished", result, shares, source=source)
+        outcome = Outcome(
+            *(loss, seed, path, "finished", result, shares),
+            source=source,
+            groups=groups if len(names) > 1 and len(groups) == len(shares) else None,
+        )
         outcomes.setdefault(data, []).append(outcome)
     return {
         data: sorted(runs, key=lambda outcome: (outcome.loss, outcome.seed))
@@ -124,8 +148,8 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
             what = f"has {len(cells)} fields where the header has {len(names)}"
             raise _refused(path, number, what)
         row = dict(zip(names, cells, strict=True))
-        for name in ("data", "loss"):
-            if not row[name]:
+        for name in ("data", "loss", GROUP):
+            if not row.get(name, name):
                 raise _refused(path, number, f"names no {name}", "add it")
         what = f"seed {quote(row['seed'])} is no whole number"
         try:
@@ -138,7 +162,8 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
         if not 0 <= score <= largest:
             raise _refused(path, number, what)
         example = row.get(EXAMPLE, "")
-        yield _Line(number, row["data"], row["loss"], seed, example, score)
+        group = row.get(GROUP, "") if example else ""
+        yield _Line(number, row["data"], row["loss"], seed, example, group, score)
 
 
 def _cells(path: str, number: int, text: str) -> list[str]:

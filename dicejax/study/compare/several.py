@@ -15,8 +15,7 @@ from scipy import stats
 from dicejax.errors import Flaw, InputError
 from dicejax.io.files import write_whole
 from dicejax.io.json_text import field, read, value_of
-from dicejax.study.compare.statistics import LEVEL
-from dicejax.study.compare.table import baseline_name
+from dicejax.study.compare.testing import LEVEL, baseline_name
 from dicejax.study.significance import holm, signed
 from dicejax.study.significance.several import AcrossSets, across_sets, holds_on
 

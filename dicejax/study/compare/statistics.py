@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,40 +12,10 @@ import numpy as np
 from dicejax.errors import InputError
 from dicejax.metrics.scores import heading
 from dicejax.study import significance
+from dicejax.study.compare.failures import Failures, failures_of
 from dicejax.study.compare.jobs import Outcome, Source
+from dicejax.study.compare.testing import MARGIN, Look, Pairs, Test, Tests, Versus
 from dicejax.study.significance import CrossedDifference, ScoreSummary, Verdict
-
-MARGIN = 0.005
-"""Differences within half a point do not matter in practice."""
-LEVEL = 0.05
-"""Chance of any false claim of a comparison, over all looks at it."""
-
-Look = Mapping[str, Sequence[int]]
-"""Seeds by loss, of one look at a comparison."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Test:
-    """Test of a loss vs. the baseline, over seeds and test examples.
-
-    Attributes:
-      crossed: difference, with the interval of this look.
-      randomisation: p-value over test examples, for these runs; None without examples.
-      p_value: p-value over all looks, adjusted for the number of losses.
-      p_alone: the same, not adjusted for the number of losses.
-      p_equal: p-value for a difference within the margin, adjusted as `p_value`.
-      seeds_needed: seeds to show the observed difference with power 0.8; None where no
-        number suffices, infinite above 1,000.
-      detectable: smallest difference that these runs show with power 0.8.
-    """
-
-    crossed: CrossedDifference
-    randomisation: float | None
-    p_value: float
-    p_alone: float
-    p_equal: float
-    seeds_needed: int | float | None
-    detectable: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,14 +43,17 @@ class Against:
 
     @property
     def needed(self) -> str:
-        """Number of seeds needed, in words."""
+        """Range of the number of seeds needed, in words."""
         if self.test is None:
             return "-"
-        if self.test.seeds_needed is None:
+        fewest, most = self.test.seeds_needed
+        if fewest is None:
             return "never"
-        if math.isinf(self.test.seeds_needed):
+        if math.isinf(fewest):
             return "> 1,000"
-        return f"{self.test.seeds_needed:,}"
+        if most is None or math.isinf(most):
+            return f"{fewest:,} or more"
+        return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries; infinity as a string."""
@@ -106,6 +78,9 @@ class Row:
     """Statistics of one loss by the primary metric, vs. nothing for the baseline.
 
     Controls are baselines of another kind: class weights, or moved decisions.
+
+    Attributes:
+      versus: comparison with each control, by its name, over the seeds that both have.
     """
 
     loss: str
@@ -113,10 +88,26 @@ class Row:
     summary: ScoreSummary
     against: Against | None
     is_control: bool = False
+    failures: Failures = Failures()
+    versus: Mapping[str, Versus] = dataclasses.field(default_factory=dict)
 
     def scores(self, name: str) -> list[float]:
         """Return a score of the finished runs on the test set."""
         return [run.result["test"][name] for run in self.outcomes if run.result]
+
+    @property
+    def rise(self) -> float:
+        """Rise of the mean dev score at the last evaluation; 0 unless it is the best.
+
+        It has to be the best in most runs too, as a mean of few is moved by any.
+        """
+        curves = [run.dev for run in self.outcomes if len(run.dev) > 1]
+        if not curves:
+            return 0.0
+        mean = np.mean([dev for dev in curves if len(dev) == len(curves[0])], axis=0)
+        at_end = sum(dev[-1] > max(dev[:-1]) for dev in curves)
+        is_best = mean[-1] > max(mean[:-1]) and at_end > len(curves) / 2
+        return float(mean[-1] - mean[-2]) if is_best else 0.0
 
     @property
     def missing(self) -> int:
@@ -137,7 +128,15 @@ class Row:
             ],
             "summary": dataclasses.asdict(self.summary),
             "is_control": self.is_control,
+            "failures": self.failures.to_json(),
             "against_baseline": self.against.to_json() if self.against else None,
+            "against_controls": {
+                control: {
+                    "crossed": versus.crossed.to_json(),
+                    "verdict": dataclasses.asdict(versus.verdict),
+                }
+                for control, versus in self.versus.items()
+            },
         }
 
 
@@ -152,8 +151,10 @@ def rows_of(
     """Return the statistics of each loss vs. the baseline, which comes first.
 
     P-values hold over all looks, of which `looks` are the earlier ones, and are
-    adjusted together by Holm's method: those of losses, and apart from them those of
-    controls. Differences within the margin do not matter in practice.
+    adjusted together by Holm's method: those of losses, apart from them those of
+    controls, and those of all others vs. a control. Differences within the margin do
+    not matter in practice. A loss that failed in some runs is unstable, whatever its
+    p-value; where the baseline did, a verdict has to hold for the other seeds too.
 
     Raises:
       InputError: no run of the baseline is finished.
@@ -166,46 +167,50 @@ def rows_of(
         raise InputError(
             f"no run of {baseline} is finished, so there is nothing to compare with"
         )
-    nothing = finished[0].example_statistics * [0, 1]  # a diverged run scores 0
-    ended: dict[str, dict[int, np.ndarray]] = {loss: {} for loss in by_loss}
-    for run in sorted(outcomes, key=lambda run: run.seed):
-        if run.status != "missing":
-            counts = run.example_statistics
-            ended[run.loss][run.seed] = nothing if counts is None else counts
-    standard = ended.pop(baseline)
-    pairs = {
-        loss: {
-            seed: (x, standard[seed]) for seed, x in runs.items() if seed in standard
-        }
-        for loss, runs in ended.items()
-    }
+    tests = Tests(
+        runs=_statistics_of(outcomes, finished[0]),
+        failures={loss: failures_of(runs) for loss, runs in by_loss.items()},
+        looks=looks,
+        margin=margin,
+        metric=heading(finished[0].result["primary_metric"]),
+        source=finished[0].source,
+    )
+    rivals = [k for k in by_loss if k != baseline and k not in controls]
+    moved = [k for k in by_loss if k != baseline and k in controls]
     dropped = {loss for look in looks for loss in look} - set(by_loss)
-    metric = heading(finished[0].result["primary_metric"])
     tested: dict[str, tuple[Test, Verdict]] = {}
-    for is_control in (False, True):
-        tested |= _compare_family(
-            {k: v for k, v in pairs.items() if (k in controls) == is_control},
-            looks,
-            margin,
-            metric=metric,
-            source=finished[0].source,
-            others=sum((loss in controls) == is_control for loss in dropped),
-            borrows=not is_control,
-        )
+    for family, borrowing in ((rivals, rivals), (moved, ())):
+        others = sum((k in controls) == (family is moved) for k in dropped)
+        tested |= tests.against(baseline, family, borrowing, others)
+    versus: dict[str, dict[str, Versus]] = {loss: {} for loss in by_loss}
+    for control in moved:
+        family = [k for k in by_loss if k not in (baseline, control)]
+        for loss, result in tests.versus(control, family, rivals).items():
+            versus[loss][control] = result
     rows, places = [], {}
     for loss, runs in by_loss.items():
         scores = [run.score for run in runs if run.result]
         summary = ScoreSummary.from_scores(
             scores, sum(run.status == "diverged" for run in runs)
         )
-        versus = None
+        against = None
         if loss != baseline:
-            both = {loss: runs, baseline: by_loss[baseline]}
-            versus = _compare(pairs[loss], tested.get(loss), both, metric)
-        rows.append(Row(loss, tuple(runs), summary, versus, loss in controls))
-        mean = versus and versus.mean
+            pairs = tests.pairs(loss, baseline)
+            against = _compare(pairs, tested.get(loss), tests, loss, baseline)
+        rows.append(
+            Row(
+                loss,
+                tuple(runs),
+                summary,
+                against,
+                loss in controls,
+                tests.failures[loss],
+                versus[loss],
+            )
+        )
+        mean = against and against.mean
         worst = math.inf if mean is None else -mean
-        places[loss] = versus is not None, loss in controls, worst, loss
+        places[loss] = against is not None, loss in controls, worst, loss
     return sorted(rows, key=lambda row: places[row.loss])
 
 
@@ -224,162 +229,49 @@ def rivals_of(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.against and not row.is_control]
 
 
-_Pairs = Mapping[int, tuple[np.ndarray, np.ndarray]]
-"""Statistics of the test examples, [N, C, 2], of a loss and the baseline, by seed."""
-
-
-def _compare_family(
-    family: Mapping[str, _Pairs],
-    looks: Sequence[Look],
-    margin: float,
-    *,
-    metric: str,
-    source: Source,
-    others: int,
-    borrows: bool,
-) -> dict[str, tuple[Test, Verdict]]:
-    """Test the losses of a family that have 3 seeds; `others` were dropped from it."""
-    tested = {}
-    crossed = _cross_at_looks(family, looks, borrows)
-    # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
-    alone = [
-        significance.sequential_p_value(
-            [(x.p_value, x.p_equal(margin)) if x else (1.0, 1.0) for x in at.values()],
-            list(at),
-        )
-        for at in crossed.values()
-    ]
-    columns = np.reshape([*alone, *[(1.0, 1.0)] * others], (-1, 2)).T
-    adjusted = np.transpose([significance.holm(column) for column in columns]).tolist()
-    names: dict[str, Any] = {"comparisons": len(adjusted), "level": LEVEL}
-    for index, (loss, at) in enumerate(crossed.items()):
-        seeds, last = list(at), list(at.values())[-1]
-        if last is None:
-            continue
-        strict_level = significance.nominal_level(seeds, LEVEL / len(adjusted))
-        difference = dataclasses.replace(
-            last, level=significance.nominal_level(seeds, LEVEL)
-        )
-        p_value, p_equal = adjusted[index]
-        randomisation = None
-        if source != "run scores":
-            randomisation = significance.approximate_randomisation(
-                *_stack(family[loss], family[loss])
-            )
-        test = Test(
-            crossed=difference,
-            randomisation=randomisation,
-            p_value=p_value,
-            p_alone=float(alone[index][0]),
-            p_equal=p_equal,
-            seeds_needed=significance.seeds_needed(last, seeds, **names),
-            detectable=significance.detectable(last, strict_level),
-        )
-        verdict = significance.verdict(
-            difference, p_value, p_equal, margin=margin, metric=metric, **names
-        )
-        if verdict.outcome == "identical predictions" and source != "run":
-            where = (
-                "on all test examples" if randomisation is not None else "throughout"
-            )
-            verdict = Verdict("identical scores", f"identical scores {where}")
-        tested[loss] = test, verdict
-    return tested
-
-
-def _cross_at_looks(
-    family: Mapping[str, _Pairs], looks: Sequence[Look], borrows: bool
-) -> dict[str, dict[int, CrossedDifference | None]]:
-    """Return the differences by loss and number of seeds; None where runs are gone.
-
-    Looks that had no more seeds of a loss than one before do not count.
-    """
-    schedules: dict[str, list[Sequence[int]]] = {}
-    for loss, pairs in family.items():
-        most = significance.MIN_SEEDS - 1
-        for seeds in (*(look.get(loss, ()) for look in looks), list(pairs)):
-            if len(seeds) > most:
-                schedules.setdefault(loss, []).append(seeds)
-                most = len(seeds)
-    crossed: dict[str, dict[int, CrossedDifference | None]] = {k: {} for k in schedules}
-    for j in range(max(map(len, schedules.values()), default=0)):
-        at_look = {k: schedule[j] for k, schedule in schedules.items() if schedule[j:]}
-        seen = {
-            loss: significance.seeds_and_items(*_stack(family[loss], seeds))
-            for loss, seeds in at_look.items()
-            if set(seeds) <= set(family[loss])
-        }
-        if borrows:
-            shrunk = significance.shrink_variances([*seen.values()])
-            seen = dict(zip(seen, shrunk, strict=True))
-        for loss, seeds in at_look.items():
-            crossed[loss][len(seeds)] = seen.get(loss)
-    return crossed
-
-
-def _stack(pairs: _Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-    ours, baseline = zip(*(pairs[seed] for seed in seeds), strict=True)
-    return np.stack(ours), np.stack(baseline)
+def _statistics_of(
+    outcomes: Sequence[Outcome], finished: Outcome
+) -> dict[str, dict[int, np.ndarray]]:
+    """Return the statistics of each run that has ended, by loss and seed."""
+    nothing = finished.item_statistics * [0, 1]  # a diverged run scores 0
+    ended: dict[str, dict[int, np.ndarray]] = {}
+    for run in sorted(outcomes, key=lambda run: run.seed):
+        by_seed = ended.setdefault(run.loss, {})
+        if run.status != "missing":
+            counts = run.item_statistics
+            by_seed[run.seed] = nothing if counts is None else counts
+    return ended
 
 
 def _compare(
-    pairs: _Pairs,
+    pairs: Pairs,
     tested: tuple[Test, Verdict] | None,
-    runs: Mapping[str, Sequence[Outcome]],
-    metric: str,
+    tests: Tests,
+    loss: str,
+    baseline: str,
 ) -> Against:
     """Compare a loss with the baseline; without a test there is no verdict.
 
-    The sentence begins with the runs that learnt nothing.
+    The sentence begins with who learnt nothing in any run.
     """
     differences = tuple(
-        float(significance.score(ours) - significance.score(baseline))
-        for ours, baseline in pairs.values()
+        float(significance.score(ours) - significance.score(standard))
+        for ours, standard in pairs.values()
     )
     numbers = ", ".join(significance.signed(100 * x) for x in differences)
     sentence = "no seed in common with the baseline"
     if pairs:
         sentence = (
             f"no verdict from {len(pairs)} seed{'s' * (len(pairs) > 1)}, which takes "
-            f"{significance.MIN_SEEDS}: {numbers} {metric}"
+            f"{significance.MIN_SEEDS}: {numbers} {tests.metric}"
         )
     test, verdict = tested or (None, Verdict("no verdict", sentence))
-    counts, outcome, sentence = [], verdict.outcome, verdict.sentence
-    for loss, outcomes in runs.items():
-        finished = [run for run in outcomes if run.result]
-        if untaught := sum(map(learnt_nothing, finished)):
-            counts.append(f"{loss} in {untaught} of {len(finished)} runs")
-            if untaught == len(finished):
-                outcome = "nothing learnt"
-    if counts:
-        sentence = f"nothing learnt by {'; '.join(counts)}; {sentence}"
-    verdict = Verdict(outcome, sentence)
+    untaught = [
+        f"{name} in {failed.learnt_nothing} of {failed.finished} runs"
+        for name in (loss, baseline)
+        if 0 < (failed := tests.failures[name]).finished == failed.learnt_nothing
+    ]
+    if untaught:
+        sentence = f"nothing learnt by {'; '.join(untaught)}; {verdict.sentence}"
+        verdict = Verdict("nothing learnt", sentence)
     return Against(tuple(pairs), differences, test, verdict)
-
-
-def learnt_nothing(outcome: Outcome) -> bool:
-    """Return whether a finished run scores 0, or has one answer for all texts."""
-    return bool(outcome.result) and (
-        outcome.score == 0 or one_class(outcome.result["test"])
-    )
-
-
-def one_class(test: Mapping[str, Any]) -> bool:
-    """Return whether texts of several classes were all classified alike."""
-    counts = class_counts(test)
-    return any(
-        scores["recall"] == 1
-        and scores["support"] < counts.total()
-        # All of the class were found, and it was predicted for every text.
-        and round(scores["precision"] * counts.total()) == scores["support"]
-        for scores in (test["per_type"][name] for name in counts)
-    )
-
-
-def class_counts(test: Mapping[str, Any]) -> Counter[str]:
-    """Count the examples of each class; Matthews' correlation is of texts alone."""
-    if "matthews" not in test:
-        return Counter()
-    return Counter(
-        {name: int(entry["support"]) for name, entry in test["per_type"].items()}
-    )

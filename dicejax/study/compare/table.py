@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 
@@ -11,17 +10,8 @@ from rich.table import Table
 
 from dicejax.io.terminal import literal
 from dicejax.metrics.scores import heading
-from dicejax.study.compare.statistics import (
-    LEVEL,
-    MARGIN,
-    Row,
-    learnt_nothing,
-    one_class,
-    results_of,
-    rivals_of,
-    source_of,
-)
-from dicejax.study.significance import MIN_SEEDS, detectable, nominal_level, signed
+from dicejax.study.compare.failures import learnt_nothing, one_class
+from dicejax.study.compare.statistics import Row, results_of
 
 GAP = 3
 """Blanks between two columns."""
@@ -67,15 +57,6 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     return out
 
 
-def baseline_name(loss: str) -> str:
-    """Return the name of a baseline in a sentence.
-
-    >>> baseline_name("ce"), baseline_name("focal")
-    ('cross-entropy', 'focal')
-    """
-    return "cross-entropy" if loss == "ce" else loss
-
-
 def remarks(rows: Sequence[Row]) -> list[str]:
     """Return the verdict on each loss, and its runs without a score."""
     lines = []
@@ -103,84 +84,6 @@ def mean_and_spread(values: Sequence[float]) -> str:
     percent = [100 * value for value in values]
     mean = f"{statistics.fmean(percent):.2f}"
     return f"{mean} ± {statistics.stdev(percent):.2f}" if len(percent) > 1 else mean
-
-
-def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
-    """Return the verdict on a comparison in one line."""
-    baseline = baseline_name(rows[0].loss)
-    losses = rivals_of(rows) or [row for row in rows if row.against]
-    if not losses:
-        return f"Nothing to compare: only {baseline} has run."
-    metric = heading(results_of(rows)[0]["primary_metric"])
-    outcomes = {row.loss: row.against.verdict.outcome for row in losses}
-    if all(outcome == "nothing learnt" for outcome in outcomes.values()):
-        return f"Nothing learnt: this says nothing about the losses. To do: {REMEDY}."
-    tested = [row for row in losses if row.against.crossed is not None]
-    if not tested:
-        seeds = max(len(row.against.seeds) for row in losses)
-        return (
-            f"No verdict yet: {seeds} seed{'s' * (seeds != 1)}, and it takes "
-            f"{MIN_SEEDS}. Next: {_command(rows, max(MIN_SEEDS, 5))}"
-            f"{_minutes(rows, max(MIN_SEEDS, 5) - seeds, losses)}."
-        )
-    better = [row for row in tested if outcomes[row.loss] == "better"]
-    if better:
-        best = max(better, key=lambda row: row.against.crossed.mean)
-        crossed = best.against.crossed
-        mean, low, high = (
-            signed(100 * end) for end in (crossed.mean, crossed.low, crossed.high)
-        )
-        also = f" {len(better) - 1} more are better too." if len(better) > 1 else ""
-        return (
-            f"Use {best.loss}: {mean} {metric} over {baseline} "
-            f"(95% CI {low} to {high}).{also}"
-        )
-    most = max(tested, key=lambda row: row.against.crossed.high)
-    gain = max(most.against.crossed.high, 0.0)
-    if gain <= margin:
-        return (
-            f"Keep {baseline}: nothing beats it by more than {100 * gain:.1f} {metric}."
-        )
-    no_better = ("worse", "identical predictions", "identical scores")
-    if all(outcomes[row.loss] in no_better for row in tested):
-        return f"Keep {baseline}: no loss is better, and all are worse or the same."
-    return (
-        f"Undecided: no loss is shown to beat {baseline}; a gain of up to "
-        f"{100 * gain:.1f} {metric} ({most.loss}) is still possible.{_next(rows, most)}"
-    )
-
-
-def _next(rows: Sequence[Row], row: Row) -> str:
-    """Say how much five further seeds would show, and the time they take."""
-    crossed, more = row.against.crossed, 5
-    seeds = crossed.seeds + more
-    rivals = rivals_of(rows)
-    level = nominal_level([crossed.seeds, seeds], LEVEL / max(len(rivals), 1))
-    if detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
-        return " More seeds will not decide it: the test set is too small."
-    points = 100 * detectable(crossed, level, seeds=seeds)
-    return (
-        f" Next: {_command(rows, seeds)}{_minutes(rows, more, rivals)} would settle "
-        f"differences of {points:.1f}."
-    )
-
-
-def _command(rows: Sequence[Row], seeds: int) -> str:
-    """Say what leads to a number of seeds, which scores from elsewhere have not."""
-    if source_of(rows) == "run":
-        return f"dicejax compare with --seeds {seeds}"
-    return f"scores of {seeds} seeds of each loss"
-
-
-def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
-    """Return the time of further seeds of the baseline and rivals; empty if unknown."""
-    trained = [result for result in results_of(rows) if "control" not in result]
-    seconds = [result["seconds"] for result in trained if result.get("seconds")]
-    if not seconds:
-        return ""
-    runs = seeds * (1 + sum(bool(rival.outcomes) for rival in rivals))
-    minutes = math.ceil(statistics.fmean(seconds) * runs / 60)
-    return f" (about {minutes:,} more minute{'s' * (minutes > 1)} of training)"
 
 
 def warnings_of(rows: Sequence[Row]) -> list[str]:

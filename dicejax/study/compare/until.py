@@ -10,8 +10,9 @@ from dicejax.errors import InputError, quote
 from dicejax.study import significance
 from dicejax.study.compare import jobs
 from dicejax.study.compare.jobs import Job
-from dicejax.study.compare.statistics import LEVEL, Row, rivals_of
+from dicejax.study.compare.statistics import Row, rivals_of
 from dicejax.study.compare.table import REMEDY
+from dicejax.study.compare.testing import LEVEL, MARGIN
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
 """Numbers of seeds after which results are looked at."""
@@ -20,12 +21,13 @@ FUTILE = 0.2
 
 Stopping because it is hopeless is no claim; it can only lose power.
 """
-# Verdicts that hold over all looks.
+# Verdicts that hold over all looks; a loss that has failed cannot become better.
 DECIDED = (
     "better",
     "worse",
     "practically equal",
     "identical predictions",
+    "unstable",
     "nothing learnt",
 )
 _UNITS = {"h": 3600, "m": 60, "s": 1}
@@ -94,7 +96,9 @@ def train_until_decided(
             return rows, f"nothing learnt, so further seeds would not help: {REMEDY}"
         waiting = [row for row in rivals_of(rows) if row.loss not in settled]
         if not waiting:
-            return rows, "every loss is decided, or hopeless"
+            rising = [row.loss for row in rows if row.rise > MARGIN]
+            updates = f", but {', '.join(rising)} still improved: see the first line"
+            return rows, "every loss is decided, or hopeless" + updates * bool(rising)
         say(f"{seeds} seeds: not decided: {', '.join(row.loss for row in waiting)}")
     return rows, f"{LOOKS[-1]} seeds are the last look"
 

@@ -19,7 +19,8 @@ from etils import epath
 from dicejax import config
 from dicejax.io import files
 from dicejax.metrics import score_counts
-from dicejax.study.compare.statistics import MARGIN, Row, results_of
+from dicejax.study.compare.statistics import Row, results_of
+from dicejax.study.compare.testing import MARGIN
 from dicejax.study.report.document import markdown, page
 from dicejax.study.report.facts import RERUN, Facts, changed_answers, facts_of
 from dicejax.study.report.pictures import THRESHOLD

@@ -24,6 +24,7 @@ MARKS = {
     "practically equal": "=",
     "identical predictions": "=",
     "inconclusive": "?",
+    "unstable": "!",
     "nothing learnt": "∅",
     "no verdict": "?",
 }

@@ -17,7 +17,8 @@ from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.metrics.scores import heading
 from dicejax.study import figures
 from dicejax.study.compare.statistics import Row
-from dicejax.study.compare.table import baseline_name, mean_and_spread
+from dicejax.study.compare.table import mean_and_spread
+from dicejax.study.compare.testing import baseline_name
 from dicejax.study.report.document import MARKS, Panel, Picture, TextTable
 from dicejax.study.report.facts import Facts, LossFacts, Probabilities
 from dicejax.study.significance import signed

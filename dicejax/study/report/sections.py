@@ -13,14 +13,12 @@ from dicejax.io import files
 from dicejax.metrics.scores import heading
 from dicejax.objectives import FromPrior
 from dicejax.study import figures
+from dicejax.study.compare.advice import headline
+from dicejax.study.compare.failures import class_counts
 from dicejax.study.compare.jobs import is_resampled
-from dicejax.study.compare.statistics import Row, class_counts, results_of, rivals_of
-from dicejax.study.compare.table import (
-    baseline_name,
-    headline,
-    mean_and_spread,
-    warnings_of,
-)
+from dicejax.study.compare.statistics import Row, results_of, rivals_of
+from dicejax.study.compare.table import mean_and_spread, warnings_of
+from dicejax.study.compare.testing import baseline_name
 from dicejax.study.compare.tuning import settings_text
 from dicejax.study.gradients import plot
 from dicejax.study.report import pictures

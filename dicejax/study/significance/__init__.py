@@ -11,7 +11,8 @@
 | however often one looks | `sequential_p_value`, `nominal_level` | |
 | of several losses | `holm` | |
 | in words | `verdict` | |
-| with more seeds | `power`, `seeds_needed`, `detectable` | |
+| runs that fail | `failure_limit` | seeds |
+| with more seeds | `power`, `seeds_needed`, `seeds_range`, `detectable` | |
 
 Runs of the same seed share their initial weights and the order of their batches, so
 they are compared pair by pair.
@@ -34,11 +35,17 @@ from dicejax.study.significance.looks import (
     nominal_level,
     sequential_p_value,
 )
-from dicejax.study.significance.planning import detectable, power, seeds_needed
+from dicejax.study.significance.planning import (
+    detectable,
+    power,
+    seeds_needed,
+    seeds_range,
+)
 from dicejax.study.significance.verdicts import (
     Outcome,
     ScoreSummary,
     Verdict,
+    failure_limit,
     holm,
     signed,
     verdict,
@@ -54,6 +61,7 @@ __all__ = [
     "approximate_randomisation",
     "contrast",
     "detectable",
+    "failure_limit",
     "holm",
     "nominal_level",
     "over_seeds",
@@ -61,6 +69,7 @@ __all__ = [
     "score",
     "seeds_and_items",
     "seeds_needed",
+    "seeds_range",
     "sequential_p_value",
     "shrink_variances",
     "signed",

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from dicejax.study.significance.crossed import CrossedDifference
 
@@ -68,6 +69,7 @@ Outcome = Literal[
     "identical predictions",
     "identical scores",
     "inconclusive",
+    "unstable",
     "nothing learnt",
     "no verdict",
 ]
@@ -123,6 +125,32 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     adjusted = np.empty_like(p_values)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1)
     return adjusted
+
+
+def failure_limit(failed: int, runs: int, *, level: float = 0.05) -> float:
+    """Compute the largest share of runs that may fail, k of n of which did.
+
+        the p for which P(at most k of n fail) = level, 1 where all failed
+
+    Source: Clopper and Pearson, "The use of confidence or fiducial limits illustrated
+    in the case of the binomial", Biometrika 26(4), 1934, one-sided.
+
+    >>> [round(failure_limit(0, runs), 2) for runs in (5, 10)]
+    [0.45, 0.26]
+
+    Args:
+      failed: k.
+      runs: n, at least 1.
+      level: 0.05 for a confidence of 95 %.
+
+    Raises:
+      ValueError: k is not from 0 to n, or n is 0.
+    """
+    if not 0 <= failed <= runs or not runs:
+        raise ValueError(f"{failed} of {runs} runs failed: want 0 <= k <= n and n > 0")
+    if failed == runs:
+        return 1.0
+    return float(special.betaincinv(failed + 1, runs - failed, 1 - level))
 
 
 def verdict(

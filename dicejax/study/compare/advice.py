@@ -1,0 +1,236 @@
+"""Which loss to use, in one line: the cheapest that nothing is shown to beat."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+
+from dicejax.metrics.scores import heading
+from dicejax.study.compare.baselines import THRESHOLD
+from dicejax.study.compare.statistics import Row, results_of, rivals_of, source_of
+from dicejax.study.compare.table import REMEDY
+from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
+from dicejax.study.significance import (
+    MIN_SEEDS,
+    CrossedDifference,
+    detectable,
+    nominal_level,
+    signed,
+)
+
+_UNSETTLED = ("unstable", "nothing learnt", "no verdict")
+
+
+def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
+    """Return the verdict on a comparison in one line.
+
+    It begins with the losses that were still improving when training ended.
+    """
+    caveat = still_rising(rows, margin)
+    return (
+        f"{caveat} So far: {_verdict(rows, margin)}"
+        if caveat
+        else _verdict(rows, margin)
+    )
+
+
+def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
+    """Say which losses were best on dev at the last evaluation; empty for none.
+
+    Their mean over seeds rose by more than the margin, in most of the seeds.
+    """
+    rising = [row.loss for row in rows if row.rise > margin]
+    if not rising:
+        return ""
+    experiment = next(
+        run.experiment for row in rows for run in row.outcomes if run.experiment
+    )
+    return (
+        f"Dev scores were still rising when training ended ({', '.join(rising)}), so "
+        "the order may turn with more updates; next: dicejax compare with "
+        f"--training.epochs {2 * experiment.training.epochs} and another --out."
+    )
+
+
+def cost(row: Row) -> int:
+    """Return the rank of a loss by effort: cross-entropy 0, a tuned threshold 1.
+
+    Class weights and adjusted logits follow, then heads that begin at the prior, then
+    losses with hyper-parameters.
+    """
+    if row.against is None:
+        return 0
+    if not row.is_control:
+        return 4
+    if row.loss.endswith(THRESHOLD):
+        return 1
+    return 3 if "+prior" in row.loss else 2
+
+
+def recommended(rows: Sequence[Row]) -> Row | None:
+    """Return the cheapest loss that none is shown to beat; None to keep the baseline.
+
+    Controls are taken in the order of their cost, and the next is asked for only where
+    something is shown to beat the one before: the first that is wrongly said to be
+    beaten is so with a probability of at most 5 %, and all of them together with it.
+    One that is behind the baseline on average is passed over.
+    """
+    settled = [
+        row
+        for row in rows
+        if row.against
+        and row.against.crossed
+        and row.against.verdict.outcome not in _UNSETTLED
+    ]
+    better = [row for row in settled if row.against.verdict.outcome == "better"]
+    if not better:
+        return None
+    controls = [row for row in settled if row.is_control and _gain(row) > 0]
+    for control in sorted(controls, key=lambda row: (cost(row), -_gain(row))):
+        if not any(_versus(row, control) == "better" for row in settled):
+            return control
+    return max(rivals_of(better) or better, key=_gain)
+
+
+def _gain(row: Row) -> float:
+    return row.against.crossed.mean
+
+
+def _versus(row: Row, control: Row) -> str:
+    """Return the outcome of a loss vs. a control."""
+    versus = row.versus.get(control.loss)
+    return versus.verdict.outcome if versus else "no verdict"
+
+
+def _verdict(rows: Sequence[Row], margin: float) -> str:
+    baseline = baseline_name(rows[0].loss)
+    losses = rivals_of(rows) or [row for row in rows if row.against]
+    if not losses:
+        return f"Nothing to compare: only {baseline} has run."
+    metric = heading(results_of(rows)[0]["primary_metric"])
+    outcomes = {row.loss: row.against.verdict.outcome for row in losses}
+    if all(outcome == "nothing learnt" for outcome in outcomes.values()):
+        return f"Nothing learnt: this says nothing about the losses. To do: {REMEDY}."
+    tested = [row for row in losses if row.against.crossed is not None]
+    if not tested:
+        seeds = max(len(row.against.seeds) for row in losses)
+        return (
+            f"No verdict yet: {seeds} seed{'s' * (seeds != 1)}, and it takes "
+            f"{MIN_SEEDS}. Next: {_command(rows, max(MIN_SEEDS, 5))}"
+            f"{_minutes(rows, max(MIN_SEEDS, 5) - seeds, losses)}."
+        )
+    best = recommended(rows)
+    if best is not None:
+        return _advice(rows, best, metric)
+    unstable = [row.loss for row in rows if row.failures.is_unstable]
+    also = f" Unstable: {', '.join(unstable)}." if unstable else ""
+    stable = [row for row in tested if outcomes[row.loss] != "unstable"]
+    if not stable:
+        return f"Undecided: every loss failed in some runs.{also}"
+    most = max(stable, key=lambda row: row.against.crossed.high)
+    gain = max(most.against.crossed.high, 0.0)
+    no_better = ("worse", "identical predictions", "identical scores")
+    if gain <= margin:
+        text = (
+            f"Keep {baseline}: nothing beats it by more than {100 * gain:.1f} {metric}."
+        )
+    elif all(outcomes[row.loss] in no_better for row in stable):
+        text = f"Keep {baseline}: no loss is better, and all are worse or the same."
+    else:
+        text = (
+            f"Undecided: no loss is shown to beat {baseline}; a gain of up to "
+            f"{100 * gain:.1f} {metric} ({most.loss}) is still possible."
+            f"{_next(rows, most)}"
+        )
+    return text + also
+
+
+def _advice(rows: Sequence[Row], best: Row, metric: str) -> str:
+    """Advise a loss or control that is better than the baseline, or not beaten."""
+    baseline = baseline_name(rows[0].loss)
+    better = [row for row in rows if row.against and row.against.crossed]
+    better = [row for row in better if row.against.verdict.outcome == "better"]
+    leader = max(rivals_of(better) or [best], key=_gain)
+    # The loss that the advice is about: the best, where a control is not better itself.
+    claim = best if best in better else leader
+    over = _points(claim.against.crossed, metric)
+    limit = f" {claim.failures.sentence.capitalize()}."
+    if best.is_control:
+        rivals = [row for row in rivals_of(rows) if best.loss in row.versus]
+        rivals = [row for row in rivals if row.against.verdict.outcome != "unstable"]
+        text = f"Use {_name(best.loss)}: {over[0]} over {baseline} ({over[1]}).{limit}"
+        if best is not claim:
+            rivals = [leader]
+            text = (
+                f"Try {_name(best.loss)} first: {leader.loss} beats {baseline} by "
+                f"{over[0]} ({over[1]}), but is not shown to beat this control.{limit}"
+            )
+        if rivals:
+            rival = max(rivals, key=lambda row: row.versus[best.loss].crossed.mean)
+            apart = _points(rival.versus[best.loss].crossed, metric)
+            text += f" {rival.loss} vs. the control: {apart[0]} ({apart[1]})."
+            if best is claim:
+                text += " No loss is shown to beat it."
+        return text
+    text = f"Use {best.loss}: {over[0]} over {baseline} ({over[1]}).{limit}"
+    controls = sorted((row for row in rows if row.is_control), key=cost)
+    # The error rate holds up to the first that is not beaten.
+    beaten = itertools.takewhile(lambda row: _versus(best, row) == "better", controls)
+    beaten = [_name(row.loss) for row in beaten]
+    if beaten:
+        text += f" It beats {', '.join(beaten)} too."
+    elif not controls:
+        text += " No control took part: class weights or a threshold may do as well."
+    more = len(rivals_of(better)) - 1
+    if more:
+        text += f" {more} more {'are' if more > 1 else 'is'} better than {baseline}."
+    return text
+
+
+def _name(control: str) -> str:
+    return "class weights (wce)" if control == "wce" else control
+
+
+def _points(difference: CrossedDifference, metric: str) -> tuple[str, str]:
+    """Return a difference and its interval in points, in words."""
+    digits = 2 if difference.high - difference.low < 0.1 else 1
+    mean, low, high = (
+        signed(100 * end, digits)
+        for end in (difference.mean, difference.low, difference.high)
+    )
+    return f"{mean} {metric}", f"95% CI {low} to {high}"
+
+
+def _next(rows: Sequence[Row], row: Row) -> str:
+    """Say how much five further seeds would show, and the time they take."""
+    crossed, more = row.against.crossed, 5
+    seeds = crossed.seeds + more
+    rivals = rivals_of(rows)
+    level = nominal_level([crossed.seeds, seeds], LEVEL / max(len(rivals), 1))
+    if detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
+        return " More seeds will not decide it: the test set is too small."
+    points = 100 * detectable(crossed, level, seeds=seeds)
+    return (
+        f" Next: {_command(rows, seeds)}{_minutes(rows, more, rivals)} would settle "
+        f"differences of {points:.1f}."
+    )
+
+
+def _command(rows: Sequence[Row], seeds: int) -> str:
+    """Say what leads to a number of seeds, which scores from elsewhere have not."""
+    if source_of(rows) == "run":
+        return f"dicejax compare with --seeds {seeds}"
+    return f"scores of {seeds} seeds of each loss"
+
+
+def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
+    """Return the time of further seeds of the baseline and rivals; empty if unknown."""
+    trained = [result for result in results_of(rows) if "control" not in result]
+    seconds = [result["seconds"] for result in trained if result.get("seconds")]
+    if not seconds:
+        return ""
+    runs = seeds * (1 + sum(bool(rival.outcomes) for rival in rivals))
+    minutes = math.ceil(statistics.fmean(seconds) * runs / 60)
+    return f" (about {minutes:,} more minute{'s' * (minutes > 1)} of training)"

@@ -1,0 +1,101 @@
+"""Runs that failed: diverged, learnt nothing, or scored far below the other runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dicejax.study.compare.jobs import Outcome
+from dicejax.study.significance import failure_limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Failures:
+    """Failed runs of a loss, among those that have ended.
+
+    Attributes:
+      seeds: seeds of the failed runs.
+      runs: number of runs that have ended.
+      finished: number of them that did not diverge.
+      learnt_nothing: number of finished runs that learnt nothing.
+      median: median score of the runs that did not fail; None without any.
+    """
+
+    seeds: frozenset[int] = frozenset()
+    runs: int = 0
+    finished: int = 0
+    learnt_nothing: int = 0
+    median: float | None = None
+
+    @property
+    def is_unstable(self) -> bool:
+        """Whether some runs failed, and not all."""
+        return 0 < len(self.seeds) < self.runs
+
+    @property
+    def limit(self) -> float:
+        """Largest share of runs that may fail, with a confidence of 95 %."""
+        return failure_limit(len(self.seeds), self.runs)
+
+    @property
+    def sentence(self) -> str:
+        """Number of failures with its limit, in words."""
+        runs = f"{self.runs} run{'s' * (self.runs > 1)}"
+        limit = f"up to {100 * self.limit:.0f}% may fail"
+        if not self.seeds:
+            return f"no failure in {runs}: {limit}"
+        return f"failed in {len(self.seeds)} of {runs}, {limit}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dictionaries."""
+        limit = self.limit if self.runs else None
+        return {"seeds": sorted(self.seeds), "runs": self.runs, "limit": limit}
+
+
+def failures_of(outcomes: Sequence[Outcome]) -> Failures:
+    """Return the runs of a loss that diverged, learnt nothing or score far below.
+
+    That is below half of the median of the runs that learnt something.
+    """
+    ended = [run for run in outcomes if run.status != "missing"]
+    finished = [run for run in ended if run.result]
+    learnt = [run for run in finished if not learnt_nothing(run)]
+    usual = float(np.median([run.score for run in learnt])) if learnt else 0.0
+    least = usual - abs(usual) / 2
+    sound = [run for run in learnt if run.score >= least]
+    failed = {run.seed for run in ended} - {run.seed for run in sound}
+    median = float(np.median([run.score for run in sound])) if sound else None
+    counts = len(ended), len(finished), len(finished) - len(learnt)
+    return Failures(frozenset(failed), *counts, median)
+
+
+def learnt_nothing(outcome: Outcome) -> bool:
+    """Return whether a finished run scores 0, or has one answer for all texts."""
+    return bool(outcome.result) and (
+        outcome.score == 0 or one_class(outcome.result["test"])
+    )
+
+
+def one_class(test: Mapping[str, Any]) -> bool:
+    """Return whether texts of several classes were all classified alike."""
+    counts = class_counts(test)
+    return any(
+        scores["recall"] == 1
+        and scores["support"] < counts.total()
+        # All of the class were found, and it was predicted for every text.
+        and round(scores["precision"] * counts.total()) == scores["support"]
+        for scores in (test["per_type"][name] for name in counts)
+    )
+
+
+def class_counts(test: Mapping[str, Any]) -> Counter[str]:
+    """Count the examples of each class; Matthews' correlation is of texts alone."""
+    if "matthews" not in test:
+        return Counter()
+    return Counter(
+        {name: int(entry["support"]) for name, entry in test["per_type"].items()}
+    )

@@ -1,0 +1,309 @@
+"""Test losses against a baseline or a control, over all looks at a comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dicejax.study import significance
+from dicejax.study.compare.failures import Failures
+from dicejax.study.compare.jobs import Source
+from dicejax.study.significance import CrossedDifference, Verdict
+
+MARGIN = 0.005
+"""Differences within half a point do not matter in practice."""
+LEVEL = 0.05
+"""Chance of any false claim of a comparison, over all looks at it."""
+
+Look = Mapping[str, Sequence[int]]
+"""Seeds by loss, of one look at a comparison."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Test:
+    """Test of a loss vs. the baseline, over seeds and test examples.
+
+    Attributes:
+      crossed: difference, with the interval of this look.
+      randomisation: p-value over test examples, for these runs; None without examples.
+      p_value: p-value over all looks, adjusted for the number of losses.
+      p_alone: the same, not adjusted for the number of losses.
+      p_equal: p-value for a difference within the margin, adjusted as `p_value`.
+      seeds_needed: fewest and most seeds to show the true difference with power 0.8, at
+        a confidence of 80 %; None where no number suffices, infinite above 1,000.
+      detectable: smallest difference that these runs show with power 0.8.
+    """
+
+    crossed: CrossedDifference
+    randomisation: float | None
+    p_value: float
+    p_alone: float
+    p_equal: float
+    seeds_needed: tuple[int | float | None, int | float | None]
+    detectable: float
+
+
+class Versus(NamedTuple):
+    """A loss vs. a control, of which p-values are adjusted for all other losses."""
+
+    crossed: CrossedDifference
+    verdict: Verdict
+
+
+def baseline_name(loss: str) -> str:
+    """Return the name of a baseline in a sentence.
+
+    >>> baseline_name("ce"), baseline_name("focal")
+    ('cross-entropy', 'focal')
+    """
+    return "cross-entropy" if loss == "ce" else loss
+
+
+Pairs = Mapping[int, tuple[np.ndarray, np.ndarray]]
+"""Statistics of the test examples, [N, C, 2], of a loss and the baseline, by seed."""
+
+
+class _Tested(NamedTuple):
+    """Difference at the last look, with p-values over all looks."""
+
+    crossed: CrossedDifference
+    seeds: list[int]  # at each look
+    p_value: float
+    p_alone: float
+    p_equal: float
+    comparisons: int
+
+    @property
+    def at_level(self) -> CrossedDifference:
+        """Difference with the interval of its look."""
+        level = significance.nominal_level(self.seeds, LEVEL)
+        return dataclasses.replace(self.crossed, level=level)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tests:
+    """Tests between the losses of a comparison, whose runs these are."""
+
+    runs: Mapping[str, Mapping[int, np.ndarray]]
+    failures: Mapping[str, Failures]
+    looks: Sequence[Look]
+    margin: float
+    metric: str
+    source: Source
+
+    def pairs(
+        self, loss: str, baseline: str, without: Collection[int] = ()
+    ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """Return the statistics of both, by common seed."""
+        standard = self.runs[baseline]
+        return {
+            seed: (counts, standard[seed])
+            for seed, counts in self.runs[loss].items()
+            if seed in standard and seed not in without
+        }
+
+    def against(
+        self,
+        baseline: str,
+        family: Sequence[str],
+        borrowing: Sequence[str],
+        others: int,
+    ) -> dict[str, tuple[Test, Verdict]]:
+        """Test a family vs. the baseline; `others` were dropped from it."""
+        results = {}
+        verdicts = self.verdicts(baseline, family, borrowing, others)
+        for loss, (result, verdict) in verdicts.items():
+            pairs = self.pairs(loss, baseline)
+            randomisation = None
+            if self.source != "run scores":
+                randomisation = significance.approximate_randomisation(
+                    *_stack(pairs, pairs)
+                )
+            names: dict[str, Any] = {"comparisons": result.comparisons, "level": LEVEL}
+            strict_level = significance.nominal_level(
+                result.seeds, LEVEL / result.comparisons
+            )
+            last = result.crossed
+            test = Test(
+                crossed=result.at_level,
+                randomisation=randomisation,
+                p_value=result.p_value,
+                p_alone=result.p_alone,
+                p_equal=result.p_equal,
+                seeds_needed=significance.seeds_range(last, result.seeds, **names),
+                detectable=significance.detectable(last, strict_level),
+            )
+            results[loss] = test, verdict
+        return results
+
+    def versus(
+        self, control: str, family: Sequence[str], borrowing: Sequence[str]
+    ) -> dict[str, Versus]:
+        """Compare a family with a control."""
+        verdicts = self.verdicts(control, family, borrowing)
+        return {
+            loss: Versus(result.at_level, verdict)
+            for loss, (result, verdict) in verdicts.items()
+        }
+
+    def verdicts(
+        self,
+        baseline: str,
+        family: Sequence[str],
+        borrowing: Collection[str],
+        others: int = 0,
+    ) -> dict[str, tuple[_Tested, Verdict]]:
+        """Return the tests of a family vs. a baseline, and verdicts with failed runs.
+
+        Losses that borrow shrink their variances towards one another's; `others` were
+        dropped from the family.
+        """
+        tested = self._test(baseline, family, borrowing, others)
+        failed, sound = self.failures[baseline], tested
+        if failed.is_unstable:
+            sound = self._test(baseline, family, borrowing, others, failed.seeds)
+        results = {}
+        for loss, result in tested.items():
+            verdict = self._verdict(result)
+            if failed.is_unstable:
+                verdict = self._restricted(verdict, sound.get(loss))
+            results[loss] = result, self._with_failures(verdict, loss, baseline)
+        return results
+
+    def _test(
+        self,
+        baseline: str,
+        family: Sequence[str],
+        borrowing: Collection[str],
+        others: int,
+        without: Collection[int] = (),
+    ) -> dict[str, _Tested]:
+        """Test the losses of a family that have 3 seeds in common with a baseline."""
+        pairs = {loss: self.pairs(loss, baseline, without) for loss in family}
+        # Controls have looks too; the baseline's are those of its rivals.
+        looks = [
+            {
+                loss: [
+                    seed
+                    for seed in seeds
+                    if seed in look.get(baseline, seeds) and seed not in without
+                ]
+                for loss, seeds in look.items()
+            }
+            for look in self.looks
+        ]
+        crossed = _cross_at_looks(pairs, looks, borrowing)
+        # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
+        alone = [
+            significance.sequential_p_value(
+                [
+                    (x.p_value, x.p_equal(self.margin)) if x else (1.0, 1.0)
+                    for x in at.values()
+                ],
+                list(at),
+            )
+            for at in crossed.values()
+        ]
+        columns = np.reshape([*alone, *[(1.0, 1.0)] * others], (-1, 2)).T
+        adjusted = np.transpose([significance.holm(column) for column in columns])
+        return {
+            loss: _Tested(
+                last,
+                list(at),
+                *(float(adjusted[index, 0]), float(alone[index][0])),
+                float(adjusted[index, 1]),
+                len(adjusted),
+            )
+            for index, (loss, at) in enumerate(crossed.items())
+            if (last := list(at.values())[-1]) is not None
+        }
+
+    def _verdict(self, result: _Tested) -> Verdict:
+        verdict = significance.verdict(
+            result.at_level,
+            result.p_value,
+            result.p_equal,
+            margin=self.margin,
+            metric=self.metric,
+            comparisons=result.comparisons,
+            level=LEVEL,
+        )
+        if verdict.outcome == "identical predictions" and self.source != "run":
+            has_examples = self.source != "run scores"
+            where = "on all test examples" if has_examples else "throughout"
+            verdict = Verdict("identical scores", f"identical scores {where}")
+        return verdict
+
+    def _restricted(self, verdict: Verdict, sound: _Tested | None) -> Verdict:
+        """Return a verdict that also holds where the baseline did not fail."""
+        if verdict.outcome not in ("better", "worse", "practically equal"):
+            return verdict
+        numbers = verdict.sentence.partition(": ")[2]
+        rest = "too few other seeds to compare"
+        if sound is not None:
+            other = self._verdict(sound)
+            if other.outcome == verdict.outcome:
+                return verdict
+            rest = f"in the other {sound.seeds[-1]} seeds {other.sentence}"
+        return Verdict("inconclusive", f"inconclusive: {numbers}, {rest}")
+
+    def _with_failures(self, verdict: Verdict, loss: str, baseline: str) -> Verdict:
+        """Return a verdict that counts failed runs, which make a loss unstable."""
+        ours, theirs = self.failures[loss], self.failures[baseline]
+        name = baseline_name(baseline)
+        if ours.is_unstable:
+            medians = [100 * ours.median]
+            sentence = (
+                f"unstable: {ours.sentence} (Clopper-Pearson, one-sided 95%); median "
+                f"of the others {medians[0]:.1f} {self.metric}"
+            )
+            if theirs.median is not None:
+                sentence += f", {name} {100 * theirs.median:.1f}"
+            if theirs.is_unstable:
+                sentence += f"; {name} {theirs.sentence}"
+            return Verdict("unstable", sentence)
+        notes = []
+        if verdict.outcome == "better":
+            notes.append(ours.sentence)
+        if theirs.is_unstable:
+            notes.append(f"{name} {theirs.sentence}")
+        sentence = "; ".join([verdict.sentence, *notes])
+        return Verdict(verdict.outcome, sentence)
+
+
+def _cross_at_looks(
+    family: Mapping[str, Pairs], looks: Sequence[Look], borrowing: Collection[str]
+) -> dict[str, dict[int, CrossedDifference | None]]:
+    """Return the differences by loss and number of seeds; None where runs are gone.
+
+    Looks that had no more seeds of a loss than one before do not count.
+    """
+    schedules: dict[str, list[Sequence[int]]] = {}
+    for loss, pairs in family.items():
+        most = significance.MIN_SEEDS - 1
+        for seeds in (*(look.get(loss, ()) for look in looks), list(pairs)):
+            if len(seeds) > most:
+                schedules.setdefault(loss, []).append(seeds)
+                most = len(seeds)
+    crossed: dict[str, dict[int, CrossedDifference | None]] = {k: {} for k in schedules}
+    for j in range(max(map(len, schedules.values()), default=0)):
+        at_look = {k: schedule[j] for k, schedule in schedules.items() if schedule[j:]}
+        seen = {
+            loss: significance.seeds_and_items(*_stack(family[loss], seeds))
+            for loss, seeds in at_look.items()
+            if set(seeds) <= set(family[loss])
+        }
+        lenders = [loss for loss in seen if loss in borrowing]
+        shrunk = significance.shrink_variances([seen[loss] for loss in lenders])
+        seen |= dict(zip(lenders, shrunk, strict=True))
+        for loss, seeds in at_look.items():
+            crossed[loss][len(seeds)] = seen.get(loss)
+    return crossed
+
+
+def _stack(pairs: Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+    ours, baseline = zip(*(pairs[seed] for seed in seeds), strict=True)
+    return np.stack(ours), np.stack(baseline)
