@@ -246,9 +246,11 @@ def of_gains(cells: Sequence[Cell], losses: Sequence[str]) -> str:
 def _marked(row: Row) -> str:
     if not tables.has_learnt(row):
         return "–"
-    marks = {"better": "**", "worse": "**", "practically equal": "*"}
-    mark = marks.get(row.against.verdict.outcome, "")
-    return f"{mark}{signed(100 * row.against.mean)}{mark}"
+    outcome, mean = row.against.verdict.outcome, signed(100 * row.against.mean)
+    if outcome == "unstable":
+        return f"{mean}†"
+    mark = {"better": "**", "worse": "**", "practically equal": "*"}.get(outcome, "")
+    return f"{mark}{mean}{mark}"
 
 
 def draw(cells: Sequence[Cell]) -> Figure:

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from dicejax.study.compare import testing
+from dicejax.study.compare.statistics import Against
 from dicejax.study.significance import (
     CrossedDifference,
+    Verdict,
     detectable,
     nominal_level,
     power,
     seeds_needed,
+    seeds_range,
     sequential_p_value,
     shrink_variances,
 )
@@ -70,6 +74,49 @@ def test_seeds_needed_is_the_smallest_number(effect, looks):
         if seeds > max(looks, default=2):
             level = nominal_level([*looks, seeds], 0.025)
             assert (power(difference, effect, seeds, level) >= 0.8) == (seeds == got)
+
+
+def test_the_range_of_seeds_needed_has_the_right_number_in_80_percent():
+    """By pilots of five seeds, as an observed number is anything from 7 to 292."""
+    effect, rng, pilots = 0.6, np.random.default_rng(0), 150
+    right = seeds_needed(observed(effect, 1.0, 5), [5])
+    assert 20 < right < 40
+    covered, bounded = 0, 0
+    for _ in range(pilots):
+        differences = effect + rng.normal(size=5)
+        pilot = observed(differences.mean(), differences.std(ddof=1), 5)
+        fewest, most = seeds_range(pilot, [5])
+        assert fewest <= (math.inf if most is None else most)
+        covered += fewest <= right <= (math.inf if most is None else most)
+        bounded += most is not None and math.isfinite(most)
+    print(f"covered {covered} of {pilots}, with a limit {bounded}")
+    assert covered >= stats.binom.ppf(0.001, pilots, 0.8)
+    assert bounded > pilots / 10
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ((7, 292), "7 to 292"),
+        ((7, 7), "7"),
+        ((9, math.inf), "9 or more"),
+        ((9, None), "9 or more"),
+        ((math.inf, math.inf), "> 1,000"),
+        ((None, None), "never"),
+    ],
+)
+def test_the_seeds_needed_are_a_range_in_words(ends, text):
+    p_values = dict.fromkeys(("p_value", "p_alone", "p_equal"), 1.0)
+    test = testing.Test(
+        crossed=observed(0.1, 1.0, 5),
+        randomisation=None,
+        seeds_needed=ends,
+        detectable=0.1,
+        **p_values,
+    )
+    verdict = Verdict("inconclusive", "")
+    assert Against((), (), test, verdict).needed == text
+    assert Against((), (), None, verdict).needed == "-"
 
 
 def test_no_number_of_seeds_makes_up_for_a_small_test_set():

@@ -12,11 +12,13 @@ from dicejax.study import compare as comparison
 from dicejax.study.compare.results import latex, methods
 from dicejax.study.compare.scores_file import outcomes_of
 from dicejax.study.compare.statistics import rows_of
+from dicejax.study.significance import seeds_and_items
 
 from .made_runs import compared, outcome
 
 RUNS = "data,loss,seed,score"
 EXAMPLES = f"{RUNS},example"
+GROUPS = f"{EXAMPLES},group"
 SKILLS = {"ce": 0.7, "dice": 0.7, "focal": 0.8}
 
 
@@ -48,6 +50,32 @@ def test_scores_of_examples_have_the_verdicts_of_their_runs(tmp_path, capsys):
     assert f"focal: {result.verdicts['focal']}" in capsys.readouterr().out
     content = [tmp_path / name / "comparison.json" for name in ("out", "again")]
     assert content[0].read_text() == content[1].read_text()
+
+
+def test_groups_of_examples_are_the_items_of_the_test(tmp_path):
+    rows = compared(SKILLS, n=60)
+    lines = [
+        (*line, f"d{int(line[-1][1:]) % 7}")  # examples of a document are scattered
+        for line in by_example(rows)
+    ]
+    path = written(tmp_path / "scores.csv", lines, GROUPS)
+    (result,) = comparison.compare_scores(path, out=str(tmp_path / "out"))
+
+    def sums(row):
+        counts = np.stack([run.example_statistics for run in row.outcomes])
+        return np.stack([counts[:, d::7].sum(1) for d in range(7)], 1)
+
+    ours = {row.loss: row for row in rows}
+    for row in result.rows[1:]:
+        expected = seeds_and_items(sums(ours[row.loss]), sums(ours["ce"]))
+        crossed = row.against.crossed
+        assert (crossed.sentences, expected.sentences) == (7, 7)
+        for name in ("mean", "sentence_error", "same_seeds_error"):
+            value = pytest.approx(getattr(expected, name), rel=1e-6, abs=1e-12)
+            assert getattr(crossed, name) == value
+    text = (tmp_path / "out" / "methods.txt").read_text()
+    assert "(60 examples in 7 groups)" in text
+    assert "crossed with groups of examples" in text
 
 
 def test_scores_of_runs_are_judged_over_seeds(tmp_path):
@@ -225,6 +253,17 @@ def test_the_unit_is_that_of_scores(capsys):
             [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")],
             EXAMPLES,
             "line 3: ce seed 1 has no example 'x', unlike ce seed 0",
+        ),
+        (
+            [("a", "ce", n // 2, 5, "xy"[n % 2], f"d{n}") for n in range(4)],
+            GROUPS,
+            "line 4: group is 'd2', on line 2 'd0'; correct it",
+        ),
+        ([("a", "ce", 0, 5, "x", "")], GROUPS, "line 2: names no group; add it"),
+        (
+            [("a", "ce", 0, 5, "x", "d"), ("a", "ce", 0, 6, "y", "d")],
+            GROUPS,
+            "all examples of a are of group 'd'; name two groups or more",
         ),
     ],
 )

@@ -20,7 +20,7 @@ from dicejax.metrics.scores import heading
 from dicejax.objectives import Candidate, name_of
 from dicejax.study import report
 from dicejax.study.compare import scores_file, tuning
-from dicejax.study.compare.advice import headline
+from dicejax.study.compare.advice import headline, versus_controls
 from dicejax.study.compare.baselines import score_baselines
 from dicejax.study.compare.finding import common_folder, jobs_from, tuning_of
 from dicejax.study.compare.jobs import (
@@ -93,6 +93,9 @@ class Comparison:
                 f" (95% CI over {samples}):"
             )
         lines += [f"  {line}" for line in remarks(self.rows)]
+        if self.rows:
+            best, differences = versus_controls(self.rows)
+            lines += [f"  {best} vs. {k}: {text}" for k, text in differences.items()]
         lines += [self.ended] if self.ended else []
         return lines + tuning.remarks(self.tuned)
 

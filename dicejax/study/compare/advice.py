@@ -94,6 +94,16 @@ def recommended(rows: Sequence[Row]) -> Row | None:
     return max(rivals_of(better) or better, key=_gain)
 
 
+def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
+    """Return the best loss that did not fail, and its difference to each control."""
+    metric = heading(results_of(rows)[0]["primary_metric"])
+    for row in rivals_of(rows):
+        if row.versus and row.against.verdict.outcome not in _UNSETTLED:
+            points = {k: _points(v.crossed, metric) for k, v in row.versus.items()}
+            return row.loss, {k: f"{mean} ({ci})" for k, (mean, ci) in points.items()}
+    return "", {}
+
+
 def _gain(row: Row) -> float:
     return row.against.crossed.mean
 

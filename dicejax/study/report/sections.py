@@ -13,7 +13,7 @@ from dicejax.io import files
 from dicejax.metrics.scores import heading
 from dicejax.objectives import FromPrior
 from dicejax.study import figures
-from dicejax.study.compare.advice import headline
+from dicejax.study.compare.advice import headline, versus_controls
 from dicejax.study.compare.failures import class_counts
 from dicejax.study.compare.jobs import is_resampled
 from dicejax.study.compare.statistics import Row, results_of, rivals_of
@@ -45,11 +45,19 @@ READING = (
     "interval is that of one loss alone, so it may exclude 0 where the verdict is "
     "inconclusive. Both hold over all looks at this comparison: seeds may be added "
     "until it is clear.",
+    "The first line advises the cheapest setting that nothing is shown to beat: "
+    "{baseline}, then a tuned threshold, class weights or adjusted logits, heads that "
+    "begin at the class frequencies, and only then a loss with hyper-parameters. "
+    "Whatever it calls better is so with an error rate of 5% over all these steps.",
+    "These error rates hold for runs that learn. A run has failed if it diverged, "
+    "learnt nothing or scored below half of the median of its loss; a loss with such "
+    "runs is unstable and never better. No number of seeds excludes failures: after 5 "
+    "runs without any, up to 45% may fail (Clopper-Pearson, one-sided 95%).",
     "Inconclusive does not mean that there is no difference. It means that these runs "
-    "do not show one; the interval says how large it may be. Seeds needed is how many "
-    "would show a difference of the observed size with power 0.8; it is for planning, "
-    "not a result, and from few seeds it is rough; never means that the test set is "
-    "too small. Detectable is the smallest difference that these runs show with power "
+    "do not show one; the interval says how large it may be. Seeds needed are how many "
+    "would show the true difference with power 0.8, as a range with a confidence of "
+    "80%; they are for planning, not a result; never means that the test set is too "
+    "small. Detectable is the smallest difference that these runs show with power "
     "0.8.",
     "Better and worse hold for this data, this encoder, this budget and these "
     "settings. Other hyper-parameters of a loss, or another learning rate, are another "
@@ -171,7 +179,12 @@ def scores(facts: Facts) -> Section:
         f"Test {heading(facts.metric)} (%): difference to "
         f"{baseline_name(facts.baseline)}, and mean ± SD of all scores over seeds"
     )
-    return Section("scores", "Scores", all_positive(test), [_filled(caption, lines)])
+    tables = [_filled(caption, lines)]
+    best, differences = versus_controls(facts.rows)
+    if differences:
+        apart = [{"control": k, "difference": x} for k, x in differences.items()]
+        tables.append(TextTable(f"{best} minus each control", apart))
+    return Section("scores", "Scores", all_positive(test), tables)
 
 
 def all_positive(test: Mapping[str, Any]) -> list[str]:
