@@ -144,7 +144,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     no_better = ("worse", "identical predictions", "identical scores")
     if gain <= margin:
         text = (
-            f"Keep {baseline}: nothing beats it by more than {100 * gain:.1f} {metric}."
+            f"Keep {baseline}: no loss beats it by more than {100 * gain:.1f} {metric}."
         )
     elif all(outcomes[row.loss] in no_better for row in stable):
         text = f"Keep {baseline}: no loss is better, and all are worse or the same."
