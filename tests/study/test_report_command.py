@@ -82,7 +82,7 @@ def test_compare_returns_what_the_command_writes(tmp_path):
     assert (result.name, result.folder, result.unfinished) == ("conll03", folder, 0)
     assert result.report == f"{folder}/report.html" and result.primary_metric == "f1"
     assert set(result.verdicts) == {"focal", "dice"}
-    assert result.lines()[0].startswith("No verdict yet: 2 seeds, and it takes 3.")
+    assert "No verdict yet: 2 seeds, and it takes 3." in result.lines()[0]
     assert "no verdict from 2 seeds" in result.verdicts["dice"].sentence
     assert content(tmp_path)["looks"] == []
     assert result.table().row_count == 3

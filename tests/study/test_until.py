@@ -8,7 +8,7 @@ import pytest
 from dicejax.errors import InputError
 from dicejax.objectives import Dice, Focal, SoftF1
 from dicejax.study import compare as comparison
-from dicejax.study.compare.jobs import Job, jobs_of
+from dicejax.study.compare.jobs import Job, Outcome, jobs_of
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.until import LOOKS, seconds_of, train_until_decided
 
@@ -21,8 +21,8 @@ SKILLS = {"ce": 0.8, "dice": 0.5, "focal": 0.83, "soft_f1": 0.797}
 class Runs:
     """Runs with known skill; a run takes a minute."""
 
-    def __init__(self, skill, spread=0.002):
-        self.skill, self.spread = skill, spread
+    def __init__(self, skill, spread=0.002, dev=()):
+        self.skill, self.spread, self.dev = skill, spread, dev
         self.now, self.looks, self.trained = 0.0, [], []
 
     def jobs(self, seeds):
@@ -39,7 +39,8 @@ class Runs:
     def outcome(self, job):
         rng = np.random.default_rng([job.seed, len(job.loss)])
         skill = self.skill[job.loss] + rng.normal() * self.spread
-        return outcome(job.loss, job.seed, rng.random(4000) < skill)
+        dev = self.dev if job.loss == "ce" else ()
+        return outcome(job.loss, job.seed, rng.random(4000) < skill, dev=dev)
 
     def evaluate(self, jobs: list[Job]):
         rows = rows_of([self.outcome(j) for j in jobs], "ce", looks=self.looks)
@@ -75,6 +76,27 @@ def test_losses_that_are_decided_or_hopeless_get_no_further_seeds():
     assert seeds["ce"] == max(seeds[loss] for loss in ("dice", "focal", "soft_f1"))
     assert "hopeless" in ended or "last look" in ended
     assert all("dice" not in line for line in lines)
+
+
+def test_the_end_names_the_losses_that_still_improved():
+    skills = {"ce": 0.8, "dice": 0.5, "focal": 0.9, "soft_f1": 0.5}
+    for dev, names in (((0.1, 0.4, 0.6), "ce"), ((0.4, 0.6, 0.6), "")):
+        _, ended, _ = decided(Runs(skills, dev=dev))
+        more = f", but {names} still improved: see the first line" * bool(names)
+        assert ended == f"every loss is decided, or hopeless{more}"
+
+
+def test_a_loss_that_fails_gets_no_further_seeds():
+    class Failing(Runs):
+        def outcome(self, job):
+            if (job.loss, job.seed) == ("dice", 1):
+                return Outcome("dice", 1, "x", "diverged")
+            return super().outcome(job)
+
+    runs = Failing({"ce": 0.8, "dice": 0.9, "focal": 0.9, "soft_f1": 0.5})
+    outcomes, _, _ = decided(runs)
+    assert outcomes["dice"] == "unstable"
+    assert runs.seeds()["dice"] == LOOKS[0]
 
 
 def test_the_budget_is_kept_and_the_end_says_how_much_an_hour_tells():
