@@ -278,7 +278,8 @@ def test_claims_of_runs_that_learn_hold_and_no_loss_that_failed_is_better(
     assert seen <= most_of(simulated.comparisons, expected)
     if noise.documents is not None and simulated.comparisons > 1000:
         alone, *_ = verdicts.failing(simulated, noise, rivals, has_groups=False)
-        assert alone > 0.1  # examples of a document are not independent
+        # Examples of a document are not independent.
+        assert simulated.comparisons * alone > most_of(simulated.comparisons)
 
 
 def test_the_simulation_compares_as_the_library(verdicts):
