@@ -10,11 +10,11 @@ import functools
 from collections.abc import Mapping, Sequence
 
 import archive
+import documents
 import numpy as np
 import tables
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.optimize import brentq
 
 from dicejax.study import figures
 from dicejax.study.compare.statistics import Row
@@ -38,6 +38,10 @@ CELLS = (
     (3500, 10),
     (14041, 10),
 )
+EQUAL_UPDATES = (((1000, 10), (3500, 2)), ((3500, 10), (14041, 2)))
+"""Cells of ten epochs, and of two with nearly as many updates."""
+LONG = 220
+"""Updates of the shortest cell of the long trainings."""
 NEAR = 6.0
 """Points above and below 0 that the lower panels of the figure show."""
 LOSSES = ("focal", "dl", "dsc-official", "dsc-eq11", "dsc-smooth=0.01")
@@ -54,6 +58,7 @@ class Cell:
       positives: entity tokens of the sample times epochs, mean over seeds.
       hours: of all its runs.
       rows: statistics of each loss.
+      by_document: the same with documents as items.
       counts: statistics of each test sentence, by loss and seed.
     """
 
@@ -63,6 +68,7 @@ class Cell:
     positives: float
     hours: float
     rows: tuple[Row, ...]
+    by_document: tuple[Row, ...]
     counts: dict[str, dict[int, np.ndarray]]
 
     def row(self, loss: str) -> Row:
@@ -85,6 +91,7 @@ def cell(sentences: int, epochs: int) -> Cell:
         positives=epochs * runs.mean_positives,
         hours=runs.hours,
         rows=tuple(runs.rows()),
+        by_document=tuple(documents.by_document(runs).rows()),
         counts=counts,
     )
 
@@ -139,36 +146,6 @@ def coefficients(cells: Sequence[Cell], *, with_sentences: bool = False) -> np.n
     return np.linalg.pinv(np.stack(columns, axis=1))
 
 
-def crossing(loss: str, cells: Sequence[Cell]) -> str:
-    """Return where the line of gains over log2(updates) is 0, by Fieller's theorem.
-
-    The interval holds the numbers of updates, among those between the smallest and the
-    largest cell, at which the line's own interval includes 0. It is for lines whose
-    slope is not 0: those numbers have no gap then, and the zero of the line is one.
-    """
-    constant, slope = coefficients(cells)
-
-    def line(x: float) -> CrossedDifference:
-        return combined(loss, cells, constant + x * slope)
-
-    def distance(x: float) -> float:
-        """Return how far the line's interval at x is from 0, below 0 where it is in."""
-        at = line(x)
-        return max(at.low, -at.high)
-
-    def bound(end: float, words: str) -> str:
-        inside = distance(end) <= 0
-        x = end if inside else brentq(distance, end, zero)
-        return f"{words if inside else ''}{2**x:,.0f}"
-
-    first, last = np.log2([pick(c.updates for c in cells) for pick in (min, max)])
-    start, end = line(first).mean, line(last).mean
-    zero = np.clip(first - start * (last - first) / (end - start), first, last)
-    if distance(zero) > 0:
-        return "not within the cells"
-    return f"{bound(first, 'at most ')} to {bound(last, 'at least ')} updates"
-
-
 def off_line(loss: str, cells: Sequence[Cell]) -> float:
     """Return the largest distance of a gain from the line of `slopes`, in points."""
     some = learnt(loss, cells)
@@ -196,22 +173,74 @@ def of_slopes(cells: Sequence[Cell]) -> str:
     rows = []
     for (loss, slope), p in zip(by_loss.items(), adjusted, strict=True):
         outcome = verdict(slope, p).outcome
-        some = learnt(loss, cells)
         rows.append(
             [
                 f"`{loss}`",
-                str(len(some)),
+                str(len(learnt(loss, cells))),
                 str(slope.seeds),
                 signed(100 * slope.mean),
                 tables.interval(slope),
                 tables.p_value(p),
                 kinds.get(outcome, outcome),
-                crossing(loss, some) if p <= 0.05 else "–",
             ]
         )
     return tables.table(
-        "loss | cells | seeds | slope | 95% CI | p (Holm) | verdict | gain is 0 at",
-        rows,
+        "loss | cells | seeds | slope | 95% CI | p (Holm) | verdict", rows
+    )
+
+
+def slope_from(loss: str, cells: Sequence[Cell], least: float) -> CrossedDifference:
+    """Return the slope over the cells with so many updates or more."""
+    some = [cell_ for cell_ in learnt(loss, cells) if cell_.updates >= least]
+    return combined(loss, some, coefficients(some)[1])
+
+
+def of_ranges(cells: Sequence[Cell]) -> str:
+    """Return the table of the slopes over fewer and fewer of the short trainings."""
+    least = (0, 20, LONG)
+    rows = []
+    for loss in LOSSES:
+        if loss in slopes(cells):
+            ranges = [slope_from(loss, cells, updates) for updates in least]
+            rows.append([f"`{loss}`", *map(tables.with_interval, ranges)])
+    return tables.table(
+        f"loss | all cells | without 16 updates | from {LONG} updates on", rows
+    )
+
+
+def of_epochs(loss: str, pairs: Sequence[tuple[Cell, Cell]]) -> CrossedDifference:
+    """Return the gain in the first cells of pairs minus that in the second ones."""
+    weight = 1 / len(pairs)
+    both = [cell_ for pair in pairs for cell_ in pair]
+    return combined(loss, both, [weight, -weight] * len(pairs))
+
+
+def equal_updates() -> list[tuple[Cell, Cell]]:
+    """Return pairs of cells with nearly equal updates, that of ten epochs first."""
+    return [(cell(*first), cell(*second)) for first, second in EQUAL_UPDATES]
+
+
+def of_equal_updates() -> str:
+    """Return the table of gains with ten epochs minus those with two."""
+    rows, pairs = [], equal_updates()
+    for loss in LOSSES:
+        if all(tables.has_learnt(c.row(loss)) for pair in pairs for c in pair):
+            contrasts = [of_epochs(loss, some) for some in ([p] for p in pairs)]
+            contrasts.append(of_epochs(loss, pairs))
+            rows.append([f"`{loss}`", *map(tables.with_interval, contrasts)])
+    headings = [
+        f"{first.updates:,.0f} and {second.updates:,.0f} updates"
+        for first, second in pairs
+    ]
+    return tables.table(" | ".join(["loss", *headings, "mean of both"]), rows)
+
+
+def largest_possible(cell_: Cell) -> float:
+    """Return the upper end of the intervals of a cell's losses, in points."""
+    return 100 * max(
+        row.against.crossed.high
+        for row in cell_.rows
+        if row.against and row.against.crossed and row.loss in LOSSES
     )
 
 
@@ -220,6 +249,12 @@ def both_slopes(loss: str, cells: Sequence[Cell]) -> list[CrossedDifference]:
     some = learnt(loss, cells)
     _, *weights = coefficients(some, with_sentences=True)
     return [combined(loss, some, weights_of_one) for weights_of_one in weights]
+
+
+def slope_of_sentences(loss: str) -> CrossedDifference:
+    """Return the slope of sentences without the shortest cells of two epochs."""
+    some = [cell_ for cell_ in finished() if cell_.epochs > 2 or cell_.sentences > 1000]
+    return both_slopes(loss, some)[1]
 
 
 def of_both_slopes(cells: Sequence[Cell]) -> str:
@@ -271,7 +306,7 @@ def draw(cells: Sequence[Cell]) -> Figure:
             axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
         below.set_ylim(-NEAR, NEAR)
         below.set_xlabel(label)
-    figure.supylabel("test F1 minus that of cross-entropy (points, 95% CI)")
+    figure.supylabel("test F1 minus that of cross-entropy (points, CI over looks)")
     panels[0, 0].legend(frameon=False)
     return figure
 

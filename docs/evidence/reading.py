@@ -10,6 +10,7 @@ import functools
 from collections.abc import Sequence
 
 import archive
+import documents
 import numpy as np
 import tables
 from scipy import stats
@@ -36,6 +37,7 @@ class Form:
       spans: gold spans of the training sample, by their starts.
       hours: of training, of the runs of its own.
       rows: statistics of each loss vs. cross-entropy, decided at 0.5.
+      by_document: the same with documents as items.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Form:
     spans: float
     hours: float
     rows: tuple[Row, ...]
+    by_document: tuple[Row, ...]
 
 
 @functools.cache
@@ -51,7 +54,14 @@ def form(name: str) -> Form:
     runs = archived(name)
     trained_runs = [run for run in runs.outcomes if run.folder == f"mrc/{name}"]
     hours = archive.hours_of(trained_runs)
-    return Form(name, runs.updates, runs.mean_positives, hours, tuple(runs.rows()))
+    return Form(
+        name,
+        runs.updates,
+        runs.mean_positives,
+        hours,
+        tuple(runs.rows()),
+        tuple(documents.by_document(runs).rows()),
+    )
 
 
 def finished() -> list[Form]:

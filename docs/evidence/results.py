@@ -1,20 +1,24 @@
-"""Make RESULTS.md and its figures from the archives.
+"""Make RESULTS.md, its figures and the pages that repeat its numbers.
 
     python docs/evidence/results.py [FOLDER]
 
-writes RESULTS.md, and its figures to docs/evidence, below the folder, by default that
-of the repository: the text is results.md.jinja, the numbers in it and all tables are
-computed here. The same version of Matplotlib draws the same bytes each time.
+writes below the folder, by default that of the repository: RESULTS.md, docs/choosing.md,
+the paragraph of README.md below its figure, and the figures in docs/evidence. The texts
+are the templates beside this file, the numbers in them and all tables are computed here
+from the archives, but for those of a pilot (pilot.jinja). The same version of Matplotlib
+draws the same bytes each time.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import archive
 import curve
+import documents
 import jinja2
 import reading
 import tables
@@ -26,15 +30,19 @@ from reading import Form
 from thinned import Share
 from tuned import Comparison
 
-from dicejax.study import figures
+from dicejax.study import figures, significance
 
 HERE = Path(__file__).parent
-TEMPLATE = "results.md.jinja"
+ROOT = HERE.parents[1]
+PAGES = {"RESULTS.md": "results.md.jinja", "docs/choosing.md": "choosing.md.jinja"}
+CAPTION = "readme.md.jinja"
+FIGURE = re.compile(r"(?<=docs/evidence/curve\.svg\)\n\n).+?(?=\n\n)", re.DOTALL)
+"""The paragraph below the figure of README.md."""
 Compared = Cell | Share | Form | Comparison
 
 
-def page() -> str:
-    """Return RESULTS.md."""
+def pages() -> dict[str, str]:
+    """Return the text of each page, by its path in the repository."""
     cells, shares = curve.finished(), thinned.finished()
     analysed = why.archived()
     environment = jinja2.Environment(
@@ -44,31 +52,44 @@ def page() -> str:
         trim_blocks=True,
         autoescape=False,  # Markdown, of our own data
     )
-    return environment.get_template(TEMPLATE).render(
-        curve=curve,
-        cells=cells,
-        every=curve.CELLS,
-        thinned=thinned,
-        shares=shares,
-        every_share=thinned.SHARES,
-        reading=reading,
-        forms=reading.finished(),
-        tuned=tuned,
-        tunings=tuned.finished(),
-        gain_in_reading=gain_in_reading,
-        gain_tuned=gain_tuned,
-        seeds_of=seeds_of,
-        trained=trained,
-        hours=hours,
-        gain=gain,
-        over_threshold=over_threshold,
-        slopes=curve.slopes(cells),
-        tables=tables,
-        analysed=analysed,
-        later={
+    values = {
+        "curve": curve,
+        "cells": cells,
+        "every": curve.CELLS,
+        "thinned": thinned,
+        "shares": shares,
+        "every_share": thinned.SHARES,
+        "reading": reading,
+        "forms": reading.finished(),
+        "tuned": tuned,
+        "tunings": tuned.finished(),
+        "documents": documents,
+        "significance": significance,
+        "gain_in_reading": gain_in_reading,
+        "gain_tuned": gain_tuned,
+        "versus": versus,
+        "mean": mean,
+        "seeds_of": seeds_of,
+        "trained": trained,
+        "hours": hours,
+        "gain": gain,
+        "over_threshold": over_threshold,
+        "slopes": curve.slopes(cells),
+        "tables": tables,
+        "analysed": analysed,
+        "later": {
             loss: why.late(by_loss) for loss, by_loss in analysed["14041-2"].items()
         },
-    )
+    }
+
+    def render(template: str) -> str:
+        return environment.get_template(template).render(values)
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    caption = render(CAPTION).strip()
+    return {page: render(template) for page, template in PAGES.items()} | {
+        "README.md": FIGURE.sub(lambda match: caption, readme, count=1)
+    }
 
 
 def seeds_of(comparisons: Sequence[Compared]) -> str:
@@ -113,17 +134,28 @@ def gain_tuned(loss: str, name: str) -> str:
     return tables.gain(tuned.comparison(name).rows, loss)
 
 
+def mean(loss: str, sentences: int, epochs: int) -> str:
+    """Return the mean gain of a loss in a cell, with one decimal and without a sign."""
+    return f"{100 * abs(curve.cell(sentences, epochs).row(loss).against.mean):.1f}"
+
+
+def versus(ours: str, other: str, name: str) -> str:
+    """Return the difference of two losses at tuned rates, not corrected."""
+    return tables.difference(tuned.comparison(name).rows, ours, other)
+
+
 def over_threshold(loss: str) -> str:
     """Return the primary difference of a loss in part S."""
     return tables.gain(thinned.share(thinned.PRIMARY).over_threshold, loss)
 
 
 def main(argv: list[str]) -> None:
-    """Write the page and the figures."""
-    folder = Path(argv[0]) if argv else HERE.parents[1]
+    """Write the pages and the figures."""
+    folder = Path(argv[0]) if argv else ROOT
     drawings = folder / "docs" / "evidence"
     drawings.mkdir(parents=True, exist_ok=True)
-    (folder / "RESULTS.md").write_text(page(), encoding="utf-8")
+    for page, text in pages().items():
+        (folder / page).write_text(text, encoding="utf-8")
     with figures.look():
         drawn = {
             "curve": curve.draw(curve.finished()),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import archive
+import numpy as np
+from scipy import special
 
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import mean_and_spread
-from dicejax.study.significance import CrossedDifference, signed
+from dicejax.study.significance import CrossedDifference, seeds_and_items, signed
 
 
 def row_of(rows: Sequence[Row], loss: str) -> Row:
@@ -29,31 +33,102 @@ def gain(rows: Sequence[Row], loss: str) -> str:
     return with_interval(row_of(rows, loss).against.crossed)
 
 
-def comparison(rows: Sequence[Row]) -> str:
-    """Return the table of a comparison."""
+def difference(rows: Sequence[Row], ours: str, other: str) -> str:
+    """Return the difference of two losses of a comparison, not corrected, with 95% CI.
+
+    It is over the seeds that both have.
+    """
+    by_seed = [
+        {run.seed: run.example_statistics for run in row_of(rows, loss).outcomes}
+        for loss in (ours, other)
+    ]
+    seeds = sorted(set.intersection(*map(set, by_seed)))
+    pair = [np.stack([runs[seed] for seed in seeds]) for runs in by_seed]
+    return with_interval(seeds_and_items(*pair))
+
+
+def failures(row: Row) -> tuple[int, int]:
+    """Return the number of runs that failed, and of all runs that have ended.
+
+    A run fails that diverges, learns nothing, or scores less than half of the median
+    of the loss's runs that learn something.
+    """
+    ended = [run for run in row.outcomes if run.status != "missing"]
+    learnt = [run for run in ended if run.result and not archive.learnt_nothing(run)]
+    least = np.median([run.score for run in learnt]) / 2 if learnt else 0.0
+    return len(ended) - sum(run.score >= least for run in learnt), len(ended)
+
+
+def failure_limit(failed: int, runs: int) -> float:
+    """Return the one-sided 95% upper limit of the share of runs that fail.
+
+    Source: Clopper and Pearson, "The use of confidence or fiducial limits illustrated
+    in the case of the binomial", Biometrika 26(4), 1934.
+
+    >>> [round(failure_limit(0, runs), 2) for runs in (5, 10)]
+    [0.45, 0.26]
+    """
+    if failed == runs:
+        return 1.0
+    return float(special.betaincinv(failed + 1, runs - failed, 0.95))
+
+
+def comparison(
+    rows: Sequence[Row],
+    by_document: Sequence[Row] = (),
+    over_part: Mapping[str, float] | None = None,
+) -> str:
+    """Return the table of a comparison.
+
+    Args:
+      rows: statistics of each loss, with sentences as items.
+      by_document: the same with documents as items; without them there is no column.
+      over_part: p-values adjusted over all primary comparisons of the part, by loss.
+    """
+    heading = "loss | n | test F1 | gain | CI over looks"
+    heading += " | by document" * bool(by_document)
+    heading += " | p (Holm) | detectable | failed | verdict"
+    documents = {row.loss: row for row in by_document}
     return table(
-        "loss | n | test F1 | gain | 95% CI | p (Holm) | detectable | verdict",
-        [_cells_of(row) for row in rows],
+        heading, [_cells_of(row, documents, over_part or {}) for row in rows]
     )
 
 
-def _cells_of(row: Row) -> list[str]:
+def _cells_of(
+    row: Row, documents: Mapping[str, Row], over_part: Mapping[str, float]
+) -> list[str]:
     scores = mean_and_spread(row.scores("f1"))
     first = [f"`{row.loss}`", str(row.summary.n), scores]
+    failed, runs = failures(row)
+    failed_runs = f"{failed} of {runs}, ≤ {100 * failure_limit(failed, runs):.0f}%"
+    beside = [""] if documents else []
     if row.against is None:
-        return [*first, "", "", "", "", "baseline"]
+        return [*first, "", "", *beside, "", "", failed_runs, "baseline"]
     against, test = row.against, row.against.test
-    mean, outcome = signed(100 * against.mean), against.verdict.outcome
+    mean = signed(100 * against.mean)
     if test is None:  # too few seeds
-        return [*first, mean, "–", "–", "–", outcome]
+        beside = ["–"] if documents else []
+        outcome = against.verdict.outcome
+        return [*first, mean, "–", *beside, "–", "–", failed_runs, outcome]
+    if documents:
+        beside = [interval(documents[row.loss].against.crossed)]
     return [
         *first,
         mean,
         interval(test.crossed),
-        p_value(test.p_value),
+        *beside,
+        p_value(over_part.get(row.loss, test.p_value)),
         f"{100 * test.detectable:.2f}",
-        outcome,
+        failed_runs,
+        outcome_of(row, over_part),
     ]
+
+
+def outcome_of(row: Row, over_part: Mapping[str, float]) -> str:
+    """Return the verdict on a loss; a claim has to hold over the part."""
+    outcome = row.against.verdict.outcome
+    claims = outcome in ("better", "worse")
+    return "inconclusive" if claims and over_part.get(row.loss, 0) > 0.05 else outcome
 
 
 def with_interval(difference: CrossedDifference) -> str:

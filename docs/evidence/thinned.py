@@ -78,7 +78,7 @@ def name_of(percent: int) -> str:
 
 
 def draw(shares: Sequence[Share]) -> Figure:
-    """Draw the gain of each loss by the share, with 95% intervals.
+    """Draw the gain of each loss by the share, with intervals over looks.
 
     Over cross-entropy on the left, over its tuned threshold on the right.
     """
@@ -94,6 +94,6 @@ def draw(shares: Sequence[Share]) -> Figure:
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}%")
         axes.set_xlabel("share of positives")
         axes.set_title(title)
-    panels[0].set_ylabel("difference in test F1 (points, 95% CI)")
+    panels[0].set_ylabel("difference in test F1 (points, CI over looks)")
     panels[0].legend(frameon=False)
     return figure
