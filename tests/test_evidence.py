@@ -3,11 +3,14 @@
 import dataclasses
 import importlib
 import itertools
+import json
 import re
 import shlex
 import sys
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from dicejax.cli import parse
 from dicejax.objectives import names_of
@@ -32,7 +35,8 @@ def evidence(monkeypatch):
 
 def test_results_are_made_from_the_archives_to_the_byte(evidence, tmp_path):
     evidence("results").main([str(tmp_path)])
-    assert (tmp_path / "RESULTS.md").read_bytes() == (ROOT / "RESULTS.md").read_bytes()
+    for page in ("RESULTS.md", "README.md", "docs/choosing.md"):
+        assert (tmp_path / page).read_bytes() == (ROOT / page).read_bytes(), page
     for name in ("curve", "thinned", "why"):
         figure = f"docs/evidence/{name}.svg"
         drawn, committed = ((root / figure).read_bytes() for root in (tmp_path, ROOT))
@@ -58,6 +62,67 @@ def test_archives_hold_what_the_scores_are_computed_from(evidence):
                 above, below = outcome.example_statistics[:, 0].sum(0)
                 f1 = above / below if below else 0.0
                 assert outcome.score == pytest.approx(f1, abs=1e-12)
+
+
+def test_tuned_comparisons_are_corrected_over_their_part(evidence):
+    tuned = evidence("tuned")
+    alone = {
+        (one.name, row.loss): row.against.test.p_alone
+        for one in tuned.finished()
+        for row in one.rows
+        if row.against and not row.is_control
+    }
+    assert len(alone) == 22
+    over_part = tuned.over_part()
+    for (name, loss), p in alone.items():  # Holm: largest (m - rank) p so far
+        smaller = sorted(other for other in alone.values() if other <= p)
+        adjusted = max((22 - rank) * other for rank, other in enumerate(smaller))
+        assert over_part[name][loss] == pytest.approx(min(adjusted, 1.0))
+    losses = {"focal": "inconclusive", "dsc-smooth=0.01": "inconclusive"}
+    table = evidence("tables").comparison(
+        tuned.comparison("1000-2").rows, over_part=over_part["1000-2"]
+    )
+    for loss, outcome in losses.items():
+        row = tuned.tables.row_of(tuned.comparison("1000-2").rows, loss)
+        assert row.against.verdict.outcome == "better"  # by its own table alone
+        (line,) = [line for line in table.splitlines() if f"| `{loss}` |" in line]
+        assert line.endswith(f"| {outcome} |")
+
+
+def test_documents_take_the_place_of_their_sentences(evidence):
+    documents, archive = evidence("documents"), evidence("archive")
+    text = "-DOCSTART- O\n\nA O\nb O\n\nC O\n\n-DOCSTART- O\n\nD O\n"
+    assert documents.sizes_of(text) == [2, 1]
+    runs = archive.read("curve/3500-2")
+    sizes = json.loads(documents.FILE.read_text())
+    for run, grouped in zip(
+        runs.runs[:3], documents.by_document(runs).runs[:3], strict=True
+    ):
+        parts = np.split(run.example_statistics, np.cumsum(sizes)[:-1])
+        sums = np.stack([part.sum(0) for part in parts])
+        np.testing.assert_array_equal(grouped.example_statistics, sums)
+
+
+def test_failed_runs_are_counted_with_an_upper_limit(evidence, whole):
+    tables = evidence("tables")
+    for failed, runs in ((0, 5), (0, 10), (1, 10), (4, 10)):
+        exact = stats.binomtest(failed, runs).proportion_ci(0.9, method="exact")
+        assert tables.failure_limit(failed, runs) == pytest.approx(exact.high)
+    assert tables.failure_limit(5, 5) == 1
+    row = tables.row_of(whole.rows(), "dsc-smooth=0.01")
+    assert tables.failures(row) == (0, 5)
+    first, *others = row.outcomes
+    half = dataclasses.replace(first, result=low_score(first.result))
+    lost = dataclasses.replace(first, seed=9, status="diverged", result=None)
+    missing = dataclasses.replace(lost, seed=8, status="missing")
+    some = dataclasses.replace(row, outcomes=(half, *others, lost, missing))
+    assert tables.failures(some) == (2, 6)
+
+
+def low_score(result):
+    """Return a result with a third of the score."""
+    scores = result["test"] | {"f1": result["test"]["f1"] / 3}
+    return dict(result) | {"test": scores}
 
 
 @pytest.fixture

@@ -38,6 +38,8 @@ CELLS = (
     (3500, 10),
     (14041, 10),
 )
+SHORT = ((250, 2), (1000, 2), (250, 10))
+"""Cells of up to 90 updates."""
 EQUAL_UPDATES = (((1000, 10), (3500, 2)), ((3500, 10), (14041, 2)))
 """Cells of ten epochs, and of two with nearly as many updates."""
 LONG = 220
@@ -204,7 +206,8 @@ def of_ranges(cells: Sequence[Cell]) -> str:
             ranges = [slope_from(loss, cells, updates) for updates in least]
             rows.append([f"`{loss}`", *map(tables.with_interval, ranges)])
     return tables.table(
-        f"loss | all cells | without 16 updates | from {LONG} updates on", rows
+        f"loss | all cells | without the cell of 16 updates | from {LONG} updates on",
+        rows,
     )
 
 
@@ -233,6 +236,11 @@ def of_equal_updates() -> str:
         for first, second in pairs
     ]
     return tables.table(" | ".join(["loss", *headings, "mean of both"]), rows)
+
+
+def failed(loss: str, keys: Sequence[tuple[int, int]]) -> int:
+    """Return the number of runs of a loss that failed in cells."""
+    return sum(tables.failures(cell(*key).row(loss))[0] for key in keys)
 
 
 def largest_possible(cell_: Cell) -> float:

@@ -89,9 +89,7 @@ def comparison(
     heading += " | by document" * bool(by_document)
     heading += " | p (Holm) | detectable | failed | verdict"
     documents = {row.loss: row for row in by_document}
-    return table(
-        heading, [_cells_of(row, documents, over_part or {}) for row in rows]
-    )
+    return table(heading, [_cells_of(row, documents, over_part or {}) for row in rows])
 
 
 def _cells_of(
