@@ -32,11 +32,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def sizes_of(text: str) -> list[int]:
-    """Return the number of sentences of each document of a column file.
-
-    >>> sizes_of("-DOCSTART- O\\n\\nA O\\nb O\\n\\nC O\\n\\n-DOCSTART- O\\n\\nD O\\n")
-    [2, 1]
-    """
+    """Return the number of sentences of each document of a column file."""
     sizes: list[int] = []
     for block in filter(None, map(str.strip, text.split("\n\n"))):
         if block.startswith(START):

@@ -2,11 +2,11 @@
 
     python docs/evidence/results.py [FOLDER]
 
-writes below the folder, by default that of the repository: RESULTS.md, docs/choosing.md,
-the paragraph of README.md below its figure, and the figures in docs/evidence. The texts
-are the templates beside this file, the numbers in them and all tables are computed here
-from the archives, but for those of a pilot (pilot.jinja). The same version of Matplotlib
-draws the same bytes each time.
+writes below the folder, by default that of the repository: RESULTS.md, the paragraph
+of README.md below its figure, docs/choosing.md, and the figures in docs/evidence. Texts
+are the templates in this folder. The numbers in them and all tables are computed here
+from the archives, but for those of a pilot (pilot.jinja). The same version of
+Matplotlib draws the same bytes each time.
 """
 
 from __future__ import annotations
