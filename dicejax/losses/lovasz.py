@@ -6,7 +6,7 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import Absent
-from dicejax.losses.elements import Elements, prepare, probabilities
+from dicejax.losses.elements import Elements, if_impossible, prepare, probabilities
 from dicejax.losses.ranking import over_set, unsort
 
 
@@ -97,7 +97,7 @@ def lovasz_hinge(
     of the best positive. It sorts, and under `axis_name` each device gathers the set.
 
     Args:
-      logits: floats `[..., C]`, or `[...]` in the binary form.
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       axis: label axes that form a set. None: all; `()`: each element; -1: each row.
@@ -137,7 +137,8 @@ def _extension(elements: Elements, errors: Array, absent: Absent) -> Array:
     # Masked elements, whose error is 0, come last and change nothing.
     keys = jnp.where(mask, -errors, 1)
     slopes = over_set(_slopes, (keys, y), elements.axes, elements.axis_name)
-    losses, actual = elements.total(errors * slopes, y)
+    losses = errors * slopes + if_impossible(-errors, slopes)
+    losses, actual = elements.total(losses, y)
     return jnp.where(actual > 0, losses, 0) if absent == "skip" else losses
 
 

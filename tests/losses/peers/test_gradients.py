@@ -16,7 +16,7 @@ from jax.nn import sigmoid, softmax
 from dicejax import losses
 from dicejax.losses.declaration import REGISTRY
 
-from . import test_equal, test_published_code
+from . import test_equal, test_published_code, test_rankings
 from .adapters import assert_same, case, one_hot, ours, outcomes
 from .test_published_ghm import harmonised
 
@@ -208,6 +208,14 @@ COMPARED = {
         "authors; their default has stop_gradient_weight",
     ),
     "auc": (test_pairwise_auc_is_libaucs, "authors, LibAUC"),
+    "aucm": (
+        test_rankings.test_auc_margin_is_libaucs_first_version_and_what_it_says_of_its_second,
+        "authors, LibAUC",
+    ),
+    "class_balanced": (
+        test_rankings.test_class_balanced_sigmoids_are_their_authors,
+        "authors",
+    ),
     "ce": (MATCHES, "optax and torch"),
     "dice": (MATCHES, "MONAI, smp and optax"),
     "dice_semimetric": (MATCHES, "MONAI, of its authors"),
@@ -233,16 +241,26 @@ COMPARED = {
     "jaccard": (MATCHES, "MONAI and smp"),
     "ldam": (CHANGED, "formula of the authors' code"),
     "log_cosh_dice": (test_log_cosh_dice_is_its_authors, "authors"),
+    "log_dice": (test_rankings.test_log_dice_is_smps, "smp"),
     "logit_adjusted": (CHANGED, "formula of the authors' code"),
     "lovasz": (
         test_equal.test_lovasz_softmax_is_its_authors_code_in_smp,
         "authors, in smp",
     ),
+    "lovasz_hinge": (
+        test_rankings.test_lovasz_hinge_is_its_authors_code_in_smp,
+        "authors, in smp",
+    ),
+    "mcc": (test_rankings.test_mcc_is_monais, "MONAI"),
     "mom": (
         test_majority_or_minority_is_a_mean_of_cross_entropy_and_its_masked_part,
         "formula: no code is published",
     ),
     "poly": (MATCHES, "optax"),
+    "poly_focal": (
+        test_rankings.test_poly_1_focal_is_its_formula,
+        "formula of the authors' code",
+    ),
     "sigmoid_f1": (test_sigmoid_f1_is_its_authors_of_logits, "authors"),
     "soft_f1": (
         test_soft_f1_is_the_usual_one_of_probabilities,
