@@ -6,17 +6,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 from dicejax.losses.declaration import REGISTRY
 from dicejax.objectives import (
     CrossEntropy,
     Dice,
     GeneralizedDice,
+    Gold,
     HardNegatives,
+    Jaccard,
     Mined,
     SelfAdjustingDice,
     SigmoidF1,
     SoftF1,
+    Tversky,
     UnifiedFocal,
     WeightedSum,
     loss,
@@ -24,6 +28,7 @@ from dicejax.objectives import (
 from dicejax.objectives.parsing import objective_named
 
 from .losses import oracle
+from .losses.peers import adapters
 
 ROWS, TOKENS, CLASSES = 5, 4, 3
 SETS = [name for name, declared in REGISTRY.items() if declared.kind == "set"]
@@ -52,10 +57,12 @@ def sets_of(over):
     return [np.s_[start : start + rows] for start in range(0, ROWS, rows)]
 
 
-def mean_over_sets(form, over, numbers, reduce):
+def mean_over_sets(form, over, numbers, reduce, weights=1.0):
     """Return the mean over labelled sets of dice, by the oracle."""
     logits, labels = batch(form)
     several = form == "multi-label"
+    weights = np.broadcast_to(weights, CLASSES)[numbers]
+    weights = weights / weights.mean()
     losses, counted = [], []
     for index in sets_of(over):
         # Every element is labelled in the oracle's sets, or left out of them.
@@ -63,11 +70,27 @@ def mean_over_sets(form, over, numbers, reduce):
         if not seen.any():
             continue
         z, y = logits[index], labels[index]
+        if reduce == "micro":
+            counts = oracle.counts(z[None], y[None], multi_label=several)
+            shared, predicted, actual = (x[numbers].sum() for x in counts)
+            losses.append(1 - (2 * shared + 1) / (predicted + actual + 1))
+            continue
         values = oracle.dice(z[None], y[None], multi_label=several)[numbers]
         has = seen.reshape(-1, CLASSES).any(0)[numbers] if several else values >= 0
-        losses.append(np.where(has, values, 0))
-        counted.append(has)
+        losses.append(np.where(has, weights * values, 0))
+        counted.append(weights * has)
     return np.sum(losses) / (np.sum(counted) if reduce == "mean" else len(losses))
+
+
+TWO = {"classes": "1,2"}
+COUNTS = np.array([30.0, 6.0, 2.0])
+
+
+def weighed(scheme, form, counts=COUNTS):
+    """Return settings with counts of the classes, of 0s and 1s if multi-label."""
+    if form == "multi-label":
+        counts = np.stack([100 - counts, counts], axis=-1).ravel()
+    return {"weights": scheme, "class_counts": tuple(map(float, counts))}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -76,12 +99,21 @@ def test_a_loss_is_the_mean_over_labelled_sets_and_over_classes(form):
     losses = [
         Dice(over=over, **settings)
         for over in ("batch", "sequence", "element", 1, 2, 9)
-        for settings in ({}, {"classes": "1,2", "reduce": "sum"})
+        for settings in (
+            {},
+            TWO | {"reduce": "sum"},
+            weighed("inverse", form),
+            TWO | weighed("inverse", form),
+            TWO | {"reduce": "sum"} | weighed("inverse_square_root", form),
+            {"reduce": "micro"},
+            TWO | {"reduce": "micro"},
+        )
     ]
     compute = jax.jit(lambda *batch: [dice.loss(*batch) for dice in losses])
     for dice, result in zip(losses, compute(logits, labels), strict=True):
-        numbers = [1, 2] if dice.reduce == "sum" else [0, 1, 2]
-        value = mean_over_sets(form, dice.over, numbers, dice.reduce)
+        numbers = [1, 2] if dice.classes == ("1", "2") else [0, 1, 2]
+        power = {"none": 0, "inverse": -1, "inverse_square_root": -0.5}[dice.weights]
+        value = mean_over_sets(form, dice.over, numbers, dice.reduce, COUNTS**power)
         assert float(result) == pytest.approx(value, rel=1e-5), dice
 
 
@@ -131,6 +163,96 @@ def test_every_set_loss_takes_every_set_and_the_positive_classes(name, form):
                 assert value.shape == () and value.dtype == np.float32
 
 
+OF_ALL = ("generalized_dice", "soft_f1", "sigmoid_f1", "unified_focal")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", SETS)
+def test_equal_weights_and_sets_of_a_single_class_change_nothing(name, form):
+    logits, labels = batch(form)
+    cls = REGISTRY[name].function.objective
+    average = {"average": "none"} if "average" in REGISTRY[name].takes else {}
+    pairs = []
+    if name not in OF_ALL or average:
+        equal = weighed("effective_number", form, np.full(CLASSES, 7.0))
+        pairs.append((average, average | equal))
+    if name != "unified_focal":  # it names a class
+        pairs.append(({"classes": "1"}, {"classes": "1", "reduce": "micro"}))
+    plain, changed = (
+        [cls(over="sequence", **pair[i]).loss(logits, labels) for pair in pairs]
+        for i in (0, 1)
+    )
+    assert np.isfinite(plain).all()
+    assert np.all(plain)
+    np.testing.assert_allclose(changed, plain, rtol=1e-6)
+
+
+def test_a_class_left_out_has_no_gradient_and_the_rarest_class_the_most():
+    logits, labels = np.zeros((4, 3), np.float32), np.eye(4, 3, dtype=int)
+    for reduce in ("mean", "sum", "micro"):
+        dice = Dice(classes="1,2", reduce=reduce)
+        slopes = np.abs(jax.grad(dice.loss)(logits, labels))
+        assert not slopes[:, 0].any()
+        assert slopes[:, 1:].all()
+    dice = Dice(**weighed("inverse", "multi-label"))
+    slopes = np.abs(jax.grad(dice.loss)(logits, labels)).sum(0)
+    np.testing.assert_allclose(slopes / slopes[2], 2 / COUNTS, rtol=1e-6)
+
+
+def test_counts_of_the_training_data_weigh_classes():
+    assert Dice().with_class_counts({"tags": COUNTS}).class_counts == ()
+    dice = Dice(weights="inverse", output="tags")
+    with pytest.raises(ValueError, match="class_counts is empty"):
+        dice.loss(*SOFTMAX)
+    counted = dice.with_class_counts({"tags": COUNTS})
+    assert counted == Dice(output="tags", **weighed("inverse", "softmax"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_micro_sets_take_soft_labels(form):
+    logits, labels = batch(form)
+    soft = np.random.default_rng(1).dirichlet(np.ones(CLASSES), (ROWS, TOKENS))
+    seen = labels != -100
+    if form == "softmax":
+        gold, seen = soft, np.broadcast_to(seen[..., None], logits.shape)
+    else:
+        gold = soft
+    value = Dice(reduce="micro").loss(logits, Gold(labels, jnp.asarray(gold, float)))
+    p = scipy.special.softmax(logits, -1)
+    p = p if form == "softmax" else scipy.special.expit(logits)
+    shared, both = (p * gold)[seen].sum(), (p + gold)[seen].sum()
+    assert float(value) == pytest.approx(1 - (2 * shared + 1) / (both + 1), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["DiceLoss", "GeneralizedDiceLoss", "TverskyLoss"])
+def test_weights_and_classes_that_count_are_monais(kind):
+    torch = pytest.importorskip("torch")
+    logits, labels = batch("softmax")
+    logits, labels = logits[:3].astype(float), labels[:3]
+    # Generalised Dice is smoothed in units of the rarest class's counts.
+    smooth, mean = float(kind != "GeneralizedDiceLoss"), 1.0
+    theirs = {"include_background": False, "batch": True, "smooth": smooth}
+    ours = {"classes": "positive", "smooth": smooth}
+    objective = {"DiceLoss": Dice, "TverskyLoss": Tversky}.get(kind, GeneralizedDice)
+    if kind == "DiceLoss":
+        weights = np.array([3.0, 0.5])
+        theirs["weight"], mean = torch.tensor(weights), weights.mean()
+        counts = (1.0, *map(float, 1 / weights))
+        ours |= {"weights": "inverse", "class_counts": counts}
+    mine = adapters.ours(objective(**ours).loss, logits, labels)
+    peer = adapters.of_monai(kind, logits, labels, **theirs)
+    adapters.assert_same(adapters.scaled(mine, mean), peer, rtol=2e-6, atol=1e-8)
+
+
+def test_classes_that_count_are_smps():
+    logits, labels = batch("softmax")
+    logits, labels = logits[:3].astype(float), labels[:3]
+    settings = {"classes": [1, 2], "smooth": 0.5}
+    theirs = adapters.of_smp("DiceLoss", logits, labels, "multiclass", **settings)
+    mine = adapters.ours(Dice(classes="1,2").loss, logits, labels)
+    adapters.assert_same(mine, theirs, **adapters.SINGLE)
+
+
 NAMES = {"tags": ("O", "B-LOC", "B-PER", "I-PER")}
 
 
@@ -168,7 +290,18 @@ NAMED_TOO = "classes is positive, but {} names a class too; want all"
     [
         (lambda: Dice(over=0), "over is 0 but a set has 1 row or more"),
         (lambda: Dice(over="token"), "over is 'token' but must be 'batch'"),
-        (lambda: Dice(reduce="max"), "reduce is 'max' but must be 'mean' or 'sum'"),
+        (lambda: Dice(reduce="max"), "'max' but must be 'mean', 'sum' or 'micro'"),
+        (lambda: Dice(weights="rare"), "weights is 'rare' but must be 'none'"),
+        (
+            lambda: Dice(reduce="micro", **weighed("inverse", "softmax")).loss(
+                *SOFTMAX
+            ),
+            "weights is 'inverse', but it has one value for all classes",
+        ),
+        (
+            lambda: UnifiedFocal(reduce="micro").loss(*SOFTMAX),
+            "reduce is 'micro', but background names a class too; want mean",
+        ),
         (lambda: Dice(classes=""), "classes has an empty name"),
         (lambda: Dice(classes="PER").loss(*SOFTMAX), "want `bind_classes`"),
         (
@@ -215,6 +348,11 @@ def test_a_loss_of_ones_own_without_an_axis_is_of_the_batch_alone():
     [
         ("dice:over=element", Dice(over="element")),
         ("dice:over=36", Dice(over=36)),
+        ("dice:weights=inverse", Dice(weights="inverse")),
+        (
+            "jaccard:classes=positive,reduce=micro",
+            Jaccard(classes="positive", reduce="micro"),
+        ),
         (
             "dice:classes=PER,LOC,squared=true",
             Dice(classes=("PER", "LOC"), squared=True),

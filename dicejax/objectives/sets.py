@@ -11,14 +11,17 @@ import numpy as np
 from jax import Array
 
 from dicejax.errors import hint
+from dicejax.losses import class_weights
 from dicejax.losses.contract import MASKED_LABEL, check_choice
+from dicejax.losses.declaration import Scheme
 from dicejax.losses.elements import log_probabilities, prepare
 from dicejax.objectives.gold import Gold, as_gold
 from dicejax.objectives.loss_objective import LossObjective, or_one, to_multi_label
 from dicejax.objectives.objective import LabelCounts, Objective, State, objective
 
 Sets = Literal["batch", "sequence", "element", "published"]
-Reduction = Literal["mean", "sum"]
+Reduction = Literal["mean", "sum", "micro"]
+Weights = Literal["none", Scheme]
 
 # Settings of some losses that give one class a part of its own.
 _OF_ONE_CLASS = ("exclude_class", "background")
@@ -41,12 +44,19 @@ class SetObjective(LossObjective):
       classes: classes that count: "all"; "positive" for all but the negative one, which
         is the first; "published" for "positive" of two classes and "all" of more; or
         some by name or number, where PER is B-PER and I-PER too.
-      reduce: "mean" or "sum" over classes.
+      reduce: "mean" or "sum" over classes; or "micro" for one set of all classes that
+        count, whose counts are added, in which each element occurs once for each.
+      weights: how classes weigh in their mean or sum: "none" for equally; or a function
+        of `dicejax.losses.class_weights`, divided by its mean over those that count.
+      class_counts: counts per class (multi-label: 0s, 1s) for `weights`; training
+        data's if empty.
     """
 
     over: Sets | int = "batch"
     classes: tuple[str, ...] = ("all",)
     reduce: Reduction = "mean"
+    weights: Weights = "none"
+    class_counts: tuple[float, ...] = ()
 
     is_of_a_set: ClassVar[bool] = True
 
@@ -56,6 +66,7 @@ class SetObjective(LossObjective):
         elif self.over < 1:
             raise ValueError(f"over is {self.over} but a set has 1 row or more")
         check_choice("reduce", self.reduce, get_args(Reduction))
+        check_choice("weights", self.weights, get_args(Weights))
         classes: Any = self.classes
         classes = classes.split(",") if isinstance(classes, str) else classes
         object.__setattr__(self, "classes", tuple(map(str, classes)))
@@ -113,6 +124,10 @@ class SetObjective(LossObjective):
                 raise ValueError(f"over is {self.over!r}, but it takes no axis")
             whole = self.over != "element"
             layout["axis"] = tuple(range(1, logits.ndim - 1)) if whole else ()
+        if self.reduce == "micro":  # classes are one more axis of a binary set
+            layout["class_axis"] = None
+            if "axis" in layout:
+                layout["axis"] += (logits.ndim - 1,)
         return super().values(logits, Gold(labels, soft), state, **layout)
 
     def bind_classes(
@@ -166,16 +181,21 @@ class SetObjective(LossObjective):
     ) -> tuple[Array, Array, Array | None]:
         """Return logits, labels and soft labels of the classes that count.
 
-        Those of a softmax become problems of 0 and 1, of the same probabilities.
+        Those of a softmax, unless it is whole, become problems of 0 and 1, of the same
+        probabilities.
         """
         labels, soft = gold.labels, gold.probabilities
-        numbers = self._numbers(logits, labels)
-        if numbers is None:
-            return logits, labels, soft
+        numbers: Any = self._numbers(logits, labels)
         setting, takes = f"classes is {','.join(self.classes)}", self.declaration.takes
+        other = "all"
+        if numbers is None:
+            if self.reduce != "micro":
+                return logits, labels, soft
+            setting, other, numbers = "reduce is 'micro'", "mean", np.s_[:]
         for name in _OF_ONE_CLASS:
             if getattr(self, name, None) is not None:
-                raise ValueError(f"{setting}, but {name} names a class too; want all")
+                message = f"{setting}, but {name} names a class too; want {other}"
+                raise ValueError(message)
         if not (self.declaration.multi_label or "multi_label" in takes):
             raise ValueError(f"{setting}, but it is defined for all classes only")
         softmax = labels.ndim < logits.ndim
@@ -219,8 +239,15 @@ class SetObjective(LossObjective):
         several = labels.ndim == logits.ndim
         labelled = self._labelled(labels, labels.ndim - several)
         per_class = values.ndim == labelled.ndim + (not several)
-        if self.reduce == "sum" and not per_class:
-            raise ValueError("reduce is 'sum', but it has one value for all classes")
+        weights = None if self.weights == "none" else self._weights(logits, labels)
+        for name in ("reduce", "weights"):
+            setting = getattr(self, name)
+            if not per_class and setting not in ("mean", "micro", "none"):
+                raise ValueError(
+                    f"{name} is {setting!r}, but it has one value for all classes"
+                )
+        if weights is not None:
+            values = weights * values
         if several:
             number = any_class
             numbers = self._numbers(logits, labels)
@@ -229,10 +256,25 @@ class SetObjective(LossObjective):
             elif numbers is not None:
                 labelled, each = labelled[..., numbers], each[numbers]
             if per_class and self.reduce == "mean":
-                number = jnp.sum(each)
+                number = jnp.sum(each if weights is None else weights * each)
         elif per_class:
             values = getattr(jnp, self.reduce)(values, axis=-1)
         return jnp.sum(gold.weigh(jnp.where(labelled, values, 0))) / or_one(number)
+
+    @property
+    def _wants_counts(self) -> bool:
+        return self.weights != "none" or super()._wants_counts
+
+    def _weights(self, logits: Array, labels: Array) -> Array:
+        """Return the weights of the classes that count, of mean 1."""
+        counts = self._class_counts(logits, labels)
+        assert counts is not None
+        counts = counts[..., 1] if counts.ndim > 1 else counts
+        scheme: Any = self.weights
+        weights = class_weights.from_counts(counts, scheme=scheme, k=1.0, beta=0.999)
+        numbers = self._numbers(logits, labels)
+        weights = weights if numbers is None else weights[numbers]
+        return weights / or_one(jnp.mean(weights))
 
 
 def _in_sets(array: Array, rows: int, fill: int | bool) -> Array:
