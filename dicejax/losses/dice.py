@@ -346,13 +346,10 @@ def dice_semimetric(
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     # |p - y| = p + y - 2 min(p, y), and min(p, y) is p y for labels of 0 and 1.
-    smaller = product = count(
-        elements, intersection="product" if elements.hard else "minimum"
-    )
+    smaller = count(elements, intersection="minimum")
     if variant == "dml1":
         return dice_of(smaller, smooth, absent)
-    if not elements.hard:
-        product = count(elements)
+    product = smaller if elements.hard else count(elements)
     difference = smaller.predicted + smaller.actual - 2 * smaller.intersection
     denominator = 2 * product.intersection + difference + smooth
     return share_of(difference, denominator, smaller.actual, absent)

@@ -17,6 +17,8 @@ from dicejax.losses.elements import (
     self_adjust,
 )
 
+Intersection = Literal["product", "minimum"]
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ def overlap_counts(
     squared: bool = False,
     alpha: float | Array | None = None,
     stop_gradient_weight: bool = False,
-    intersection: Literal["product", "minimum"] = "product",
+    intersection: Intersection = "product",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> OverlapCounts:
     r"""Count predictions, labels and their overlap over a set, per class.
@@ -115,7 +117,7 @@ def count(
     squared: bool = False,
     alpha: float | Array | None = None,
     stop_gradient_weight: bool = False,
-    intersection: Literal["product", "minimum"] = "product",
+    intersection: Intersection = "product",
 ) -> OverlapCounts:
     """Return the counts of prepared elements; for the rest see `overlap_counts`."""
     if alpha is None:
@@ -124,7 +126,8 @@ def count(
         log_p, log_q = log_probabilities(elements)
         f = self_adjust(log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight)
     f, y = elements.mask(f), elements.targets
-    overlap = f * y if intersection == "product" else jnp.minimum(f, y)
+    is_product = intersection == "product" or elements.hard
+    overlap = f * y if is_product else jnp.minimum(f, y)
     squares = (f * f, y * y) if squared else (f, y)
     shared, predicted, actual = elements.total(overlap, *squares)
     return OverlapCounts(intersection=shared, predicted=predicted, actual=actual)

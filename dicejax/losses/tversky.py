@@ -13,7 +13,7 @@ from dicejax.losses.declaration import (
 )
 from dicejax.losses.dice import share_of
 from dicejax.losses.elements import prepare
-from dicejax.losses.overlap import OverlapCounts, count
+from dicejax.losses.overlap import Intersection, OverlapCounts, count
 
 
 @jit_checked(check_counts, alpha=NON_NEGATIVE, beta=NON_NEGATIVE, smooth=NON_NEGATIVE)
@@ -91,6 +91,7 @@ def tversky(
     alpha: float | Array = 0.5,
     beta: float | Array = 0.5,
     smooth: float | Array = 1.0,
+    intersection: Intersection = "product",
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
@@ -106,7 +107,8 @@ def tversky(
     the paper's TL, eq. 9, a loss of each element (the preset `tl`); over a set it is
     none of the paper's losses.
 
-    Use it to favour recall (:math:`\beta` over :math:`\alpha`) or precision.
+    Use it to favour recall (:math:`\beta` over :math:`\alpha`) or precision; of soft
+    labels with `intersection="minimum"`, which is least at p = y.
 
     Pitfalls: Some libraries swap :math:`\alpha` and :math:`\beta`. With :math:`\alpha =
     0` predicting everything positive costs nothing. Collapses to all O as `dice` does.
@@ -121,6 +123,8 @@ def tversky(
       alpha: weight of false positives.
       beta: weight of false negatives.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      intersection: "product": p y; "minimum": the smaller of p and y, so that for soft
+        labels p = y costs nothing. The same for labels of 0 and 1.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
@@ -131,6 +135,7 @@ def tversky(
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 9, smoothed (https://arxiv.org/abs/1911.02855v1).
+    "minimum": Wang et al., MICCAI 2023 (https://arxiv.org/abs/2303.16296).
 
     Example:
       >>> import jax.numpy as jnp
@@ -141,7 +146,8 @@ def tversky(
       [0.136, 0.261]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
-    return tversky_of(count(elements), alpha, beta, smooth, absent)
+    counts = count(elements, intersection=intersection)
+    return tversky_of(counts, alpha, beta, smooth, absent)
 
 
 @loss(
@@ -237,12 +243,17 @@ def jaccard(
     class_axis: int | None = -1,
     multi_label: bool = False,
     smooth: float | Array = 1.0,
+    squared: bool = False,
+    intersection: Intersection = "product",
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Jaccard loss of each class over a set: one minus a soft intersection over union.
 
     .. math:: L_c = 1 - \frac{I_c + \gamma}{P_c + Y_c - I_c + \gamma}
+
+    With `intersection="minimum"` it is the Jaccard metric loss of norm 1, with
+    `squared` that of norm 2: for soft labels 0 where p = y, and only there.
 
     Use it when intersection over union is the metric.
 
@@ -257,6 +268,9 @@ def jaccard(
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      squared: whether to sum squares in P and Y.
+      intersection: "product": p y; "minimum": the smaller of p and y, so that for soft
+        labels p = y costs nothing. The same for labels of 0 and 1.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
@@ -266,7 +280,8 @@ def jaccard(
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
-    Source: Rahman and Wang, ISVC 2016, eq. 3-5.
+    Source: Rahman and Wang, ISVC 2016, eq. 3-5; for soft labels Wang et al., NeurIPS
+    2023 (https://arxiv.org/abs/2302.05666).
 
     Example:
       >>> import jax.numpy as jnp
@@ -276,4 +291,10 @@ def jaccard(
       [0.339, 0.337]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
-    return tversky_of(count(elements), 1.0, 1.0, smooth, absent)
+    if squared and intersection == "minimum":
+        raise ValueError("squared wants intersection 'product', not 'minimum'")
+    counts = count(elements, squared=squared, intersection=intersection)
+    overlap = counts.intersection
+    # With squares P - I alone may be negative.
+    wrong = _at_least_0(counts.predicted + counts.actual - 2 * overlap)
+    return share_of(wrong, overlap + wrong + smooth, counts.actual, absent)

@@ -268,12 +268,15 @@ class Tversky(SetObjective):
       alpha: weight of false positives.
       beta: weight of false negatives.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      intersection: "product": p y; "minimum": the smaller of p and y, so that for soft
+        labels p = y costs nothing. The same for labels of 0 and 1.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
     """
 
     alpha: float = 0.5
     beta: float = 0.5
     smooth: float = 1.0
+    intersection: Literal["product", "minimum"] = "product"
     absent: Literal["smooth", "skip"] = "smooth"
 
 
@@ -302,10 +305,15 @@ class Jaccard(SetObjective):
 
     Args:
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      squared: whether to sum squares in P and Y.
+      intersection: "product": p y; "minimum": the smaller of p and y, so that for soft
+        labels p = y costs nothing. The same for labels of 0 and 1.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
     """
 
     smooth: float = 1.0
+    squared: bool = False
+    intersection: Literal["product", "minimum"] = "product"
     absent: Literal["smooth", "skip"] = "smooth"
 
 

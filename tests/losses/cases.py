@@ -263,6 +263,7 @@ DICE = [
 ]
 
 OTHER = {"gamma": 0.2, "background": 1}
+LEAST = {"intersection": "minimum"}
 EVEN = {"variant": "symmetric", "smooth": 0.5}
 SETS = [
     ("generalized_dice", ALL, {}),
@@ -276,10 +277,13 @@ SETS = [
     ("tversky", ALL, {}),
     ("tversky", ALL, {"alpha": 0.2, "beta": 0.8, "axis": -1, "absent": "skip"}),
     ("tversky", [SOFTMAX], {"alpha": 1.5, "beta": 0.5, "smooth": 0.0}),
+    ("tversky", ALL, {"alpha": 0.3, "beta": 0.6} | LEAST),
     ("focal_tversky", ALL, {}),
     ("focal_tversky", ALL, {"alpha": 0.7, "beta": 0.3, "gamma": 2.0, "axis": 0} | SKIP),
     ("jaccard", ALL, {}),
     ("jaccard", ALL, {"axis": -1, "smooth": 0.0, "absent": "skip"}),
+    ("jaccard", ALL, {"axis": 0, "smooth": 0.1} | LEAST),
+    ("jaccard", ALL, {"axis": -1} | SQUARED | SKIP),
     ("soft_f1", ALL, {}),
     ("soft_f1", ALL, {"average": "none"}),
     ("soft_f1", ALL, {"beta": 2.0, "average": "macro", "smooth": 0.5}),

@@ -126,11 +126,21 @@ def test_optax_gives_an_absent_class_all_the_weight_of_generalized_dice():
     assert abs(float(mine) - float(peer)) > 0.1
 
 
-def test_p_equal_to_y_brings_the_semimetric_to_0_and_not_dice():
+def test_p_equal_to_y_brings_semimetrics_to_0_and_not_dice_or_jaccard():
     targets = probabilities()
     exact = np.log(targets)
-    assert abs(losses.dice_semimetric(exact, targets, variant="dml1")).max() < 1e-12
+    least = {"intersection": "minimum"}
+    for loss, settings in (
+        (losses.dice_semimetric, {"variant": "dml1"}),
+        (losses.jaccard, least),
+        (losses.jaccard, {"squared": True}),
+        (losses.tversky, least),
+    ):
+        assert abs(loss(exact, targets, **settings)).max() < 1e-12
     assert losses.dice(exact, targets).min() > 0.1
+    assert losses.jaccard(exact, targets).min() > 0.1
+    with pytest.raises(ValueError, match="squared wants intersection 'product'"):
+        losses.jaccard(exact, targets, squared=True, **least)
 
 
 def test_smps_binary_lovasz_is_a_hinge_of_logits_not_of_errors_of_sigmoids():

@@ -17,7 +17,7 @@ from dicejax import losses
 from dicejax.losses.declaration import REGISTRY
 
 from . import test_equal, test_published_code, test_rankings
-from .adapters import assert_same, case, one_hot, ours, outcomes
+from .adapters import assert_same, case, one_hot, ours, outcomes, probabilities
 from .test_published_ghm import harmonised
 
 LOGITS, LABELS = case(shape=(40, 5))
@@ -119,6 +119,27 @@ def test_soft_f1_is_the_usual_one_of_probabilities():
 
     mine = ours(losses.soft_f1, LOGITS, LABELS, smooth=0.0)
     assert_same(mine, ours(usual, LOGITS, LABELS))
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("norm", [1, 2])
+def test_jaccard_and_tversky_of_soft_labels_are_their_authors(norm, soft):
+    labels = probabilities(shape=(40, 5)) if soft else LABELS
+
+    def authors(z, y, alpha, beta, smooth=0.25):
+        p, y = softmax(z), y if soft else one_hot(y)
+        sums = [(abs(x) ** norm).sum(0) for x in (p, y, p - y)]
+        tp = (sums[0] + sums[1] - sums[2]) / 2
+        wrong = alpha * (sums[0] - tp) + beta * (sums[1] - tp)
+        return 1 - (tp + smooth) / (tp + wrong + smooth)
+
+    settings = {"intersection": "minimum"} if norm == 1 else {"squared": True}
+    mine = ours(losses.jaccard, LOGITS, labels, smooth=0.25, **settings)
+    assert_same(mine, ours(authors, LOGITS, labels, alpha=1.0, beta=1.0))
+    if norm == 1:
+        settings |= {"alpha": 0.3, "beta": 0.8, "smooth": 0.25}
+        mine = ours(losses.tversky, LOGITS, labels, **settings)
+        assert_same(mine, ours(authors, LOGITS, labels, alpha=0.3, beta=0.8))
 
 
 @pytest.mark.parametrize("amplification", [5.0, 73.0])
