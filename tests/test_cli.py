@@ -210,9 +210,9 @@ REFUSED = [
     ("train none.py", "none.py: no such experiment file"),
     (
         "train mine.py --loss dicee",
-        "did you mean dice?",
+        "did you mean dice",
         "; nearest of ",
-        ": dice, ce, ",
+        ": dice, log_dice, ce",
     ),
     ("train mine.py --data.dir nowhere", "nowhere: no such folder"),
     ("train mine.py --data.train bad.txt", "bad.txt:4:", "2 columns"),
