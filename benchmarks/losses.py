@@ -4,10 +4,10 @@ Value and gradient of each registered loss, jitted, on the logits of one batch, 
 share of the step's time on the same batch, and as a multiple of the time of optax's
 cross-entropy; the temporary memory of the compiled function in arrays of the logits'
 size. Then losses that optax has too, on other shapes, as multiples of its CPU time: run
-on one core. Exits with 1 if a loss takes over 1 % of the step, over 8 arrays, or over
-1.4 times optax's time.
+on one core, by taskset. Exits with 1 if a loss takes over 1 % of the step, over 8
+arrays, or over 1.4 times optax's time.
 
-usage:    taskset -c 0 python benchmarks/losses.py [--smallest] [--only NAME ...]
+usage:    python benchmarks/losses.py [--smallest] [--only NAME ...]
 measured: see benchmarks/README.md
 """
 

@@ -102,11 +102,13 @@ def test_help_of_every_command_breaks_no_word_at_80_columns(project):
     assert max(map(len, wide.splitlines())) > 100
     pages = zip(*(text.split("=== ")[1:] for text in (narrow, wide)), strict=True)
     for page, expected in pages:
-        # Borders, and the marks of the wide page's columns, are no words.
+        # Borders, and the marks of the wide page's columns, are no words; a list of
+        # choices may go on after a comma, and the path of this test is long.
         pieces, whole = (
-            {*re.sub("[│╭╮╰╯─]", " ", x).split()} for x in (page, expected)
+            {*re.sub("[│╭╮╰╯─,]", " ", x).split()} for x in (page, expected)
         )
-        assert len(pieces) > 50 and pieces <= whole
+        broken = {x for x in pieces - whole if x.rstrip(")") not in f"{project}/data"}
+        assert len(pieces) > 50 and not broken
 
 
 @pytest.mark.parametrize("module", [True, False])

@@ -207,6 +207,8 @@ def _refuse_abbreviations(words: list[str], command: type, leaves: Any) -> None:
         name = flag.removeprefix("--").replace("-", "_")
         if name in (flag, "help", "help_all") or name.removeprefix("no_") in fields:
             continue
+        if "." in name:
+            continue
         last = FOREIGN.get(name, name)
         close = difflib.get_close_matches(name, fields, cutoff=0.85)
         meant = close + [x for x in leaves if x.rpartition(".")[2] == last != x]

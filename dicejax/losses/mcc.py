@@ -75,7 +75,7 @@ def mcc(
       >>> [round(x, 3) for x in mcc(logits, jnp.array([0, 1, 2])).tolist()]
       [0.053, 0.532, 1.0]
       >>> print(f"{mcc(logits, jnp.array([0, 1, 2]), variant='multiclass'):.3f}")
-      0.422
+      0.434
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     if variant == "multiclass" and elements.form != "softmax":

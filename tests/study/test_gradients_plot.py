@@ -132,7 +132,7 @@ def _agreement_of_known_losses():
 
 def _bad_input(project, capsys):
     fails(capsys, ["plot", "nowhere"], "nowhere: holds no run")
-    fails(capsys, ["plot", "run", "--losses", "dicee"], "did you mean dice?")
+    fails(capsys, ["plot", "run", "--losses", "dicee"], "did you mean dice")
     fails(capsys, ["plot", "run", "--batches", "0"], "--batches is 0; want at least 1")
     fails(capsys, ["plot", "run", "--out", "mine.py"], "cannot be made a folder")
     file = project / "run/analysis.jsonl"

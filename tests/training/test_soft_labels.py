@@ -238,7 +238,10 @@ def refused(**data):
 
 
 def test_losses_that_cannot_take_them_say_so_before_training():
-    wanting_classes = "ap auc ghm hard_negatives ldam mined mom unified_focal vs"
+    wanting_classes = (
+        "ap auc class_balanced ghm hard_negatives ldam lovasz_hinge mined mom "
+        "unified_focal vs"
+    )
     assert refused(soft=True) == set(wanting_classes.split())
     additive = {n for n, c in by_short_name().items() if c().is_additive}
     additive |= {"dsc-official"}  # of three classes it is over elements
