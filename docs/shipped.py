@@ -1,6 +1,6 @@
 """The tables of "Dice losses that people ship", computed when the site is built.
 
-A page holds a marker such as `<!-- shipped dice losses -->` on a line of its own; this
+A page holds a marker such as `<!-- shipped dice losses -->` on a separate line; this
 extension of Python-Markdown replaces it.
 """
 
@@ -240,7 +240,7 @@ def trained(loss: Loss) -> tuple[float, float]:
 
 
 def slope(loss: Loss, p: float) -> float:
-    """Return -dL/dz of one positive of probability `p` in a set of its own."""
+    """Return -dL/dz of a positive of probability `p`, alone in its set."""
     z = jnp.log(p) - jnp.log1p(-p)
     of_positive = jax.grad(lambda z: loss(z[None], jnp.ones(1)))
     return -float(of_positive(z))

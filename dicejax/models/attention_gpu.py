@@ -24,7 +24,7 @@ from dicejax.models.dropout import threefry2x32
 from dicejax.models.layers import PRODUCT
 
 LEAST = -(2.0**100)
-"""Score of what is not seen: a power of two, so that its products are exact."""
+"""Score of a masked pair: a power of two, so that its products are exact."""
 WINDOWS = True
 DTYPE = jnp.bfloat16
 TAKES = "rows of 32, 64, 96, ... tokens in bfloat16, of batches that the mesh divides"
@@ -136,7 +136,7 @@ def _call(kernel, form, tiles, window, inputs, kinds, results):
     """Run a kernel over blocks of a side, heads and rows.
 
     Kinds of arrays are q and k, `[B, T, N * H]` of queries or keys, and n, float32
-    `[B, N, T]` of queries. A program has its block of its own side, and all of the
+    `[B, N, T]` of queries. A program has a block of its side, and all of the
     row of the other side.
     """
     segment_ids, _, query, *_ = inputs

@@ -252,7 +252,7 @@ class ModernBertLayer(nnx.Module):
         whole = functools.partial(attend, **options)
         if length <= window + 1:
             return whole(query, key, value)
-        # Dropout by blocks has keys of its own.
+        # Dropout by blocks has other keys.
         skips = rng is None or rate == 0.0
         skips = skips and fits_kernel(query.shape, query.dtype, windowed=True)
         if skips or length < BLOCKS_FROM * block:

@@ -269,7 +269,7 @@ class Outcome:
 
     @property
     def item_statistics(self) -> np.ndarray | None:
-        """Statistics of what is independent: each example, or the sum of each group."""
+        """Statistics of independent items: each example, or the sum of each group."""
         if self.example_statistics is None or self.groups is None:
             return self.example_statistics
         names, items = np.unique(self.groups, return_inverse=True)
