@@ -53,6 +53,13 @@ def test_the_cheapest_that_nothing_is_shown_to_beat_is_advised(skills, best, sen
     assert headline(rows).startswith(sentence)
 
 
+def test_a_control_that_gains_no_more_than_the_margin_is_passed_over():
+    rows = compared({"ce": 0.7, "wce": NOISY, "dsc": 0.82}, controls=CONTROLS)
+    gain = next(row.against.crossed.mean for row in rows if row.loss == "wce")
+    assert recommended(rows, margin=gain - 0.01).loss == "wce"
+    assert recommended(rows, margin=gain).loss == "dsc"
+
+
 def test_the_order_of_costs():
     names = ("dsc", "ce+prior", "wce", SHIFTED, MOVED)
     rows = compared({"ce": 0.7} | dict.fromkeys(names, 0.7), n=50, controls=CONTROLS)

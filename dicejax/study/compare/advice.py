@@ -69,13 +69,14 @@ def cost(row: Row) -> int:
     return 3 if "+prior" in row.loss else 2
 
 
-def recommended(rows: Sequence[Row]) -> Row | None:
+def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     """Return the cheapest loss that none is shown to beat; None to keep the baseline.
 
     Controls are taken in the order of their cost, and the next is asked for only where
     something is shown to beat the one before: the first that is wrongly said to be
     beaten is so with a probability of at most 5 %, and all of them together with it.
-    One that is behind the baseline on average is passed over.
+    One that is ahead of the baseline by no more than the margin on average is passed
+    over: it is no more advice than the baseline.
     """
     settled = [
         row
@@ -87,7 +88,7 @@ def recommended(rows: Sequence[Row]) -> Row | None:
     better = [row for row in settled if row.against.verdict.outcome == "better"]
     if not better:
         return None
-    controls = [row for row in settled if row.is_control and _gain(row) > 0]
+    controls = [row for row in settled if row.is_control and _gain(row) > margin]
     for control in sorted(controls, key=lambda row: (cost(row), -_gain(row))):
         if not any(_versus(row, control) == "better" for row in settled):
             return control
@@ -131,7 +132,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
             f"{MIN_SEEDS}. Next: {_command(rows, max(MIN_SEEDS, 5))}"
             f"{_minutes(rows, max(MIN_SEEDS, 5) - seeds, losses)}."
         )
-    best = recommended(rows)
+    best = recommended(rows, margin)
     if best is not None:
         return _advice(rows, best, metric)
     unstable = [row.loss for row in rows if row.failures.is_unstable]
