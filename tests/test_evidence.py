@@ -67,9 +67,9 @@ def test_archives_hold_what_the_scores_are_computed_from(evidence):
 def test_tuned_comparisons_are_corrected_over_their_part(evidence):
     tuned = evidence("tuned")
     alone = {
-        (one.name, row.loss): row.against.test.p_alone
-        for one in tuned.finished()
-        for row in one.rows
+        (comparison.name, row.loss): row.against.test.p_alone
+        for comparison in tuned.finished()
+        for row in comparison.rows
         if row.against and not row.is_control
     }
     assert len(alone) == 22

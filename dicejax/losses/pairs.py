@@ -47,7 +47,7 @@ def _margin(*hinges: str) -> Bounds:
 
 
 class _Settings(NamedTuple):
-    """What a surrogate depends on, and the share of negatives that are compared."""
+    """Settings of a surrogate, and the share of negatives that are compared."""
 
     margin: float | Array
     scale: float | Array

@@ -1,4 +1,4 @@
-"""What a comparison trains: losses, and losses whose runs begin in another way."""
+"""Candidates of a comparison: losses, and losses whose heads begin at the prior."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run that failed shows, and what to change: rate, updates or loss."""
+"""Signs that a run learnt nothing or diverged, and the setting to change."""
 
 from __future__ import annotations
 

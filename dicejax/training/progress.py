@@ -113,7 +113,7 @@ Progress = TrainingProgress | bool | None
 def progress_of(choice: Progress) -> TrainingProgress:
     """Return a display of progress; by default it is quiet where nobody looks.
 
-    It is shown in a terminal and in a notebook, which without ipywidgets gets lines
+    Terminals and notebooks show it; notebooks without ipywidgets print lines
     and no bars.
     """
     if isinstance(choice, TrainingProgress):

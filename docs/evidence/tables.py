@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import archive
 import numpy as np
-from scipy import special
 
+from dicejax.study.compare.failures import failures_of
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import mean_and_spread
-from dicejax.study.significance import CrossedDifference, seeds_and_items, signed
+from dicejax.study.significance import (
+    CrossedDifference,
+    failure_limit,
+    seeds_and_items,
+    signed,
+)
 
 
 def row_of(rows: Sequence[Row], loss: str) -> Row:
@@ -48,29 +52,9 @@ def difference(rows: Sequence[Row], ours: str, other: str) -> str:
 
 
 def failures(row: Row) -> tuple[int, int]:
-    """Return the number of runs that failed, and of all runs that have ended.
-
-    A run fails that diverges, learns nothing, or scores less than half of the median
-    of the loss's runs that learn something.
-    """
-    ended = [run for run in row.outcomes if run.status != "missing"]
-    learnt = [run for run in ended if run.result and not archive.learnt_nothing(run)]
-    least = np.median([run.score for run in learnt]) / 2 if learnt else 0.0
-    return len(ended) - sum(run.score >= least for run in learnt), len(ended)
-
-
-def failure_limit(failed: int, runs: int) -> float:
-    """Return the one-sided 95% upper limit of the share of runs that fail.
-
-    Source: Clopper and Pearson, "The use of confidence or fiducial limits illustrated
-    in the case of the binomial", Biometrika 26(4), 1934.
-
-    >>> [round(failure_limit(0, runs), 2) for runs in (5, 10)]
-    [0.45, 0.26]
-    """
-    if failed == runs:
-        return 1.0
-    return float(special.betaincinv(failed + 1, runs - failed, 0.95))
+    """Return the number of runs that failed, and of all runs that have ended."""
+    failed = failures_of(row.outcomes)
+    return len(failed.seeds), failed.runs
 
 
 def comparison(

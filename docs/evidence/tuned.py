@@ -85,9 +85,9 @@ def over_part(items: str = "rows") -> dict[str, dict[str, float]]:
         where there are some.
     """
     alone = {
-        (one.name, row.loss): row.against.test.p_alone
-        for one in finished()
-        for row in rivals_of(getattr(one, items) or one.rows)
+        (comparison.name, row.loss): row.against.test.p_alone
+        for comparison in finished()
+        for row in rivals_of(getattr(comparison, items) or comparison.rows)
     }
     adjusted: dict[str, dict[str, float]] = {}
     for (name, loss), p in zip(alone, holm([*alone.values()]), strict=True):
@@ -103,16 +103,16 @@ def p_of(name: str, loss: str) -> str:
 def of_part() -> str:
     """Return the table of the primary comparisons, corrected over the part."""
     rows = []
-    for one in finished():
-        for row in rivals_of(one.rows):
-            adjusted = [over_part(items)[one.name][row.loss] for items in ITEMS]
+    for comparison in finished():
+        for row in rivals_of(comparison.rows):
+            adjusted = [over_part(items)[comparison.name][row.loss] for items in ITEMS]
             p_values = [row.against.test.p_value, *adjusted]
             rows.append(
                 [
-                    f"{DATA[one.name]}: `{row.loss}`",
+                    f"{DATA[comparison.name]}: `{row.loss}`",
                     tables.with_interval(row.against.crossed),
                     *map(tables.p_value, p_values),
-                    tables.outcome_of(row, over_part()[one.name]),
+                    tables.outcome_of(row, over_part()[comparison.name]),
                 ]
             )
     return tables.table(

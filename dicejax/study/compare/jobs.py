@@ -164,7 +164,7 @@ def require_one_label_set(experiments: Sequence[Experiment]) -> None:
 
 def require_fit(jobs: Sequence[Job]) -> None:
     """Raise an InputError if a loss does not fit the task or the training data."""
-    # Each run notes what it reads, and says it.
+    # The notes of reading are those of each run.
     setup = prepare(jobs[0].experiment, lambda note: None, weights=False)
     for objective in {job.loss: job.experiment.objective for job in jobs}.values():
         setup.bind(objective)
