@@ -24,6 +24,7 @@ from dicejax.mesh import MeshShape
 from dicejax.objectives import SelfAdjustingDice, by_short_name
 from dicejax.objectives.parsing import objective_named
 from dicejax.optimizers import AdamW
+from dicejax.tasks.described import text_and_gold
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 
@@ -151,8 +152,16 @@ def test_each_way_to_train_learns_the_corpus(project, flags):
     result = json.loads((project / "run/result.json").read_text())
     f1 = result["test"]["f1"]
     assert f1 > 0.9
-    above, below = Run(epath.Path("run")).example_statistics().sum(axis=(0, 1))
+    finished = Run(epath.Path("run"))
+    above, below = finished.example_statistics().sum(axis=(0, 1))
     assert above / below == pytest.approx(f1)
+    # The same from predictions and gold in words; two documents of three sentences.
+    gold = map(text_and_gold, finished.experiment().data.load().test)
+    pairs = zip(finished.test_array("predictions").tolist(), gold, strict=True)
+    sets = [[{*x.split("; ")} - {"-"} for x in (text, g)] for text, (_, g) in pairs]
+    right = 2 * sum(len(predicted & actual) for predicted, actual in sets)
+    assert right / sum(len(a) + len(b) for a, b in sets) == pytest.approx(f1)
+    assert finished.test_array("groups").tolist() == [0, 0, 0, 1, 1, 1]
     assert result["skipped"] == 0
     if "float16" in flags:
         assert {row["loss_scale"] for row in rows} == {2.0**15}

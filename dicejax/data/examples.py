@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from dicejax.data.tags import Span as Span
 
@@ -24,6 +27,8 @@ class Sentence:
       prompt: the text to which the words are the answer, if any. It has no labels, and
         words, spans and characters are counted without it.
       weight: factor of its loss in training, from 0 on.
+      document: name of the document that it is from, no part of equality; empty where
+        that is unknown.
     """
 
     words: tuple[str, ...]
@@ -33,6 +38,7 @@ class Sentence:
     after: tuple[str, ...] = ()
     prompt: str = ""
     weight: float = 1.0
+    document: str = dataclasses.field(default="", compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +58,7 @@ class TaggedWords:
     after: tuple[str, ...] = ()
     prompt: str = ""
     weight: float = 1.0
+    document: str = dataclasses.field(default="", compare=False)
 
 
 class AnswerSpan(NamedTuple):
@@ -108,6 +115,8 @@ class LabelledText:
         is the most probable; None where the label is sure. Classes left out have 0.
         Training uses it where the loss can; scores are of `label`.
       weight: factor of its loss in training, from 0 on.
+      document: name of the document that it is from, no part of equality; empty where
+        that is unknown.
     """
 
     first: str
@@ -117,6 +126,7 @@ class LabelledText:
     line: int
     probabilities: tuple[tuple[str, float], ...] | None = None
     weight: float = 1.0
+    document: str = dataclasses.field(default="", compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +146,30 @@ class MultiLabelText:
     id: str
     line: int
     weight: float = 1.0
+    document: str = dataclasses.field(default="", compare=False)
+
+
+def groups_of(examples: Sequence[Any]) -> np.ndarray | None:
+    """Number the groups of examples that are not independent of one another.
+
+    Examples of a document are a group, and questions on one context.
+
+    >>> texts = [LabelledText("a", None, "x", "0", 1, document=d) for d in "sst"]
+    >>> groups_of(texts).tolist()
+    [0, 0, 1]
+
+    Returns:
+      int `[N]`; None where documents are unknown, or all examples are of one, or each
+      is of another.
+    """
+    names = [
+        x.context if isinstance(x, ReadingExample) else getattr(x, "document", "")
+        for x in examples
+    ]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    if not all(names) or not 1 < len(numbers) < len(names):
+        return None
+    return np.array([numbers[name] for name in names])
 
 
 def by_character(example: TaggedWords) -> Sentence:
@@ -155,5 +189,6 @@ def by_character(example: TaggedWords) -> Sentence:
         tuple("".join(words))
         for words in (example.words, example.before, example.after)
     )
-    rest = {"prompt": example.prompt, "weight": example.weight}
+    names = "prompt", "weight", "document"
+    rest = {name: getattr(example, name) for name in names}
     return Sentence(words, tuple(spans), example.line, before, after, **rest)

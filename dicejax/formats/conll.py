@@ -199,10 +199,12 @@ class ColumnFiles(FileSource):
 
     def _with_context(
         self, sentences: list[_Rows]
-    ) -> Iterator[tuple[_Rows, tuple[Words, Words]]]:
+    ) -> Iterator[tuple[_Rows, tuple[Words, Words], str]]:
         words, documents = [r.words for r in sentences], [r.document for r in sentences]
         around = neighbours(words, documents, self.context)
-        return zip(sentences, around, strict=True)
+        # Without `-DOCSTART-` rows the document of all sentences is unknown.
+        names = [str(n) if any(documents) else "" for n in documents]
+        return zip(sentences, around, names, strict=True)
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
@@ -323,9 +325,12 @@ class ConllFiles(ColumnFiles):
             sentences = list(_without(flaws, sentences, path, on_error))
         return [
             Sentence(
-                tuple(r.words), tuple(tags.spans(r.labels, scheme)), r.line, *around
+                tuple(r.words),
+                tuple(tags.spans(r.labels, scheme)),
+                *(r.line, *around),
+                document=document,
             )
-            for r, around in self._with_context(sentences)
+            for r, around, document in self._with_context(sentences)
         ], notes
 
 
@@ -351,8 +356,8 @@ class WordLabelFiles(ColumnFiles):
         """Read one file; also return a note on a header that is passed over."""
         sentences, notes = self._read(WordColumns(path, self.layout), on_error)
         examples = [
-            TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around)
-            for r, around in self._with_context(sentences)
+            TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around, document=name)
+            for r, around, name in self._with_context(sentences)
         ]
         return list(map(by_character, examples)) if self.characters else examples, notes
 

@@ -24,6 +24,7 @@ COLUMNS = tuple(_NAMES.split())
 _NEVER_BLANK = ("UPOS", "XPOS", "HEAD", "DEPREL")
 _WORD = re.compile(r"[1-9][0-9]*")
 _NO_WORD = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
+_NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
 _LAYOUT = Layout(word=1, label=0, separator="\t", comment="#")
 _EMPTY = ("holds no sentences", "name a CoNLL-U file with words")
 
@@ -130,7 +131,9 @@ class ConlluFiles(FileSource):
             do = did_you_mean(column, COLUMNS[2:])
             raise InputError.at(path, None, f"no column {quote(column)} has labels", do)
         sentences: list[TaggedWords] = []
+        documents = 0
         for block in _LAYOUT.blocks(path):
+            documents += any(map(_NEW_DOCUMENT.match, block.before))
             try:
                 rows = _words(path, block, column)
             except InputError as error:  # the first flaw of a sentence speaks for it
@@ -140,7 +143,8 @@ class ConlluFiles(FileSource):
             words = tuple(sys.intern(fields[1]) for fields in rows)
             labels = tuple(sys.intern(fields[COLUMNS.index(column)]) for fields in rows)
             if words:
-                sentences.append(TaggedWords(words, labels, block.start))
+                name = str(documents or "")
+                sentences.append(TaggedWords(words, labels, block.start, document=name))
         if not sentences:
             raise InputError.at(path, None, *_EMPTY)
         return list(map(by_character, sentences)) if self.characters else sentences

@@ -20,7 +20,7 @@ from dicejax.formats import annotations, containers, label_studio
 from dicejax.formats.annotations import Annotation
 from dicejax.formats.labels import class_of
 from dicejax.formats.mapping import Columns
-from dicejax.formats.records import FileRecord, read_examples, texts_of
+from dicejax.formats.records import FileRecord, document_of, read_examples, texts_of
 from dicejax.formats.sample import MOST, FileSample
 from dicejax.formats.skipping import (
     OnError,
@@ -176,6 +176,7 @@ def _is_quoted(text: str, entity: Entity) -> bool:
 
 
 def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
+    document = document_of(row.source.value)
     if row.annotation is not None:
         text, entities, prompt = row.annotation
         for e in entities:
@@ -188,7 +189,9 @@ def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
             raise Flaw("the text has no words", "remove the line")
         spans = aligner.spans(text, words, entities)
         strings = tuple(text[start:end] for start, end in words)
-        return Sentence(strings, spans, row.source.number, prompt=prompt)
+        return Sentence(
+            *(strings, spans, row.source.number), prompt=prompt, document=document
+        )
     spans = row.spans
     if row.labels is not None:
         for tag in set(row.labels):
@@ -197,7 +200,7 @@ def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
     spans = aligner.without_overlaps(
         spans, lambda span: " ".join(row.words[span.start : span.end])
     )
-    return Sentence(row.words, spans, row.source.number)
+    return Sentence(row.words, spans, row.source.number, document=document)
 
 
 def strings(record: dict, name: str) -> list[str]:

@@ -14,7 +14,13 @@ from typing import IO, Any, ClassVar
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import annotations, labels
-from dicejax.formats.records import FileRecord, join_pair, read_examples, texts_of
+from dicejax.formats.records import (
+    FileRecord,
+    document_of,
+    join_pair,
+    read_examples,
+    texts_of,
+)
 from dicejax.formats.skipping import OnError, report
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
@@ -102,6 +108,7 @@ class LabelledSource(FileSource):
             id_ = self.id_of(fields)
             if id_ is None:
                 id_ = str(row + lost.count)
+            more["document"] = document_of(fields)
             return self.example(
                 first=first, second=second, id=id_, line=record.number, **more
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from dicejax.errors import Flaw, InputError
@@ -12,6 +12,9 @@ from dicejax.formats.text import Text
 from dicejax.io import json_text
 
 Example = TypeVar("Example")
+
+DOCUMENT = ("document_id", "doc_id", "document")
+"""Fields that name the document of an example, which examples may share."""
 
 
 class FileRecord(NamedTuple):
@@ -57,6 +60,18 @@ def fields_of(value: object) -> dict:
     if isinstance(value, list) and [type(part) for part in value] == [str, dict]:
         return {"text": value[0], **value[1]}
     return json_text.value_of(value, dict)
+
+
+def document_of(value: object) -> str:
+    """Return the name of the document that a record is from; empty without any.
+
+    >>> document_of({"text": "fine", "doc_id": 7}), document_of({"text": "fine"})
+    ('7', '')
+    """
+    if not isinstance(value, Mapping):
+        return ""
+    names = (value.get(field) for field in DOCUMENT)
+    return next((str(x) for x in names if isinstance(x, str | int)), "")
 
 
 def read_examples(

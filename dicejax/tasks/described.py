@@ -50,6 +50,29 @@ def text_and_gold(example: Any) -> tuple[str, str]:
     return truncate(text, LONGEST), truncate(gold, LONGEST) or "-"
 
 
+def predicted_text(example: Any, prediction: Any) -> str:
+    """Return a prediction in the words that `text_and_gold` has for gold.
+
+    >>> from dicejax.data.tags import Span
+    >>> sentence = Sentence(("Ada", "met", "Bo"), (), 1)
+    >>> predicted_text(sentence, Prediction((Span("PER", 2, 3),)))
+    'PER: Bo'
+    """
+    match example:
+        case Sentence():
+            spans = tuple(prediction.values)
+            return text_and_gold(dataclasses.replace(example, spans=spans))[1]
+        case TaggedWords():
+            text = " ".join(label or "-" for label in prediction.values)
+        case LabelledText() | MultiLabelText():
+            text = ", ".join(prediction.values)
+        case ReadingExample():
+            text = "; ".join(dict.fromkeys(prediction.texts))
+        case _:
+            text = ""
+    return truncate(text, LONGEST) or "-"
+
+
 def beside_gold(
     task: Task, examples: Examples, predictions: Sequence[Any], labels: Labels
 ) -> list[dict[str, Any]]:

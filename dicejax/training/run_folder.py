@@ -9,7 +9,7 @@ analysis.jsonl    measurements of the gradients of some steps, if asked
 tensorboard/      the same for TensorBoard, if asked
 wandb_id.txt      id of the run at Weights & Biases, with its files in wandb/, if asked
 checkpoints/      the last states and the best
-test_statistics.npz   per-example statistics, see `Task.example_statistics`
+test_statistics.npz   statistics, prediction and perhaps group of each example
 test_scores.npz   histograms of the scores on test, see `metrics.score_counts`
 baselines.json    scores of moved decisions, see `comparison.baselines`; and
 baselines.npz     their per-example statistics
@@ -214,14 +214,17 @@ class Run:
             records.append(record)
         return records
 
-    def write_statistics(self, shares: np.ndarray) -> None:
-        """Write per-example statistics of the test split, `[N, C, 2]`."""
-        self.write_arrays(STATISTICS, {"example_statistics": shares})
+    def write_statistics(self, shares: np.ndarray, **more: np.ndarray) -> None:
+        """Write statistics of test examples, `[N, C, 2]`, and what `test_array` has."""
+        self.write_arrays(STATISTICS, {"example_statistics": shares, **more})
 
     def example_statistics(self) -> np.ndarray:
         """Return per-example statistics of the test split, `[N, C, 2]`."""
-        (statistics,) = self._arrays(STATISTICS, ["example_statistics"]).values()
-        return statistics
+        return self._arrays(STATISTICS, ["example_statistics"])["example_statistics"]
+
+    def test_array(self, name: str) -> np.ndarray | None:
+        """Return groups or predictions, `[N]`; None in runs that have none."""
+        return self._arrays(STATISTICS).get(name)
 
     def score_counts(self) -> dict[str, np.ndarray]:
         """Return counts of test scores, `[C, 2, BINS]` by output."""

@@ -11,15 +11,18 @@ from importlib import metadata
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 import dicejax
 from dicejax.config import Experiment
+from dicejax.data.examples import groups_of
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
 from dicejax.metrics.score_counts import count_decisions, count_scores
 from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
+from dicejax.tasks.described import predicted_text
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import require_wandb
 from dicejax.training.outcome import nothing_learnt
@@ -401,7 +404,11 @@ def score_test_split(
     with contextlib.suppress(InputError):  # reported by comparisons
         shares = task.example_statistics(data.corpus.test, decided, data.labels)
         if is_main_process():
-            run.write_statistics(shares)
+            pairs = zip(data.corpus.test, decided, strict=True)
+            more = {"predictions": np.array([predicted_text(*pair) for pair in pairs])}
+            if (groups := groups_of(data.corpus.test)) is not None:
+                more["groups"] = groups
+            run.write_statistics(shares, **more)
     if is_main_process():
         run.write_arrays(SCORE_COUNTS, search.counts)
     scores = at_last = task.score(data.corpus.test, decided, data.labels)
