@@ -35,7 +35,7 @@ NOISY = [0.70, 0.90, 0.72, 0.91, 0.75]  # by seed: ahead on average, not shown
         ({"ce+prior": 0.8, "wce": 0.75, "dsc": 0.9}, "dsc", "Use dsc: +"),
         ({"wce": 0.6, "dsc": 0.9}, "dsc", "Use dsc: +"),
         # A control that is ahead of cross-entropy, and not shown to be.
-        ({"wce": NOISY, "dsc": 0.82}, "wce", "Try class weights (wce) first: dsc beat"),
+        ({"wce": NOISY, "dsc": 0.82}, "wce", "Try class weights (wce) first: dsc is n"),
         # A loss that fails is never advised, nor does it beat a control.
         ({"wce": 0.75, "dsc": [0.9] * 4 + [0.1]}, "wce", "Use class weights (wce): +"),
         (
@@ -149,11 +149,11 @@ def test_scores_that_rise_are_read_from_the_runs_and_named_first(tmp_path):
     assert ce.loss == "ce" and ce.rise == pytest.approx(last[-1] - last[-2])
     epochs = jobs[0].experiment.training.epochs
     caveat = (
-        "Dev scores were still rising when training ended (ce), so the order may turn "
-        f"with more updates; next: dicejax compare with --training.epochs {2 * epochs} "
-        "and another --out."
+        "Train longer: dev scores were still rising, so the order may turn.\n"
+        "Still rising when training ended: ce. Next: dicejax compare with "
+        f"--training.epochs {2 * epochs} and another --out."
     )
     assert still_rising(rows) == caveat
     result = comparison.compare_runs([str(tmp_path)])
-    assert result.lines()[0].startswith(f"{caveat} So far: ")
+    assert result.lines()[0].startswith(f"{caveat}\nSo far: ")
     assert not still_rising(rows, margin=1.0)

@@ -1,4 +1,4 @@
-"""Which loss to use, in one line: the cheapest that nothing is shown to beat."""
+"""Which loss to use, in a few lines: the cheapest that nothing is shown to beat."""
 
 from __future__ import annotations
 
@@ -24,16 +24,13 @@ _UNSETTLED = ("unstable", "nothing learnt", "no verdict")
 
 
 def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
-    """Return the verdict on a comparison in one line.
+    """Return the verdict on a comparison in lines, of which the first is the shortest.
 
     It begins with the losses that were still improving when training ended.
     """
     caveat = still_rising(rows, margin)
-    return (
-        f"{caveat} So far: {_verdict(rows, margin)}"
-        if caveat
-        else _verdict(rows, margin)
-    )
+    verdict = _verdict(rows, margin)
+    return f"{caveat}\nSo far: {verdict}" if caveat else verdict
 
 
 def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -47,10 +44,11 @@ def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
     experiment = next(
         run.experiment for row in rows for run in row.outcomes if run.experiment
     )
+    flag = f"--training.epochs {2 * experiment.training.epochs}"
     return (
-        f"Dev scores were still rising when training ended ({', '.join(rising)}), so "
-        "the order may turn with more updates; next: dicejax compare with "
-        f"--training.epochs {2 * experiment.training.epochs} and another --out."
+        "Train longer: dev scores were still rising, so the order may turn.\n"
+        f"Still rising when training ended: {', '.join(rising)}. Next: dicejax compare "
+        f"with {flag} and another --out."
     )
 
 
@@ -123,20 +121,20 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     metric = heading(results_of(rows)[0]["primary_metric"])
     outcomes = {row.loss: row.against.verdict.outcome for row in losses}
     if all(outcome == "nothing learnt" for outcome in outcomes.values()):
-        return f"Nothing learnt: this says nothing about the losses. To do: {REMEDY}."
+        return f"Nothing learnt: this says nothing about the losses.\nTo do: {REMEDY}."
     tested = [row for row in losses if row.against.crossed is not None]
     if not tested:
         seeds = max(len(row.against.seeds) for row in losses)
         return (
             f"No verdict yet: {seeds} seed{'s' * (seeds != 1)}, and it takes "
-            f"{MIN_SEEDS}. Next: {_command(rows, max(MIN_SEEDS, 5))}"
+            f"{MIN_SEEDS}.\nNext: {_command(rows, max(MIN_SEEDS, 5))}"
             f"{_minutes(rows, max(MIN_SEEDS, 5) - seeds, losses)}."
         )
     best = recommended(rows, margin)
     if best is not None:
         return _advice(rows, best, metric)
     unstable = [row.loss for row in rows if row.failures.is_unstable]
-    also = f" Unstable: {', '.join(unstable)}." if unstable else ""
+    also = f"\nUnstable: {', '.join(unstable)}." if unstable else ""
     stable = [row for row in tested if outcomes[row.loss] != "unstable"]
     if not stable:
         return f"Undecided: every loss failed in some runs.{also}"
@@ -151,7 +149,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
         text = f"Keep {baseline}: no loss is better, and all are worse or the same."
     else:
         text = (
-            f"Undecided: no loss is shown to beat {baseline}; a gain of up to "
+            f"Undecided: no loss is shown to beat {baseline}.\nA gain of up to "
             f"{100 * gain:.1f} {metric} ({most.loss}) is still possible."
             f"{_next(rows, most)}"
         )
@@ -171,12 +169,13 @@ def _advice(rows: Sequence[Row], best: Row, metric: str) -> str:
     if best.is_control:
         rivals = [row for row in rivals_of(rows) if best.loss in row.versus]
         rivals = [row for row in rivals if row.against.verdict.outcome != "unstable"]
-        text = f"Use {_name(best.loss)}: {over[0]} over {baseline} ({over[1]}).{limit}"
+        text = f"Use {_name(best.loss)}: {over[0]} over {baseline}.\n{over[1]}.{limit}"
         if best is not claim:
             rivals = [leader]
             text = (
-                f"Try {_name(best.loss)} first: {leader.loss} beats {baseline} by "
-                f"{over[0]} ({over[1]}), but is not shown to beat this control.{limit}"
+                f"Try {_name(best.loss)} first: {leader.loss} is not shown to beat "
+                f"this control.\n{leader.loss} vs. {baseline}: {over[0]} ({over[1]})."
+                f"{limit}"
             )
         if rivals:
             rival = max(rivals, key=lambda row: row.versus[best.loss].crossed.mean)
@@ -185,7 +184,7 @@ def _advice(rows: Sequence[Row], best: Row, metric: str) -> str:
             if best is claim:
                 text += " No loss is shown to beat it."
         return text
-    text = f"Use {best.loss}: {over[0]} over {baseline} ({over[1]}).{limit}"
+    text = f"Use {best.loss}: {over[0]} over {baseline}.\n{over[1]}.{limit}"
     controls = sorted((row for row in rows if row.is_control), key=cost)
     # The error rate holds up to the first that is not beaten.
     beaten = itertools.takewhile(lambda row: _versus(best, row) == "better", controls)
