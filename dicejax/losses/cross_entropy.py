@@ -39,7 +39,7 @@ def cross_entropy(
     label_smoothing: float | Array = 0.0,
     class_weights: Array | None = None,
 ) -> Array:
-    r"""Cross-entropy of each element, in nats, not reduced.
+    r"""Cross-entropy of each element: the usual loss of a classifier.
 
     .. math::
         L = -\sum_c w_c \tilde y_c \log p_c, \qquad
@@ -66,8 +66,8 @@ def cross_entropy(
         the multi-label form. None weighs all 1. Nothing is divided by their sum.
 
     Returns:
-      Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; float32, or
-      float64 for float64 logits.
+      Floats in nats, `[...]`, or `[..., C]` in the multi-label form, 0 where masked;
+      float32, or float64 for float64 logits.
 
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.

@@ -20,7 +20,7 @@ __all__ = [
 
 @of_loss(losses.cross_entropy)
 class CrossEntropy(LossObjective):
-    """Cross-entropy of each element, in nats, not reduced.
+    """Cross-entropy of each element: the usual loss of a classifier.
 
     Args:
       label_smoothing: epsilon, in [0, 1]: part of the target spread over all classes.

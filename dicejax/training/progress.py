@@ -138,8 +138,9 @@ def encoder_name(encoder: AnyEncoder, parameters: int | None = None) -> str:
     if isinstance(encoder, PretrainedEncoder):
         name = "/".join(encoder.path.rstrip("/").split("/")[-2:])
     elif isinstance(encoder, ScratchEncoder):
+        layers = encoder.num_hidden_layers
         name = (
-            f"BERT from random weights, {encoder.num_hidden_layers} layers, "
+            f"BERT from random weights, {layers} layer{'s' * (layers != 1)}, "
             f"{encoder.hidden_size} wide"
         )
     else:
