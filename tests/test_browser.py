@@ -139,14 +139,29 @@ def test_every_text_stands_out(browser, addresses, scheme):
         assert faint(texts, least_of_large=3 if is_site else 4.5) == [], url
 
 
-def test_a_table_shows_difference_and_interval_on_a_phone(browser, pages):
-    browser.open(pages["many"], 500)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_table_is_whole(browser, pages, width):
+    browser.open(pages["many"], width)
+    browser.evaluate(OPEN)
     ends = browser.evaluate(
-        "[...document.querySelectorAll('#scores ~ .scroll th[scope=col]')].slice(0, 3)"
-        ".map(cell => [cell.textContent, cell.getBoundingClientRect().right])"
+        "[...document.querySelectorAll('td')].filter(cell => cell.textContent)"
+        ".map(cell => [cell.dataset.column, cell.getBoundingClientRect().right])"
     )
-    assert [heading for heading, _ in ends] == ["loss", "difference", "95% CI"]
-    assert max(right for _, right in ends) <= 500 - 16
+    columns = {"difference", "95% CI", "seeds needed", "detectable"}
+    assert columns | {"count in test set"} <= {column for column, _ in ends}
+    assert max(right for _, right in ends) <= width - 16
+
+
+@pytest.mark.parametrize("name", ["many", "one"])
+def test_a_card_names_what_a_column_names(browser, pages, name):
+    browser.open(pages[name], 500)
+    browser.evaluate(OPEN)
+    labels = browser.evaluate(
+        "[...document.querySelectorAll('td')].map(cell => [cell.dataset.column, "
+        "getComputedStyle(cell, '::before').content])"
+    )
+    assert labels
+    assert all(f'"{column}"' == text for column, text in labels)
 
 
 def test_contrast_is_that_of_known_colours():

@@ -241,9 +241,8 @@ class Report:
         to 1. If it is not named, scores that look like fractions are refused.
       across: combine finished comparisons of several data sets, named by their folders,
         in one statement on each loss.
-      out: output directory of report.html, report.md, comparison.json and rerun.py; of
-        comparison.json, methods.txt and table.tex with --scores; of several.json with
-        --across.
+      out: output directory of report.html, report.md, comparison.json, methods.txt and
+        table.tex, and without --scores of rerun.py; of several.json with --across.
       baseline: loss that the others are compared with.
       margin: differences within this many points count as practically equal.
     """
@@ -279,7 +278,7 @@ class Report:
                 print_table(each)
                 for line in each.lines():
                     show(line)
-                show(f"comparison.json, methods.txt and table.tex in {each.folder}")
+                show(f"report in {each.report}")
             return
         if self.unit is not None:
             raise InputError("--unit goes with --scores")

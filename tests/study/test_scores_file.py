@@ -9,6 +9,7 @@ from scipy import stats
 
 from dicejax import cli
 from dicejax.study import compare as comparison
+from dicejax.study.compare.advice import headline
 from dicejax.study.compare.results import latex, methods
 from dicejax.study.compare.scores_file import outcomes_of
 from dicejax.study.compare.statistics import rows_of
@@ -196,7 +197,7 @@ WITHOUT_EXAMPLES = ("vs. cross-entropy (95% CI over seeds):", "We compared 1 los
         ),
         (
             *(2, False),
-            (*WITHOUT_EXAMPLES, "takes 3. Next: scores of 5 seeds of each loss."),
+            (*WITHOUT_EXAMPLES, "takes 3.\nNext: scores of 5 seeds of each loss."),
             ("--seeds", "same command"),
         ),
         (
@@ -227,8 +228,52 @@ def test_the_texts_name_what_the_scores_are_of(
     assert sorted(file.name for file in out.iterdir()) == [
         "comparison.json",
         "methods.txt",
+        "report.html",
+        "report.md",
         "table.tex",
     ]
+
+
+@pytest.mark.parametrize("kind", ["runs", "examples", "groups"])
+def test_scores_have_a_page_that_says_no_more_than_they_do(tmp_path, kind):
+    rows = compared(SKILLS, n=60)
+    header, lines = EXAMPLES, list(by_example(rows))
+    if kind == "runs":
+        header = RUNS
+        lines = [
+            ("set", row.loss, run.seed, 100 * run.score)
+            for row in rows
+            for run in row.outcomes
+        ]
+    if kind == "groups":
+        header = GROUPS
+        lines = [(*line, f"d{int(line[-1][1:]) % 7}") for line in lines]
+    path, out = written(tmp_path / "scores.csv", lines, header), tmp_path / "out"
+    (result,) = comparison.compare_scores(path, out=str(out), unit="points")
+    assert result.report == str(out / "report.html")
+    page = (out / "report.html").read_text()
+    text = (out / "report.md").read_text()
+    assert page.startswith("<!DOCTYPE html>") and "# set: loss comparison" in text
+    assert headline(result.rows).splitlines()[0] in text
+    samples = {
+        "runs": "(95% CI over seeds)",
+        "examples": "(95% CI over seeds and test examples)",
+        "groups": "(95% CI over seeds and 7 groups of test examples)",
+    }
+    assert samples[kind] in text
+    assert ("60 test examples" in text) == (kind != "runs")
+    assert ("Changed answers" in text) == (kind != "runs")
+    assert f"dicejax report --scores {path} --out FOLDER --unit points" in text
+    everything = text + (out / "methods.txt").read_text()
+    # Nothing is known of training, of other data or of texts.
+    for word in ("same weights", "dev", "diverged", "rerun.py", "updates", "Hardware"):
+        assert word not in everything, word
+    if kind == "runs":
+        for word in ("example", "crossed", "jackknife"):
+            assert word not in everything, word
+    record = json.loads((out / "comparison.json").read_text())
+    assert record["verdict"] == headline(result.rows)
+    assert "experiment" not in record["rerun"]
 
 
 def test_the_unit_is_that_of_scores(capsys):

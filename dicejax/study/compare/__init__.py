@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ from dicejax.study.compare.jobs import (
     with_baselines,
 )
 from dicejax.study.compare.results import add_verdicts, evaluate_runs, to_json
-from dicejax.study.compare.statistics import Row, results_of, source_of
+from dicejax.study.compare.statistics import Row, results_of, samples_of
 from dicejax.study.compare.table import remarks, table, warnings_of
 from dicejax.study.compare.testing import MARGIN, baseline_name
 from dicejax.study.compare.until import seconds_of, train_until_decided
@@ -84,13 +85,11 @@ class Comparison:
         """Return verdicts, failed runs and tuned settings as lines of text."""
         lines = []
         if self.primary_metric is not None:
-            lines += [headline(self.rows, self.margin), ""]
+            lines += [*headline(self.rows, self.margin).split("\n"), ""]
             lines += [f"warning: {warning}" for warning in warnings_of(self.rows)]
-            has_examples = source_of(self.rows) != "run scores"
-            samples = "seeds and test examples" if has_examples else "seeds"
             lines.append(
                 f"{heading(self.primary_metric)} vs. {baseline_name(self.rows[0].loss)}"
-                f" (95% CI over {samples}):"
+                f" (95% CI over {samples_of(self.rows)}):"
             )
         lines += [f"  {line}" for line in remarks(self.rows)]
         if self.rows:
@@ -364,8 +363,22 @@ def compare_scores(
     for data, outcomes in by_data.items():
         folder = folders[data]
         rows = tuple(add_verdicts(outcomes, folder, None, baseline, margin=fraction))
+        words = ["dicejax", "report", "--scores", path, "--out", "FOLDER"]
+        words += ["--unit", unit] if unit else []
+        words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []
         comparisons.append(
-            Comparison(name=data, folder=folder, rows=rows, margin=fraction)
+            Comparison(
+                name=data,
+                folder=folder,
+                rows=rows,
+                report=report.write(
+                    *(rows, folder),
+                    margin=fraction,
+                    name=data,
+                    command=shlex.join(words),
+                ),
+                margin=fraction,
+            )
         )
     return comparisons
 

@@ -280,15 +280,38 @@ class Outcome:
 
 def outcome_of(job: Job) -> Outcome:
     """Read the result of a run, an InputError if one of its files is damaged."""
-    run, dev = Run(epath.Path(job.folder)), []
+    run, dev, groups = Run(epath.Path(job.folder)), [], None
     if run.is_finished:
         ended = "finished", run.result(), run.example_statistics()
+        groups = run.test_array("groups")
         name = f"dev/{job.experiment.task.primary_metric}"
         dev = [record.get(name) for record in run.records(METRICS)]
     else:
         ended = "missing" if run.diverged() is None else "diverged", None, None
     scores = tuple(score for score in dev if score is not None)
-    return Outcome(job.loss, job.seed, job.folder, *ended, job.experiment, dev=scores)
+    return Outcome(
+        *(job.loss, job.seed, job.folder, *ended, job.experiment),
+        groups=groups,
+        dev=scores,
+    )
+
+
+def share_groups(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return runs of one test set, all with the groups that any of them recorded.
+
+    Raises:
+      InputError: two runs have other groups.
+    """
+    first = next((run for run in outcomes if run.groups is not None), None)
+    if first is None:
+        return list(outcomes)
+    for run in outcomes:
+        if run.groups is not None and not np.array_equal(run.groups, first.groups):
+            raise InputError(
+                f"{run.folder}: other documents of the test examples than "
+                f"{first.folder}: their scores cannot be compared"
+            )
+    return [dataclasses.replace(run, groups=first.groups) for run in outcomes]
 
 
 def unfinished(jobs: Sequence[Job]) -> int:

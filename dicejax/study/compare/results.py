@@ -19,7 +19,7 @@ from dicejax.metrics.scores import heading
 from dicejax.objectives import name_of
 from dicejax.study.compare import statistics
 from dicejax.study.compare.baselines import outcomes_of
-from dicejax.study.compare.jobs import BASELINE, Job, Outcome
+from dicejax.study.compare.jobs import BASELINE, Job, Outcome, share_groups
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.testing import LEVEL, MARGIN, Look, baseline_name
 from dicejax.study.significance import signed
@@ -51,6 +51,7 @@ def evaluate_runs(
       InputError: runs cannot be read or compared, or the folder cannot be written to.
     """
     outcomes, controls = outcomes_of(jobs)
+    outcomes = share_groups(outcomes)
     controls = [name for name in controls if name != baseline]
     return add_verdicts(
         outcomes, folder, tuned, baseline, margin=margin, controls=controls
@@ -133,8 +134,9 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     else:
         size, items = f"{len(finished[0].example_statistics):,} examples", "examples"
         if finished[0].groups is not None:
-            items = "groups of examples"
-            size += f" in {len(finished[0].item_statistics):,} groups"
+            noun = "documents" if source == "run" else "groups"
+            items = noun if source == "run" else "groups of examples"
+            size += f" in {len(finished[0].item_statistics):,} {noun}"
         size = f" ({size})"
         test = (
             f"with seeds crossed with {items}: the variance of the mean difference is "
@@ -142,6 +144,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
             f"{items} (Owen, 2007), each part with Student's quantile of its own "
             "degrees of freedom"
         )
+    failed = "diverged, learnt nothing" if source == "run" else "scored 0"
     moderated = (
         "; seed variances below the median of the losses' were moderated towards it by "
         "at most 2 degrees of freedom (after Smyth, 2004)"
@@ -157,7 +160,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
         "(1979). Losses whose interval lies within "
         f"±{100 * margin:g} points are called practically equal (two one-sided tests). "
         f"{'Diverged runs count as a score of 0. ' * (source == 'run')}"
-        "A run that diverged, learnt nothing or scored below half of the median of its "
+        f"A run that {failed} or scored below half of the median of its "
         "loss has failed, and a loss with some such runs is called unstable; verdicts "
         "are about runs that learn, and the share of runs that fail has a one-sided "
         "limit of 95% (Clopper and Pearson, 1934). "

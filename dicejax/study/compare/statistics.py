@@ -224,6 +224,17 @@ def source_of(rows: Sequence[Row]) -> Source:
     return next(run.source for row in rows for run in row.outcomes if run.result)
 
 
+def samples_of(rows: Sequence[Row]) -> str:
+    """Return what the intervals of a comparison are over, in words."""
+    first = next(run for row in rows for run in row.outcomes if run.result)
+    if first.source == "run scores":
+        return "seeds"
+    if first.groups is None:
+        return "seeds and test examples"
+    noun = "documents" if first.source == "run" else "groups of test examples"
+    return f"seeds and {len(np.unique(first.groups)):,} {noun}"
+
+
 def rivals_of(rows: Sequence[Row]) -> list[Row]:
     """Return the rows that are neither the baseline nor controls, the best first."""
     return [row for row in rows if row.against and not row.is_control]

@@ -3,7 +3,7 @@
 report.html       one file with its figures, which opens from disk
 report.md         the same in text, with tables in the place of figures
 comparison.json   the same for programs
-rerun.py          the experiment that trains all of it again
+rerun.py          the experiment that trains all of it again; not of scores from a file
 
 The same runs give the same bytes: there are no dates.
 """
@@ -21,25 +21,14 @@ from dicejax.io import files
 from dicejax.metrics import score_counts
 from dicejax.study.compare.statistics import Row, results_of
 from dicejax.study.compare.testing import MARGIN
+from dicejax.study.report.changed import changed_answers
+from dicejax.study.report.code import experiment_file
 from dicejax.study.report.document import markdown, page
-from dicejax.study.report.facts import RERUN, Facts, changed_answers, facts_of
+from dicejax.study.report.facts import RERUN, Facts, facts_of
 from dicejax.study.report.pictures import THRESHOLD
 from dicejax.study.report.sections import document_of
 
 __all__ = ["write"]
-
-EXPERIMENT_FILE = '''"""All compared settings, resolved."""
-
-from dicejax import config
-
-RESOLVED = (
-{}
-)
-
-
-def get_config() -> config.Experiment:
-    return config.from_json(RESOLVED)
-'''
 
 
 def write(
@@ -47,12 +36,14 @@ def write(
     folder: str,
     *,
     margin: float = MARGIN,
+    name: str = "",
+    command: str = "",
     read_examples: Callable[[], Sequence[Any] | None] = lambda: None,
 ) -> str:
     """Write the report of a comparison, and return the path of its page.
 
     `comparison.json` is completed. The test set is read to show the examples whose
-    answers change.
+    answers change. Scores from elsewhere have a name and the command that reads them.
 
     Raises:
       InputError: a run cannot be read, or the folder cannot be written to.
@@ -76,12 +67,13 @@ def write(
     facts = facts_of(
         rows,
         margin=margin,
+        name=name,
+        command=command,
         tuning=content.get("tuning"),
-        changed=changed_answers(rows, read_examples, texts),
+        changed=changed_answers(rows, read_examples, texts, margin),
         folders=list(dict.fromkeys(run["folder"] for run in runs)),
     )
     document = document_of(facts)
-    experiment = config.to_json(facts.experiment)
     content |= {
         "baseline": facts.baseline,
         "primary_metric": facts.metric,
@@ -90,7 +82,6 @@ def write(
         "warnings": document.warnings,
         "curves": curves(facts),
         "rerun": {
-            "experiment": json.loads(experiment),
             "command": facts.command,
             **facts.provenance,
             "differences": facts.differences,
@@ -99,14 +90,20 @@ def write(
     }
     if facts.changed and facts.changed.texts:
         content["changed"] = {"test_data": test_data, "texts": facts.changed.texts}
-    literal = "\n".join(f"    {json.dumps(line)}" for line in experiment.splitlines())
-    for name, text in {
-        RERUN: EXPERIMENT_FILE.format(literal),
+    texts_by_file = {}
+    if facts.experiment is not None:
+        resolved = json.loads(config.to_json(facts.experiment))
+        content["rerun"]["experiment"] = resolved
+        about = "All compared losses, with every setting.\n\n"
+        about += f"command:  {facts.command}\n"
+        texts_by_file[RERUN] = experiment_file(facts.experiment, about)
+    texts_by_file |= {
         "comparison.json": json.dumps(content, indent=2) + "\n",
         "report.md": markdown(document),
         "report.html": page(document),
-    }.items():
-        files.write_whole(path, name, text)
+    }
+    for file_name, text in texts_by_file.items():
+        files.write_whole(path, file_name, text)
     return str(path / "report.html")
 
 

@@ -23,6 +23,7 @@ MARKS = {
     "worse": "▼",
     "practically equal": "=",
     "identical predictions": "=",
+    "identical scores": "=",
     "inconclusive": "?",
     "unstable": "!",
     "nothing learnt": "∅",
@@ -36,6 +37,12 @@ class TextTable:
 
     caption: str
     lines: Sequence[Mapping[str, str]]
+
+    @property
+    def wordy(self) -> set[str]:
+        """Columns of texts: those with a cell of more than 24 characters."""
+        cells = [cell for line in self.lines for cell in list(line.items())[1:]]
+        return {column for column, text in cells if len(text) > 24}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +86,8 @@ class Section:
 class Document:
     """A whole report.
 
-    Of `folded` sections, named by their keys, the page shows the heading alone.
+    The first line of the verdict is the shortest. Of `folded` sections, named by their
+    keys, the page shows the heading alone.
     """
 
     title: str
@@ -123,9 +131,11 @@ def breaking(text: str) -> Markup:
 def markdown(document: Document) -> str:
     """Return a report as Markdown, with tables in the place of figures."""
     compared = [*document.context.items(), *document.losses.items()]
+    first, *more = document.verdict.split("\n")
     blocks = [
         f"# {plain(document.title)}",
-        f"**{plain(document.verdict)}**",
+        f"**{plain(first)}**",
+        *map(plain, more),
         *(f"> **Warning:** {plain(warning)}" for warning in document.warnings),
         "\n".join(
             f"- {MARKS[verdict.outcome]} **{plain(loss)}**: {plain(verdict.sentence)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,18 @@ from dicejax.metrics import score_counts
 from dicejax.metrics.calibration import ReliabilityBin
 from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.study.compare.finding import changed_settings
-from dicejax.study.compare.jobs import candidates_of, is_resampled, with_candidate
-from dicejax.study.compare.statistics import Row, results_of, rivals_of
-from dicejax.tasks.described import text_and_gold
+from dicejax.study.compare.jobs import (
+    candidates_of,
+    is_resampled,
+    with_candidate,
+    with_seed,
+)
+from dicejax.study.compare.statistics import Row, results_of, source_of
+from dicejax.study.report.changed import Changed
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.run_folder import EXPERIMENT, Run
 
 RERUN = "rerun.py"
-MOST_CHANGED = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,22 +86,14 @@ class LossFacts:
     probabilities: Mapping[str, Probabilities]
 
 
-@dataclasses.dataclass(frozen=True)
-class Changed:
-    """Test examples whose answers the best rival changes, with a table of the most.
-
-    The texts are text and gold answer of each, by number; empty without the data.
-    """
-
-    summary: str
-    lines: Sequence[Mapping[str, str]]
-    texts: Mapping[str, Sequence[str]]
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Facts:
-    """All that a report shows."""
+    """All that a report shows.
 
+    The experiment has all losses and the first seed; None for scores from elsewhere.
+    """
+
+    name: str
     rows: Sequence[Row]
     baseline: str
     metric: str
@@ -107,7 +103,7 @@ class Facts:
     classes: Mapping[str, Mapping[str, Sequence[Mapping[str, float]]]]
     changed: Changed | None
     tuning: Mapping[str, Any] | None
-    experiment: Experiment  # with all losses and the first seed
+    experiment: Experiment | None
     command: str
     provenance: Mapping[str, str]
     differences: Sequence[str]
@@ -118,11 +114,16 @@ def facts_of(
     rows: Sequence[Row],
     *,
     margin: float,
+    name: str = "",
+    command: str = "",
     tuning: Mapping[str, Any] | None = None,
     changed: Changed | None = None,
     folders: Sequence[str] = (),
 ) -> Facts:
-    """Read the folders of the runs, and return the facts of a report."""
+    """Read the folders of the runs, and return the facts of a report.
+
+    Scores from elsewhere have a name and the command that reads them.
+    """
     losses, results = measure_losses(rows), results_of(rows)
     seeds = sorted({outcome.seed for row in rows for outcome in row.outcomes})
     classes: dict[str, dict[str, list[Mapping[str, float]]]] = {}
@@ -132,37 +133,30 @@ def facts_of(
             for name, scores in result["test"].get("per_type", {}).items():
                 if scores.get("support"):
                     by_name.setdefault(name, []).append(scores)
-    experiments = [loss.experiment for loss in losses.values()]
-    candidates = candidates_of(experiments)
-    # The others follow from one that does not begin at the class frequencies.
-    plain = [each for each in experiments if each.training.head_bias == "zeros"]
-    first = (plain or experiments)[0]
-    experiment = dataclasses.replace(
-        first,
-        compared=tuple(candidates),
-        training=dataclasses.replace(first.training, seed=seeds[0]),
-    )
-    changes = {
-        loss: changed_settings(with_candidate(experiment, candidate), each)
-        for loss, candidate, each in zip(losses, candidates, experiments, strict=True)
-    }
+    experiment, differences = None, []
+    if source_of(rows) == "run":
+        experiment, differences = experiment_of(losses, seeds[0])
+        name = experiment.name
+        resample = "--resample " * is_resampled(experiment)
+        count = seeds[-1] - seeds[0] + 1
+        command = f"dicejax compare {RERUN} --seeds {count} {resample}--out FOLDER"
     versions = [result["versions"] for result in results if "versions" in result]
     names = dict.fromkeys(name for by_name in versions for name in by_name)
-    columns = [
+    columns: list[tuple[str, Sequence[Any], str]] = [
         ("checksum of the encoded test set", results, "test_data"),
         ("devices", results, "devices"),
         ("hardware", results, "device_kind"),
         *((f"version of {name}", versions, name) for name in names),
         *(() if versions else [("versions", (), "")]),
     ]
-    provenance = {
-        "data set": experiment.name,
-        "seeds": ", ".join(map(str, seeds)),
-    }
-    for title, records, key in columns:
+    provenance = {"data set": name, "seeds": ", ".join(map(str, seeds))}
+    if experiment is None:
+        provenance["scores"] = rows[0].outcomes[0].folder
+    for title, records, key in columns if experiment else ():
         texts = dict.fromkeys(str(record[key]) for record in records if key in record)
         provenance[title] = ", ".join(texts) or "not recorded by these runs"
     return Facts(
+        name=name,
         rows=rows,
         baseline=rows[0].loss,
         metric=results[0]["primary_metric"],
@@ -172,16 +166,34 @@ def facts_of(
         changed=changed,
         tuning=tuning,
         experiment=experiment,
-        command=f"dicejax compare {RERUN} --seeds {seeds[-1] - seeds[0] + 1} "
-        f"{'--resample ' * is_resampled(first)}--out FOLDER",
+        command=command,
         provenance=provenance,
-        differences=[
-            f"{loss} has settings of its own: {'; '.join(settings)}"
-            for loss, settings in changes.items()
-            if settings
-        ],
+        differences=differences,
         folders=folders,
     )
+
+
+def experiment_of(
+    losses: Mapping[str, LossFacts], seed: int
+) -> tuple[Experiment, list[str]]:
+    """Return the experiment of all losses, and the settings that only one has."""
+    experiments = [loss.experiment for loss in losses.values()]
+    candidates = candidates_of(experiments)
+    # The others follow from one that does not begin at the class frequencies.
+    plain = [each for each in experiments if each.training.head_bias == "zeros"]
+    first = (plain or experiments)[0]
+    experiment = dataclasses.replace(
+        with_seed(first, seed, is_resampled(first)), compared=tuple(candidates)
+    )
+    changes = {
+        loss: changed_settings(with_candidate(experiment, candidate), each)
+        for loss, candidate, each in zip(losses, candidates, experiments, strict=True)
+    }
+    return experiment, [
+        f"{loss} has settings of its own: {'; '.join(settings)}"
+        for loss, settings in changes.items()
+        if settings
+    ]
 
 
 def measure_losses(rows: Sequence[Row]) -> dict[str, LossFacts]:
@@ -221,49 +233,3 @@ def measure_losses(rows: Sequence[Row]) -> dict[str, LossFacts]:
             probabilities=probabilities,
         )
     return losses
-
-
-def changed_answers(
-    rows: Sequence[Row],
-    read_examples: Callable[[], Sequence[Any] | None],
-    earlier: Mapping[str, Sequence[str]] = {},
-) -> Changed | None:
-    """Return the test examples whose answers the best rival changes; None without any.
-
-    Their texts are those of the test set, or where it cannot be read (None), of an
-    earlier report, by number.
-    """
-    pair = [rows[0], *rivals_of(rows)[:1]]
-    right, runs = [], []  # of each loss: runs in which an example is wholly right
-    for row in pair:
-        counts = [outcome.example_statistics for outcome in row.outcomes]
-        counts = [count for count in counts if count is not None]
-        right.append(sum((n[..., 0] == n[..., 1]).all(-1) for n in counts))
-        runs.append(len(counts))
-    if len(pair) < 2 or 0 in runs or len(right[0]) != len(right[1]):
-        return None
-    gain = right[1] / runs[1] - right[0] / runs[0]
-    order = sorted(np.flatnonzero(gain), key=lambda n: (-abs(gain[n]), n))
-    if not order:
-        return None
-    numbers = {f"{n + 1}": int(n) for n in order[:MOST_CHANGED]}
-    # Where parts of examples are scored, their numbers are not those of examples.
-    examples = read_examples()
-    if examples is not None and len(examples) == len(gain):
-        earlier = {name: text_and_gold(examples[n]) for name, n in numbers.items()}
-    has_texts = all(name in earlier for name in numbers)
-    texts = {name: earlier[name] for name in numbers} if has_texts else {}
-    lines = []
-    for name, n in numbers.items():
-        line = {"test example": name}
-        for row, count, total in zip(pair, right, runs, strict=True):
-            line[row.loss] = f"{count[n]} of {total}"
-        cells = zip(("text", "gold"), texts.get(name, ()), strict=False)
-        lines.append(line | dict(cells))
-    summary = (
-        f"{pair[1].loss} is right in more seeds than {pair[0].loss} on "
-        f"{(gain > 0).sum()} test examples, and in fewer on {(gain < 0).sum()}; "
-        "those that change in most seeds come first."
-    )
-    summary += "" if texts else " Numbers count from 1 in the test set."
-    return Changed(summary, lines, texts)

@@ -16,7 +16,13 @@ from dicejax.study import figures
 from dicejax.study.compare.advice import headline, versus_controls
 from dicejax.study.compare.failures import class_counts
 from dicejax.study.compare.jobs import is_resampled
-from dicejax.study.compare.statistics import Row, results_of, rivals_of
+from dicejax.study.compare.statistics import (
+    Row,
+    results_of,
+    rivals_of,
+    samples_of,
+    source_of,
+)
 from dicejax.study.compare.table import mean_and_spread, warnings_of
 from dicejax.study.compare.testing import baseline_name
 from dicejax.study.compare.tuning import settings_text
@@ -33,12 +39,23 @@ CONTROLS = {
     "tuned threshold": "cross-entropy runs, decision threshold chosen on dev",
 }
 FROM_PRIOR = " Heads begin at the class frequencies and learn faster."
-READING = (
+PAIRED = (
     "All runs of a seed start from the same weights and see the same data in the same "
-    "order, so each loss is paired with {baseline} seed by seed. Two sources of chance "
-    "remain: the seeds, and the examples of the test set. The confidence interval "
-    "covers both (seeds crossed with examples): with other seeds and another test set "
-    "of the same kind, 95 of 100 such intervals contain the true difference.",
+    "order, so each loss is paired with {baseline} seed by seed. "
+)
+SAMPLES = {
+    "run": "Two sources of chance remain: the seeds, and the {items} of the test set. "
+    "The confidence interval covers both (seeds crossed with {items}): with other "
+    "seeds and another test set of the same kind, 95 of 100 such intervals contain "
+    "the true difference.",
+    "run scores": "There is one score for each run, so the confidence interval covers "
+    "the seeds alone: it is about this test set.",
+}
+FAILED = {
+    "run": "diverged, learnt nothing or scored below half of the median of its loss",
+    "run scores": "scored 0 or below half of the median of its loss",
+}
+READING = (
     "Among ten losses one looks good by chance. The p-values are therefore corrected "
     "for the number of losses by Holm's procedure: the chance that any verdict of this "
     "page is wrong where no loss makes a difference is at most 5%. A confidence "
@@ -49,31 +66,41 @@ READING = (
     "{baseline}, then a tuned threshold, class weights or adjusted logits, heads that "
     "begin at the class frequencies, and only then a loss with hyper-parameters. "
     "Whatever it calls better is so with an error rate of 5% over all these steps.",
-    "These error rates hold for runs that learn. A run has failed if it diverged, "
-    "learnt nothing or scored below half of the median of its loss; a loss with such "
-    "runs is unstable and never better. No number of seeds excludes failures: after 5 "
-    "runs without any, up to 45% may fail (Clopper-Pearson, one-sided 95%).",
+    "These error rates hold for runs that learn. A run has failed if it {failed}; a "
+    "loss with such runs is unstable and never better. No number of seeds excludes "
+    "failures: after 5 runs without any, up to 45% may fail (Clopper-Pearson, "
+    "one-sided 95%).",
     "Inconclusive does not mean that there is no difference. It means that these runs "
     "do not show one; the interval says how large it may be. Seeds needed are how many "
     "would show the true difference with power 0.8, as a range with a confidence of "
     "80%; they are for planning, not a result; never means that the test set is too "
     "small. Detectable is the smallest difference that these runs show with power "
     "0.8.",
-    "Better and worse hold for this data, this encoder, this budget and these "
-    "settings. Other hyper-parameters of a loss, or another learning rate, are another "
-    "comparison.",
+    "Better and worse hold for this data and for the settings of these runs. Other "
+    "hyper-parameters of a loss, or another learning rate, are another comparison.",
 )
+
+
+def reading(rows: Sequence[Row]) -> list[str]:
+    """Return how to read a page, by where its scores are from."""
+    source, items = source_of(rows), samples_of(rows).partition(" and ")[2]
+    names = {
+        "baseline": baseline_name(rows[0].loss),
+        "items": items.removeprefix("test ") or "examples",
+        "failed": FAILED["run" if source == "run" else "run scores"],
+    }
+    first = PAIRED if source == "run" else "Losses are paired with {baseline} by seed. "
+    first += SAMPLES["run scores" if source == "run scores" else "run"]
+    return [text.format(**names) for text in (first, *READING)]
 
 
 def document_of(facts: Facts) -> Document:
     """Return the report of a comparison; sections without content are left out."""
     rows = facts.rows
-    reading = [text.format(baseline=baseline_name(rows[0].loss)) for text in READING]
     plain = [scores(facts), classes(facts)]
     if changed := facts.changed:
-        caption = "Seeds in which an example is wholly right"
-        table = TextTable(caption, changed.lines)
-        plain.append(Section("changed", "Changed answers", [changed.summary], [table]))
+        title = "Changed answers"
+        plain.append(Section("changed", title, [changed.summary], changed.tables))
     plain.append(time(rows))
     measured = Section("gradients", "Gradients", pictures=[*gradients(rows)])
     with figures.look([row.loss for row in rows], pictures.SETTINGS):
@@ -91,7 +118,9 @@ def document_of(facts: Facts) -> Document:
             objective = facts.losses[row.loss].experiment.objective
             text = (type(objective).__doc__ or "").partition("\n")[0]
             text += FROM_PRIOR * (FromPrior.SUFFIX in row.loss)
-        losses[row.loss] = f"{text.rstrip('.')} (control)" if row.is_control else text
+        if text:
+            end = " (control)" if row.is_control else "."
+            losses[row.loss] = f"{text.rstrip('.')}{end}"
     folded = [
         Section("frequency", "Rare and frequent classes", pictures=frequency),
         Section("runs", "Every run", pictures=runs),
@@ -100,11 +129,11 @@ def document_of(facts: Facts) -> Document:
         Section("calibration", "Calibration", pictures=reliability),
         measured,
         tuned(facts.tuning),
-        Section("reading", "How to read this", reading),
+        Section("reading", "How to read this", reading(rows)),
         reproduce(facts),
     ]
     return Document(
-        title=f"{facts.experiment.name}: loss comparison",
+        title=f"{facts.name}: loss comparison",
         context=context(facts),
         losses=losses,
         verdict=headline(rows, facts.margin),
@@ -119,11 +148,20 @@ def document_of(facts: Facts) -> Document:
 def context(facts: Facts) -> dict[str, str]:
     """Return names and texts of the context; numbers that runs lack are left out."""
     experiment = facts.experiment
+    finished = [run for row in facts.rows for run in row.outcomes if run.result]
     first = next(x for x in results_of(facts.rows) if "control" not in x)
     seeds = sorted({run.seed for row in facts.rows for run in row.outcomes})
-    sizes = first.get("examples") or {}
+    seeds_text = f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if seeds[1:] else "1"
+    sizes = dict(first.get("examples") or {})
+    if source_of(facts.rows) == "example scores":
+        sizes = {"test": len(finished[0].example_statistics)}
     data = " / ".join(f"{n:,} {split}" for split, n in sizes.items())
-    data = f"{experiment.name}: {data} examples" if data else experiment.name
+    data = f"{facts.name}: {data} examples" if data else facts.name
+    groups = samples_of(facts.rows).partition(" and ")[2]
+    data += f" in {groups}" if finished[0].groups is not None else ""
+    if experiment is None:
+        scores = f"{len(finished):,} runs in {finished[0].folder}"
+        return {"Data": data, "Scores": scores, "Seeds": seeds_text}
     if is_resampled(experiment):
         data += ", another training sample for each seed"
     training = [f"{first['steps']:,} updates"] if "steps" in first else []
@@ -137,7 +175,7 @@ def context(facts: Facts) -> dict[str, str]:
         "Task": type(experiment.task).__name__,
         "Encoder": encoder_name(experiment.encoder, first.get("parameters")),
         "Training": ", ".join(training),
-        "Seeds": f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if seeds[1:] else "1",
+        "Seeds": seeds_text,
     }
     if "device_kind" in first:
         texts["Hardware"] = f"{first['devices']} x {first['device_kind']}"
@@ -145,21 +183,21 @@ def context(facts: Facts) -> dict[str, str]:
 
 
 def scores(facts: Facts) -> Section:
-    """Return the table of all losses: differences first, then all scores."""
+    """Return tables of all losses: differences, then the other scores."""
     test = results_of(facts.rows)[0]["test"]
     others = [name for name, value in test.items() if isinstance(value, float)]
-    names = dict.fromkeys([facts.metric, *others])
-    lines = []
+    others = [name for name in others if name != facts.metric]
+    metric, lines, more = heading(facts.metric), [], []
     for row in facts.rows:
         line = {
             "loss": row.loss,
             "difference": "baseline",
             "95% CI": "",
-            **{heading(name): mean_and_spread(row.scores(name)) for name in names},
+            "p (Holm)": "",
+            metric: mean_and_spread(row.scores(facts.metric)),
             "seeds": str(row.summary.n),
             "diverged": str(row.summary.diverged or "-"),
             "missing": str(row.missing or "-"),
-            "p (Holm)": "",
             "seeds needed": "",
             "detectable": "",
         }
@@ -175,11 +213,13 @@ def scores(facts: Facts) -> Section:
                 line["p (Holm)"] = "< 0.001" if p < 0.001 else f"{p:.3f}"
                 line["detectable"] = f"±{100 * result.detectable:.2f}"
         lines.append(line)
-    caption = (
-        f"Test {heading(facts.metric)} (%): difference to "
-        f"{baseline_name(facts.baseline)}, and mean ± SD of all scores over seeds"
-    )
-    tables = [_filled(caption, lines)]
+        cells = {heading(name): mean_and_spread(row.scores(name)) for name in others}
+        more.append({"loss": row.loss, **cells})
+    over = f"(95% CI over {samples_of(facts.rows)}), and mean ± SD over seeds"
+    name = baseline_name(facts.baseline)
+    tables = [_filled(f"Test {metric} (%): difference to {name} {over}", lines)]
+    if others:
+        tables.append(_filled("Other test scores (%), mean ± SD over seeds", more))
     best, differences = versus_controls(facts.rows)
     if differences:
         apart = [{"control": k, "difference": x} for k, x in differences.items()]
@@ -214,13 +254,13 @@ def classes(facts: Facts) -> Section:
         support |= {name: int(runs[0]["support"]) for name, runs in by_name.items()}
     lines = []
     for name in sorted(support, key=lambda name: (-support[name], name)):
-        line = {"class": name}
+        line = {"class": name, "count in test set": f"{support[name]:,}"}
         for score in ("f1", "precision", "recall"):
             for loss, by_name in both.items():
                 values = [run[score] for run in by_name.get(name, ()) if score in run]
                 mean = f"{100 * statistics.fmean(values):.1f}" if values else "-"
                 line[f"{heading(score)} {loss}"] = mean
-        lines.append(line | {"count in test set": f"{support[name]:,}"})
+        lines.append(line)
     caption = "Scores (%) of each class on the test set, mean over seeds: "
     caption += " vs. ".join(both)
     tables = [_filled(caption, lines)] if lines else []
@@ -284,9 +324,13 @@ def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
     """Draw the gradients of the first run of each loss that recorded them."""
     for row in rows:
         for run in row.outcomes:
-            # Controls have the runs of the baseline.
+            # Controls have the runs of the baseline, scores from elsewhere have none.
             is_control = run.result is None or "control" in run.result
-            if is_control or not files.was_written(epath.Path(run.folder), GRADIENTS):
+            if (
+                is_control
+                or run.source != "run"
+                or not files.was_written(epath.Path(run.folder), GRADIENTS)
+            ):
                 continue
             for name, figure in plot.figures_of_run(run.folder).items():
                 title = f"{row.loss}, seed {run.seed}: {name}"
@@ -297,17 +341,23 @@ def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
 
 def reproduce(facts: Facts) -> Section:
     """Return the section with the provenance of the runs."""
+    title, caption = "Reproduce", "Hardware, versions and data of the runs"
+    lines = [{"what": name, "value": value} for name, value in facts.provenance.items()]
+    code = {"Command": facts.command}
+    if facts.experiment is None:
+        text = "The command reads the file of scores again. Its runs are not known."
+        tables = [TextTable("Data and seeds of the scores", lines)]
+        return Section("reproduce", title, [text], tables, code=code)
     text = (
-        f"{RERUN}, in the folder of this page, is the experiment with every "
-        "setting and every loss. Paths of data and encoder in it are those of "
+        f"{RERUN}, in the folder of this page, is the experiment as Python, with "
+        "every setting and every loss. Paths of data and encoder in it are those of "
         "the runs; where they were relative, run the command in the same folder."
     )
-    lines = [{"what": name, "value": value} for name, value in facts.provenance.items()]
     folders = "\n".join(map(visible, facts.folders))
     return Section(
         "reproduce",
-        "Reproduce",
+        title,
         [text, *(f"{difference}." for difference in facts.differences)],
-        [TextTable("Hardware, versions and data of the runs", lines)],
-        code={"Command": facts.command, "Folders of the runs": folders},
+        [TextTable(caption, lines)],
+        code=code | {"Folders of the runs": folders},
     )

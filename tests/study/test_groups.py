@@ -1,0 +1,168 @@
+"""Documents of the test set are the items that intervals of runs are over."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from etils import epath
+
+from dicejax.data.examples import LabelledText, ReadingExample, groups_of
+from dicejax.errors import InputError
+from dicejax.formats import conll, conllu
+from dicejax.formats.classification import CsvFiles
+from dicejax.formats.json_sentences import read_sentences
+from dicejax.objectives import CrossEntropy, Focal
+from dicejax.study import compare as comparison
+from dicejax.training.run_folder import Run
+
+from .made_runs import SENTENCES, made
+
+DOCUMENTS = 23
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Runs of two losses, whose sentences are of documents; one run is an old one."""
+    jobs = made(tmp_path, (CrossEntropy(), Focal()), 4, skill=(0.7, 0.8))
+    groups = np.sort(np.random.default_rng(5).integers(0, DOCUMENTS, SENTENCES))
+    for job in jobs[1:]:
+        run = Run(epath.Path(job.folder))
+        run.write_statistics(run.example_statistics(), groups=groups)
+    return tmp_path, jobs, groups
+
+
+def f1_of(counts):
+    """Return micro F1 of [N, 2]: twice the true positives, predicted plus gold."""
+    above, below = counts.sum(0)
+    return above / below
+
+
+def by_hand(jobs, groups):
+    """Return mean and errors of the crossed model over documents, in plain loops."""
+    numbers = sorted(set(groups))
+    scores, influence = [], []
+    for seed in range(4):
+        by_loss = {}
+        for job in (job for job in jobs if job.seed == seed):
+            counts = Run(epath.Path(job.folder)).example_statistics()[:, 0]
+            without = [f1_of(counts[groups != g]) for g in numbers]
+            influences = (len(numbers) - 1) * (np.mean(without) - np.array(without))
+            by_loss[job.loss] = f1_of(counts), influences
+        (ours, z), (base, z_base) = by_loss["focal"], by_loss["ce"]
+        scores.append(ours - base)
+        influence.append(z - z_base)
+    z = np.array(influence, np.float64)
+    seeds, items = z.shape
+    mean_squares = seeds * np.sum(z.mean(0) ** 2) / (items - 1)
+    rest = sum(
+        (z[s, n] - z[:, n].mean()) ** 2 for s in range(seeds) for n in range(items)
+    )
+    rest /= (seeds - 1) * (items - 1)
+    return {
+        "mean": np.mean(scores),
+        "seed_error": np.std(scores, ddof=1) / math.sqrt(seeds),
+        "sentence_error": math.sqrt(max(mean_squares - rest, 0) / (seeds * items)),
+        "same_seeds_error": math.sqrt(mean_squares / (seeds * items)),
+    }
+
+
+def test_the_item_error_is_that_of_documents(folder):
+    path, jobs, groups = folder
+    result = comparison.compare_runs([str(path)])
+    crossed = result.rows[1].against.crossed
+    assert crossed.sentences == len(set(groups)) == DOCUMENTS
+    for name, value in by_hand(jobs, groups).items():
+        assert getattr(crossed, name) == pytest.approx(value, rel=1e-9), name
+    everywhere = f"95% CI over seeds and {DOCUMENTS} documents"
+    assert any(everywhere in line for line in result.lines())
+    page = (path / "report.md").read_text()
+    assert everywhere in page and f"conll03 in {DOCUMENTS} documents" in page
+    assert "seeds crossed with 23 documents" in page
+    methods = (path / "methods.txt").read_text()
+    assert f"({SENTENCES} examples in {DOCUMENTS} documents)" in methods
+    assert "seeds crossed with documents:" in methods
+    record = json.loads((path / "comparison.json").read_text())
+    against = record["losses"]["focal"]["against_baseline"]
+    assert against["crossed"]["sentences"] == DOCUMENTS
+
+
+def test_runs_with_other_documents_are_refused(folder):
+    path, jobs, groups = folder
+    run = Run(epath.Path(jobs[-1].folder))
+    run.write_statistics(run.example_statistics(), groups=groups[::-1])
+    with pytest.raises(InputError, match="other documents of the test examples"):
+        comparison.compare_runs([str(path)])
+
+
+CONLL = """-DOCSTART- -X- O
+
+Ada B-PER
+
+slept O
+
+-DOCSTART- -X- O
+
+Paris B-LOC
+"""
+TREES = """# newdoc id = a
+# sent_id = 1
+1\tAda\t_\tPROPN\t_\t_\t_\t_\t_\t_
+
+# sent_id = 2
+1\tslept\t_\tVERB\t_\t_\t_\t_\t_\t_
+
+# newdoc id = b
+1\tParis\t_\tPROPN\t_\t_\t_\t_\t_\t_
+"""
+TOKENS = "".join(
+    json.dumps({"doc_id": n, "tokens": ["Ada"], "ner_tags": ["B-PER"]}) + "\n"
+    for n in (7, 7, 9)
+)
+SPANS = "".join(
+    json.dumps({"document": n, "text": "Ada", "entities": []}) + "\n" for n in "aab"
+)
+TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        ("a.txt", CONLL, conll.read),
+        ("a.txt", CONLL, conll.read_words),
+        ("a.conllu", TREES, conllu.read),
+        ("a.jsonl", TOKENS, read_sentences),
+        ("a.jsonl", SPANS, read_sentences),
+        (
+            "a.csv",
+            TABLE,
+            lambda path: CsvFiles(dir="", first="text", label="label").read(path, None),
+        ),
+    ],
+)
+def test_files_say_which_examples_are_of_a_document(tmp_path, name, text, read):
+    (tmp_path / name).write_text(text)
+    examples = read(tmp_path / name)
+    assert groups_of(examples).tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("documents", "groups"),
+    [
+        ("aabb", [0, 0, 1, 1]),
+        ("abab", [0, 1, 0, 1]),
+        ("aaaa", None),  # one document tells nothing
+        ("abcd", None),  # each is its own
+        (["a", "", "a", "b"], None),  # unknown for one
+        (["", "", "", ""], None),
+    ],
+)
+def test_groups_are_of_two_documents_or_more(documents, groups):
+    texts = [LabelledText("x", None, "a", "0", 1, document=d) for d in documents]
+    got = groups_of(texts)
+    assert (got if got is None else got.tolist()) == groups
+
+
+def test_questions_on_one_context_are_a_group():
+    questions = [ReadingExample("1", "Who?", c, (), True) for c in ("x", "y", "x")]
+    assert groups_of(questions).tolist() == [0, 1, 0]
