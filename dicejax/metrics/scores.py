@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Container, Mapping, Sized
 from typing import Any
 
+from dicejax.io.html_table import html_table
 from dicejax.metrics.spans import SpanScores
 
 
@@ -62,18 +62,12 @@ class Scores:
         """Return a table of all and of each group, in percent, for a notebook."""
         scores = {"all": self.values, **self.groups}
         columns = list(dict.fromkeys(x for row in scores.values() for x in row))
-        rows = [("", [heading(column) for column in columns])]
+        rows = [["", *map(heading, columns)]]
         for name, row in scores.items():
             cells = (row.get(column, "") for column in columns)
             texts = (f"{100 * x:.2f}" if isinstance(x, float) else x for x in cells)
-            rows.append((name, [str(text) for text in texts]))
-        body = "".join(
-            f"<tr><th>{html.escape(name)}</th>"
-            + "".join(f"<td>{html.escape(text)}</td>" for text in texts)
-            + "</tr>"
-            for name, texts in rows
-        )
-        return f"<table>{body}</table>"
+            rows.append([name, *map(str, texts)])
+        return html_table(rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries."""

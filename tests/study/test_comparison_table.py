@@ -1,14 +1,19 @@
 """The table of a comparison shows whole numbers at every width."""
 
 import io
+from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 from rich.console import Console
 
+from dicejax.study.compare import Comparison
+from dicejax.study.compare.advice import headline
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import table
+from dicejax.study.compare.tuning import Tuned
 
-from .made_runs import outcome
+from .made_runs import EXPERIMENT, compared, outcome
 
 SCORES = ("accuracy", "precision", "recall", "f1", "matthews", "average_precision")
 LONG = "dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True"
@@ -57,3 +62,31 @@ def test_no_number_and_no_name_is_cut_at_any_width():
         assert " ".join(text.split()).endswith(end)
         counts.append(len(scores))
     assert counts == sorted(counts) and counts[-1] == 6
+
+
+def test_a_comparison_is_short_as_text_and_a_table_in_a_notebook():
+    rows = tuple(compared({"ce": 0.7, "wce": 0.75, "dsc<": 0.8}, controls=["wce"]))
+    comparison = Comparison(name="mine", folder="x", rows=rows)
+    first = headline(rows).splitlines()[0]
+    assert repr(comparison) == f"Comparison(mine: ce, dsc<, wce; 5 seeds; {first})"
+    table = ElementTree.fromstring(f"<div>{comparison._repr_html_()}</div>")
+    assert table.find("p/b").text == first
+    cells = [[cell.text or "" for cell in line] for line in table.iter("tr")]
+    assert cells[0] == ["", "F1", "verdict"]
+    assert cells[1][::2] == ["ce", "baseline"]
+    for line, row in zip(cells[2:], rows[1:], strict=True):
+        scores = 100 * np.array(row.scores("f1"))
+        assert line[::2] == [row.loss, row.against.verdict.sentence]
+        numbers = [float(number) for number in line[1].split(" ± ")]
+        expected = scores.mean(), scores.std(ddof=1)
+        assert numbers == pytest.approx(expected, abs=0.0051)
+
+
+def test_a_comparison_without_rows_names_what_was_tuned():
+    tuned = (Tuned("focal", EXPERIMENT),)
+    for comparison, text in (
+        (Comparison(name="mine", folder="x", tuned=tuned), "tuned: focal"),
+        (Comparison(name="mine", folder="x", unfinished=2), "2 unfinished, tuned: "),
+    ):
+        assert repr(comparison).startswith(f"Comparison(mine: {text}")
+        assert comparison._repr_html_() == f"<p>{comparison!r}</p>"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import html
 import shlex
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from etils import epath
 from dicejax.config import Experiment
 from dicejax.errors import InputError, quote
 from dicejax.io.files import file_name
+from dicejax.io.html_table import html_table
 from dicejax.metrics.scores import heading
 from dicejax.objectives import Candidate, name_of
 from dicejax.study import report
@@ -37,7 +39,7 @@ from dicejax.study.compare.jobs import (
 )
 from dicejax.study.compare.results import add_verdicts, evaluate_runs, to_json
 from dicejax.study.compare.statistics import Row, results_of, samples_of
-from dicejax.study.compare.table import remarks, table, warnings_of
+from dicejax.study.compare.table import mean_and_spread, remarks, table, warnings_of
 from dicejax.study.compare.testing import MARGIN, baseline_name
 from dicejax.study.compare.until import seconds_of, train_until_decided
 from dicejax.study.significance import MIN_SEEDS, Verdict
@@ -66,6 +68,31 @@ class Comparison:
     report: str | None = None
     margin: float = MARGIN
     ended: str | None = None
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            left = f"{self.unfinished} unfinished, " if self.unfinished else ""
+            tuned = ", ".join(each.loss for each in self.tuned) or "none"
+            return f"Comparison({self.name}: {left}tuned: {tuned})"
+        losses = ", ".join(row.loss for row in self.rows)
+        seeds = max(len(row.outcomes) for row in self.rows)
+        verdict = headline(self.rows, self.margin).split("\n")[0]
+        runs = f"{seeds} seed{'s' * (seeds != 1)}"
+        return f"Comparison({self.name}: {losses}; {runs}; {verdict})"
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and a table of all losses, for a notebook."""
+        if not self.rows:
+            return f"<p>{html.escape(repr(self))}</p>"
+        first, *more = headline(self.rows, self.margin).split("\n")
+        texts = [f"<p><b>{html.escape(first)}</b></p>"]
+        texts += [f"<p>{html.escape(line)}</p>" for line in more]
+        cells = [["", heading(self.primary_metric), "verdict"]]
+        for row in self.rows:
+            verdict = row.against.verdict.sentence if row.against else "baseline"
+            scores = mean_and_spread(row.scores(self.primary_metric))
+            cells.append([row.loss, scores, verdict])
+        return "".join([*texts, html_table(cells)])
 
     @property
     def primary_metric(self) -> str | None:

@@ -144,7 +144,9 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
             f"{items} (Owen, 2007), each part with Student's quantile of its own "
             "degrees of freedom"
         )
-    failed = "diverged, learnt nothing" if source == "run" else "scored 0"
+    failed = "diverged, learnt nothing or scored"
+    if source != "run":
+        failed = "scored 0 or"
     moderated = (
         "; seed variances below the median of the losses' were moderated towards it by "
         "at most 2 degrees of freedom (after Smyth, 2004)"
@@ -160,10 +162,10 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
         "(1979). Losses whose interval lies within "
         f"±{100 * margin:g} points are called practically equal (two one-sided tests). "
         f"{'Diverged runs count as a score of 0. ' * (source == 'run')}"
-        f"A run that {failed} or scored below half of the median of its "
-        "loss has failed, and a loss with some such runs is called unstable; verdicts "
-        "are about runs that learn, and the share of runs that fail has a one-sided "
-        "limit of 95% (Clopper and Pearson, 1934). "
+        f"A run that {failed} below half of the median of its loss has failed, and a "
+        "loss with some such runs is called unstable; verdicts are about runs that "
+        "learn, and the share of runs that fail has a one-sided limit of 95% (Clopper "
+        "and Pearson, 1934). "
         f"Computed with dicejax {dicejax.__version__}.\n"
     )
 
