@@ -155,5 +155,13 @@ def test_scores_that_rise_are_read_from_the_runs_and_named_first(tmp_path):
     )
     assert still_rising(rows) == caveat
     result = comparison.compare_runs([str(tmp_path)])
-    assert result.lines()[0].startswith(f"{caveat}\nSo far: ")
+    assert "\n".join(result.lines()).startswith(f"{caveat}\nSo far: ")
     assert not still_rising(rows, margin=1.0)
+
+
+def test_no_gain_is_said_to_be_possible_beyond_a_score_of_1():
+    rows = compared({"ce": [0.9, 0.5, 0.9], "dice": [0.5, 0.9, 0.95]}, seeds=3)
+    (dice,) = (row for row in rows if row.against)
+    assert dice.against.crossed.high > 1 - rows[0].summary.mean
+    most = 100 * (1 - np.mean([run.score for run in rows[0].outcomes]))
+    assert f"A gain of up to {most:.1f} F1 (dice) is still possible." in headline(rows)

@@ -30,7 +30,9 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
     """
     caveat = still_rising(rows, margin)
     verdict = _verdict(rows, margin)
-    return f"{caveat}\nSo far: {verdict}" if caveat else verdict
+    if not caveat:
+        return verdict
+    return f"{caveat}\nSo far: {verdict[:1].lower()}{verdict[1:]}"
 
 
 def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -139,7 +141,8 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     if not stable:
         return f"Undecided: every loss failed in some runs.{also}"
     most = max(stable, key=lambda row: row.against.crossed.high)
-    gain = max(most.against.crossed.high, 0.0)
+    # No score is above 1, however wide the interval.
+    gain = min(max(most.against.crossed.high, 0.0), 1 - rows[0].summary.mean)
     no_better = ("worse", "identical predictions", "identical scores")
     if gain <= margin:
         text = (
