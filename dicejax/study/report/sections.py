@@ -345,7 +345,7 @@ def reproduce(facts: Facts) -> Section:
     lines = [{"what": name, "value": value} for name, value in facts.provenance.items()]
     code = {"Command": facts.command}
     if facts.experiment is None:
-        text = "The command reads the file of scores again. Its runs are not known."
+        text = "The command reads the file of scores again; it has no settings of runs."
         tables = [TextTable("Data and seeds of the scores", lines)]
         return Section("reproduce", title, [text], tables, code=code)
     text = (
