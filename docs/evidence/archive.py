@@ -230,7 +230,11 @@ def _of_folder(folder: str) -> Archived:
     jobs = jobs_from([folder])
     score_baselines(jobs, print)
     outcomes, controls = outcomes_of(jobs)
-    ended = [outcome for outcome in outcomes if outcome.status != "missing"]
+    ended = [
+        dataclasses.replace(outcome, groups=None)  # `documents` has them
+        for outcome in outcomes
+        if outcome.status != "missing"
+    ]
     baselines = [job for job in jobs if job.experiment.objective == BASELINE]
     positives = {job.seed: _positives(job) for job in baselines}
     return Archived(tuple(ended), tuple(controls), positives, _trials(folder, jobs))

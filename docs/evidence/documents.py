@@ -57,7 +57,6 @@ def by_document(runs: archive.Archived) -> archive.Archived:
             dataclasses.replace(
                 run,
                 example_statistics=np.add.reduceat(run.example_statistics, starts()),
-                groups=None,  # the documents are the examples
             )
             if run.result
             else run

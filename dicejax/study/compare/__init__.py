@@ -82,15 +82,16 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return the verdict and a table of all losses, for a notebook."""
-        if not self.rows:
+        metric = self.primary_metric
+        if metric is None:
             return f"<p>{html.escape(repr(self))}</p>"
         first, *more = headline(self.rows, self.margin).split("\n")
         texts = [f"<p><b>{html.escape(first)}</b></p>"]
         texts += [f"<p>{html.escape(line)}</p>" for line in more]
-        cells = [["", heading(self.primary_metric), "verdict"]]
+        cells = [["", heading(metric), "verdict"]]
         for row in self.rows:
             verdict = row.against.verdict.sentence if row.against else "baseline"
-            scores = mean_and_spread(row.scores(self.primary_metric))
+            scores = mean_and_spread(row.scores(metric))
             cells.append([row.loss, scores, verdict])
         return "".join([*texts, html_table(cells)])
 
