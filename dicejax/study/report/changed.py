@@ -88,7 +88,8 @@ def changed_answers(
         if lines:
             which = "more" if sign > 0 else "fewer"
             caption = f"{best.loss} is right in {which} seeds than {rows[0].loss}"
-            tables.append(TextTable(caption, lines))
+            words = {"text", "gold", *(f"{row.loss} predicted" for row in pair)}
+            tables.append(TextTable(caption, lines, words))
     up, down = int((gain > 0).sum()), int((gain < 0).sum())
     balance = f"{best.loss} gains" if up > down else f"{best.loss} loses"
     if min(up, down) > 0.8 * max(up, down):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jinja2
@@ -33,16 +33,20 @@ MARKS = {
 
 @dataclasses.dataclass(frozen=True)
 class TextTable:
-    """A table of texts: the cells of each line by the name of their column."""
+    """A table of texts: the cells of each line by the name of their column.
+
+    The columns of `texts` hold texts, whatever their length.
+    """
 
     caption: str
     lines: Sequence[Mapping[str, str]]
+    texts: Collection[str] = ()
 
     @property
     def wordy(self) -> set[str]:
-        """Columns of texts: those with a cell of more than 24 characters."""
+        """Columns of texts, those with a cell of more than 24 characters among them."""
         cells = [cell for line in self.lines for cell in list(line.items())[1:]]
-        return {column for column, text in cells if len(text) > 24}
+        return {*self.texts, *(column for column, text in cells if len(text) > 24)}
 
 
 @dataclasses.dataclass(frozen=True)
