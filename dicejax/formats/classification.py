@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, ClassVar
 
@@ -245,12 +246,12 @@ _AGAIN = "\0"  # behind the name of a column that has one before; in no header
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Make names of columns different, by a mark behind those that come again."""
-    distinct: dict[str, None] = {}
+    counts: Counter[str] = Counter()
+    distinct = []
     for name in names:
-        while name in distinct:
-            name += _AGAIN
-        distinct[name] = None
-    return list(distinct)
+        distinct.append(name + _AGAIN * counts[name])
+        counts[name] += 1
+    return distinct
 
 
 def read(

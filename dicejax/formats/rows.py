@@ -18,11 +18,10 @@ from dicejax.formats import separated
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import count
 from dicejax.formats.text import Text
-from dicejax.io import files
+from dicejax.io import files, limits
 
 _FIELD = re.compile(r"[^ \t]+")
 _DOCUMENT_START = "-DOCSTART-"
-MOST_WORDS = 5000  # of a sentence; memory of windows is quadratic in it
 WORD_NAMES = frozenset(["word", "words", "token", "tokens", "form", "text"])
 POS_NAMES = frozenset(["pos", "pos_tag", "pos_tags", "upos", "xpos"])
 LABEL_NAMES = POS_NAMES | frozenset(
@@ -195,11 +194,8 @@ class WordColumns:
 
     def take(self, block: Block) -> tuple[list[str], list[str]]:
         """Return the words and labels of a sentence; its first flaw is raised."""
-        if len(block.lines) > MOST_WORDS:
-            what = f"a sentence of {len(block.lines):,} words begins"
-            do = "is a blank line missing between sentences?"
-            raise InputError.at(self.path, block.start, what, do)
         try:
+            limits.ROWS.check(len(block.lines))
             fields = self.layout.split(block.lines)
         except Flaw as flaw:
             raise flaw.at(self.path, block.start + (flaw.line or 0)) from None

@@ -12,12 +12,12 @@ from typing import IO
 
 from dicejax.errors import Flaw
 from dicejax.formats.skipping import OnError, report
-from dicejax.io import files
+from dicejax.io import files, limits
 
 SEPARATORS = (",", "\t", ";", "|")  # those that are recognised
 EXCEL = re.compile("sep=.")  # the line before a header by which Excel separates columns
 
-csv.field_size_limit(2**31 - 1)  # a document may be a field; 131,072 characters else
+csv.field_size_limit(limits.FIELD.most)  # of a document; it is 131,072 else
 
 
 def rows(
@@ -52,7 +52,9 @@ def rows(
     if not quoted:
         for number, line in lines:
             if line.strip(" "):
-                yield number, line.split(separator)
+                fields = line.split(separator)
+                _check_columns(path, number, fields)
+                yield number, fields
         return
     ahead: list[tuple[int, str]] = []  # read by a row that turned out to be malformed
     while True:
@@ -68,6 +70,7 @@ def rows(
         if not taken:
             return
         if fields and (len(fields) > 1 or fields[0].strip()):
+            _check_columns(path, taken[0][0], fields)
             yield taken[0][0], fields
 
 
@@ -82,6 +85,13 @@ def header(rows: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:
     """Take the first row; return its line and fields, stripped, if there is one."""
     line, fields = next(rows, (1, []))
     return line, [field.strip() for field in fields]
+
+
+def _check_columns(path, line: int, fields: list[str]) -> None:
+    try:
+        limits.COLUMNS.check(len(fields))
+    except Flaw as flaw:
+        raise flaw.at(path, line) from None
 
 
 def _texts(
@@ -99,6 +109,11 @@ def flaw(error: csv.Error, line: int | None = None) -> Flaw:
     if "expected after" in message:
         message = "text follows the quote that ends a field"
         do = 'double the quotes within a field: ""'
+    elif "field larger" in message:
+        message, do = (
+            f"a field of more characters than {limits.FIELD.most:,}",
+            (limits.FIELD.do),
+        )
     elif "end of data" in message:
         message = "a quote begins a field and is not closed"
         do = 'close it; a quote as text is written """"'

@@ -10,8 +10,9 @@ from typing import Any
 from etils import epath
 
 from dicejax.errors import Flaw, InputError, first_line, quote, truncate
+from dicejax.formats import arrow_messages
 from dicejax.formats.records import FileRecord
-from dicejax.io import files, json_text
+from dicejax.io import files, json_text, limits
 
 STATE = "state.json"  # in each folder that `Dataset.save_to_disk` wrote
 _INFO = "dataset_info.json"
@@ -19,6 +20,8 @@ _FORMS = {".parquet": "Parquet", ".arrow": "Arrow"}
 _PARQUET, _ARROW_FILE = b"PAR1", b"ARROW1"
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 _AGAIN = "save or download it again"
+_LISTS = ("list", "large_list", "fixed_size_list")
+_ROWS = 1000  # of a batch
 
 Feature = Any  # of JSON: an object with "_type", a list of one, an object of fields
 
@@ -35,10 +38,10 @@ def describe(path: str | os.PathLike[str]) -> str:
     kind = f"a folder saved by datasets ({STATE})"
     if file.suffix in _FORMS:
         kind = f"a table in {_FORMS[file.suffix]}"
-    table = next(_tables(file))
-    features = _features(file, table)
+    schema, _ = next(_tables(file))
+    features = _features(file, schema)
     listed = []
-    for name in table.schema.names:
+    for name in schema.names:
         feature = features.get(name)
         classes = ", ".join(map(str, _names(feature) or _names(_inner(feature)) or ()))
         listed.append(f"{name} ({truncate(classes, 100)})" if classes else name)
@@ -56,10 +59,9 @@ def records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
       InputError: a file is missing, damaged or cut off.
     """
     row = 0
-    for table in _tables(epath.Path(path)):
-        features = _features(epath.Path(path), table)
-        names = [column.name for column in table.schema if _is_json(column.type)]
-        for batch in table.select(names).to_batches(max_chunksize=1000):
+    for schema, batches in _tables(epath.Path(path)):
+        features = _features(epath.Path(path), schema)
+        for batch in _sliced(batches):
             for values in batch.to_pylist():
                 value: dict | Flaw
                 try:
@@ -73,8 +75,15 @@ def records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
                 yield FileRecord(value, row, path, where=f"[{row - 1}]")
 
 
-def _tables(path: epath.Path) -> Iterator[Any]:
-    """Yield the table of each file of a folder, or of the file."""
+def _sliced(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield batches in parts of few rows: only these are Python's at a time."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS):
+            yield batch.slice(start, _ROWS)
+
+
+def _tables(path: epath.Path) -> Iterator[tuple[Any, Iterator[Any]]]:
+    """Yield schema and batches of each file of a folder, or of the file."""
     if path.suffix in _FORMS:
         yield _table(path)
         return
@@ -89,40 +98,104 @@ def _tables(path: epath.Path) -> Iterator[Any]:
         yield _table(path / os.path.basename(name))
 
 
-def _table(path: epath.Path) -> Any:
+def _table(path: epath.Path) -> tuple[Any, Iterator[Any]]:
+    """Return the schema of a file and its batches, read as they are asked for."""
+    batches = _batches(path)
+    return next(batches), batches
+
+
+def _batches(path: epath.Path) -> Iterator[Any]:
+    """Yield the schema, then the batches of columns that JSON can hold.
+
+    Counted are the rows before they are made, and the bytes of each batch.
+    """
     import pyarrow  # takes a tenth of a second
     from pyarrow import parquet
 
     content = files.read_bytes(path)
+    limit, memory = limits.unpacked(len(content)), 0
     try:
         if content.startswith(_PARQUET):
-            # Its threads may outlive the interpreter, which then aborts.
-            table = parquet.ParquetFile(
-                pyarrow.BufferReader(content), pre_buffer=False
-            ).read(use_threads=False)
-        elif content.startswith(_ARROW_FILE):
-            table = pyarrow.ipc.open_file(content).read_all()
+            buffer = pyarrow.BufferReader(content)
+            # A long text that is there once stays so until it is counted. Threads may
+            # outlive the interpreter, which then aborts.
+            texts = _texts(parquet.ParquetFile(buffer, pre_buffer=False))
+            file = parquet.ParquetFile(buffer, read_dictionary=texts, pre_buffer=False)
+            limit.check(_declared(file.metadata))
+            schema = file.schema_arrow
+            names = _json_columns(schema)
+            batches = file.iter_batches(_ROWS, columns=names, use_threads=False)
         else:
-            table = pyarrow.ipc.open_stream(content).read_all()
-            if not content.endswith(_END_OF_STREAM):  # else whole batches may lack
+            is_file = content.startswith(_ARROW_FILE)
+            stream = content[len(_ARROW_FILE) + 2 :] if is_file else content
+            limit.check(arrow_messages.memory(stream))
+            if not content.endswith(_ARROW_FILE if is_file else _END_OF_STREAM):
+                # Else whole batches may lack.
                 raise InputError.at(path, None, "is cut off", _AGAIN)
-        table.validate(full=True)
-        table.schema.names  # noqa: B018  # decoded here, which validate does not
+            reader = pyarrow.ipc.open_stream(stream)
+            schema, batches = reader.schema, iter(reader)
+            names = _json_columns(schema)
+        schema.names  # noqa: B018  # decoded here
+        yield schema
+        for batch in batches:
+            batch.validate(full=True)
+            batch = batch.select(names)
+            memory += limits.ITEM * batch.num_rows + sum(map(_size, batch.columns))
+            limit.check(memory)
+            yield batch
+    except Flaw as flaw:
+        raise flaw.at(path, None) from None
     except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
         what = f"cannot be read as {_FORMS.get(path.suffix, 'Arrow')}"
         what = f"{what}: {first_line(error)}"
         raise InputError.at(path, None, what, _AGAIN) from None
-    return table
 
 
-def _features(path: epath.Path, table: Any) -> Mapping[str, Feature]:
+def _texts(file: Any) -> list[str]:
+    """Return the paths of the columns of text in a Parquet file."""
+    columns = (file.schema.column(n) for n in range(file.metadata.num_columns))
+    return [c.path for c in columns if c.logical_type.type == "STRING"]
+
+
+def _declared(metadata: Any) -> int:
+    """Return the memory of the rows and values that a Parquet file declares."""
+    values = sum(
+        metadata.row_group(group).column(column).num_values
+        for group in range(metadata.num_row_groups)
+        for column in range(metadata.num_columns)
+    )
+    return limits.ITEM * metadata.num_rows + limits.VALUE * values
+
+
+def _size(column: Any) -> int:
+    """Return the bytes of a column, texts of a dictionary as often as they occur."""
+    from pyarrow import compute, types
+
+    if types.is_dictionary(column.type) and len(column.dictionary):
+        kind = column.dictionary.type
+        if types.is_string(kind) or types.is_large_string(kind):
+            lengths = compute.binary_length(column.dictionary)
+            total = compute.sum(lengths.take(column.indices)).as_py()
+            return column.indices.nbytes + (total or 0)
+    if types.is_struct(column.type):
+        return sum(map(_size, column.flatten()))
+    if any(getattr(types, f"is_{k}")(column.type) for k in _LISTS):
+        return len(column) + _size(column.flatten())
+    return column.nbytes
+
+
+def _json_columns(schema: Any) -> list[str]:
+    return [column.name for column in schema if _is_json(column.type)]
+
+
+def _features(path: epath.Path, schema: Any) -> Mapping[str, Feature]:
     """Return what `datasets` notes of the columns, in the folder or in the file."""
     info = path / _INFO if path.suffix not in _FORMS else None
     try:
         if info is not None and info.exists():
             content = json_text.read(info)
             return json_text.field(content, "features", dict)
-        noted = (table.schema.metadata or {}).get(b"huggingface")
+        noted = (schema.metadata or {}).get(b"huggingface")
         if noted is None:
             return {}
         content = json_text.parse(noted.decode("utf-8", "replace"))
@@ -182,8 +255,7 @@ def _is_json(kind: Any) -> bool:
 
     if types.is_struct(kind):
         return all(_is_json(field.type) for field in kind)
-    containers = ("dictionary", "list", "large_list", "fixed_size_list")
-    if any(getattr(types, f"is_{name}")(kind) for name in containers):
+    if any(getattr(types, f"is_{name}")(kind) for name in ("dictionary", *_LISTS)):
         return _is_json(kind.value_type)
     plain = ("string", "large_string", "string_view", "integer", "float32", "float64")
     return any(getattr(types, f"is_{n}")(kind) for n in (*plain, "boolean", "null"))

@@ -22,10 +22,12 @@ from typing import IO
 from etils import epath
 
 from dicejax.errors import Flaw, InputError, quote, suggestion
+from dicejax.io import limits
 
 Path = str | os.PathLike[str]
 
 _BLOCK = 1 << 16  # bytes
+_SEPARATORS = (b"\n", b",")  # of lines, and of values in JSON and CSV
 
 
 def read_bytes(path: Path) -> bytes:
@@ -233,14 +235,28 @@ def _open_file(path: Path, stream: IO[bytes] | None = None) -> Iterator[IO[bytes
             if not file.name.endswith(".gz"):
                 yield raw
                 return
+            packed = raw.seek(0, io.SEEK_END)
+            raw.seek(0)
             with gzip.open(raw) as unpacked:
+                _check_unpacked(unpacked, packed)
+                unpacked.seek(0)
                 yield unpacked
     except FileNotFoundError:
         raise InputError.at(path, None, "no such file", _what_is_there(file)) from None
+    except Flaw as flaw:
+        raise flaw.at(path, flaw.line) from None
     except (OSError, EOFError, zlib.error, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         do = "check the file and its permissions"
         raise InputError.at(path, None, f"cannot be read: {reason}", do) from error
+
+
+def _check_unpacked(unpacked: IO[bytes], packed: int) -> None:
+    """Read an archive to its end and hold nothing, before anything is made of it."""
+    limit, memory = limits.unpacked(packed), 0
+    while block := unpacked.read(_BLOCK):
+        memory += len(block) + limits.ITEM * sum(map(block.count, _SEPARATORS))
+        limit.check(memory)
 
 
 def check_regular(file: epath.Path) -> None:
@@ -277,7 +293,9 @@ def _blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     offset = len(first) if first == codecs.BOM_UTF8 else 0
     first = first[offset:]
     while block := first + file.read(_BLOCK):
-        block += file.readline()
+        rest = file.readline(limits.LINE.most + 1)
+        limits.LINE.check(len(rest))
+        block += rest
         yield offset, block
         offset += len(block)
         first = b""

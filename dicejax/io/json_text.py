@@ -10,7 +10,7 @@ import re
 from typing import Any, TypeVar
 
 from dicejax.errors import Flaw, quote, suggestion, truncate
-from dicejax.io import files
+from dicejax.io import files, limits
 
 T = TypeVar("T")
 
@@ -55,9 +55,11 @@ def parse(text: str) -> object:
     dicejax.errors.Flaw: ('number NaN is too large or not finite', 'correct it')
 
     Raises:
-      Flaw: it is not JSON, nested too deeply, has a number too large or not finite, or
-        an object with two fields of one name; with the line, where it is known.
+      Flaw: it is not JSON, nested too deeply, has more values than are read, a number
+        too large or not finite, or an object with two fields of one name; with the
+        line, where it is known.
     """
+    limits.NODES.check(text.count(","))
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:

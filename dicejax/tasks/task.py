@@ -33,6 +33,7 @@ Output = Mapping[str, np.ndarray]
 """The network's outputs for one item, by name; see `Predicted`."""
 Outputs = Sequence[Output]
 
+_MOST_UNSEEN = 20  # labels that are named
 Remark = str | Truncation
 """A warning about a split."""
 
@@ -414,12 +415,18 @@ def unseen_labels(
 ) -> list[Remark]:
     """Return a warning for each counted label that is not among those of train.
 
+    Of many the last counts those beyond the first 20.
+
     >>> unseen_labels("dev", {"X": 2, "N": 5}, ["N"], "word{s} labelled {label}")
     ["dev has 2 words labelled 'X'"]
     """
-    seen = set(labels)
-    return [
-        f"{split} has {count} " + text.format(s="s" * (count > 1), label=quote(label))
-        for label, count in sorted(counts.items())
-        if label not in seen
+    unseen = sorted(counts.keys() - set(labels))
+    warnings: list[Remark] = [
+        f"{split} has {counts[label]} "
+        + text.format(s="s" * (counts[label] > 1), label=quote(label))
+        for label in unseen[:_MOST_UNSEEN]
     ]
+    if unseen[_MOST_UNSEEN:]:
+        more = len(unseen) - _MOST_UNSEEN
+        warnings.append(f"{split} has {more} more labels that train lacks")
+    return warnings

@@ -46,10 +46,13 @@ class Window:
         decided = (starts >= 0) & (ends >= 0)
         if len(self.bounds) > 1:
             starts, ends = (places[decided] - self.shift for places in (starts, ends))
-            low, high = np.array(self.bounds).T[..., None]
+            # They overlap by half at most: the next but one shows nothing of this one.
+            before = max(self.number - 1, 0)
+            near = self.bounds[before : self.number + 2]
+            low, high = np.array(near).T[..., None]
             around = np.minimum(starts - low, high - 1 - ends)
             score = np.where(around >= 0, around + 0.01 * (high - low), -np.inf)
-            decided[decided] = score.argmax(axis=0) == self.number
+            decided[decided] = score.argmax(axis=0) == self.number - before
         return decided
 
     def decided_words(self) -> np.ndarray:
@@ -92,7 +95,8 @@ def cut(
     if len(encoded) <= max_length:
         yield encoded, Window(words)
         return
-    content = np.flatnonzero(encoded.texts == text)
+    is_content = encoded.texts == text
+    content, others = np.flatnonzero(is_content), np.flatnonzero(~is_content)
     special = len(encoded) - len(content)
     room = max_length - special
     if room < 1:
@@ -107,7 +111,7 @@ def cut(
     starts = range(begin, max(end - room, begin) + step, step)
     bounds = [(start, min(start + room, end)) for start in starts]
     for number, (start, end) in enumerate(bounds):
-        part = encoded.window(start, end - 1, text=text)
+        part = encoded.select(np.sort(np.append(others, np.arange(start, end))))
         shift = int(np.argmax(part.texts == text)) - start
         inside = (words >= start) & (words < end)
         places = np.where(inside, words + shift, -1)

@@ -79,9 +79,10 @@ class EncodedText:
             )
         keep[texts[0][first:]] = False
         keep[texts[1][left - first :]] = False
-        return self._select(keep)
+        return self.select(keep)
 
-    def _select(self, keep: np.ndarray) -> EncodedText:
+    def select(self, keep: np.ndarray) -> EncodedText:
+        """Return some of the pieces, by a mask or by their places."""
         arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
         return EncodedText(*(array[keep] for array in arrays))
 
@@ -103,7 +104,7 @@ class EncodedText:
         keep = (self.texts != text) | (places >= first) & (places <= last)
         if ahead is not None:
             keep[np.flatnonzero(self.texts == 0)[ahead:]] = False
-        return self._select(keep)
+        return self.select(keep)
 
     def around(
         self, first: int, end: int, max_length: int, *, text: int = 0

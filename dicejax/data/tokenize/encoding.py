@@ -11,7 +11,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from dicejax.data.tokenize.encoded import EncodedText, with_every_word
-from dicejax.errors import InputError
+from dicejax.errors import Flaw, InputError, quote
+from dicejax.io import limits
 
 _CHUNK = 4096  # texts at a time, which bounds the memory
 _UNKNOWN = ("[UNK]", "<unk>")
@@ -44,9 +45,11 @@ def encode(
     pair count from 0 again.
 
     Raises:
-      InputError: a word holds half of a surrogate pair, which is no text.
+      InputError: a word holds half of a surrogate pair, which is no text, or a sentence
+        has more words than are read.
     """
     inputs = [list(words) for words in sentences]
+    _check_sizes(limits.WORDS, inputs)
     counts = [(len(words),) for words in inputs]
     if pairs is None:
         encodings = _encode_chunks(tokenizer, inputs, inputs, words=True)
@@ -72,13 +75,26 @@ def encode_texts(
     """Encode raw texts, or pairs of them, by a tokenizer of `read(..., words=False)`.
 
     Raises:
-      InputError: a text holds half of a surrogate pair, which is no text.
+      InputError: a text holds half of a surrogate pair, which is no text, or is longer
+        than what is read.
     """
+    for side in (texts, pairs or ()):
+        _check_sizes(limits.TEXT, side)
     if pairs is None:
         units = [(text,) for text in texts]
         return list(_encode_chunks(tokenizer, list(texts), units, words=False))
     both = list(zip(texts, pairs, strict=True))
     return list(_encode_chunks(tokenizer, both, both, words=False))
+
+
+def _check_sizes(limit: limits.Limit, texts: Sequence[Sequence[str]]) -> None:
+    for number, text in enumerate(texts, 1):
+        try:
+            limit.check(len(text))
+        except Flaw as flaw:
+            begin = quote(" ".join(text[:9]) if limit is limits.WORDS else text[:99])
+            where = f"text {number}, which begins {begin}"
+            raise InputError(f"{where}: {flaw.what}; {flaw.do}") from None
 
 
 def _encode_chunks(

@@ -1,0 +1,57 @@
+"""Limits of what is read: more than real data has, less than fills the memory.
+
+They are listed in docs/security.md. Whatever is beyond one of them ends in an error of
+one line that names the limit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from dicejax.errors import Flaw
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """The largest count of something, and what mends an input that has more.
+
+    >>> Limit(2, "words in a text", "divide it").check(3)
+    Traceback (most recent call last):
+    dicejax.errors.Flaw: ('3 words in a text, where the limit is 2', 'divide it')
+    """
+
+    most: int
+    noun: str
+    do: str
+
+    def check(self, count: int) -> None:
+        """Raise a Flaw for a count beyond the limit."""
+        if count > self.most:
+            raise Flaw(
+                f"{count:,} {self.noun}, where the limit is {self.most:,}", self.do
+            )
+
+
+LINE = Limit(512 << 20, "bytes or more in a line", "break it, or name another file")
+FIELD = Limit(64 << 20, "characters in a field", "is a quote missing at its end?")
+COLUMNS = Limit(20_000, "columns", "name the separator, or another file")
+NODES = Limit(50_000_000, "commas in a JSON document", "write one object per line")
+ROWS = Limit(5000, "words in a sentence", "is a blank line missing between sentences?")
+WORDS = Limit(30_000, "words in a text", "divide it")
+TEXT = Limit(5_000_000, "characters in a text", "divide it")
+LABELS = Limit(1_000_000, "labels", "is it the right column?")
+STEPS = Limit(100, "normalizers", "take the tokenizer of another folder")
+GROWTH = Limit(100, "characters in the place of one", "take another folder's tokenizer")
+
+ITEM = 300  # bytes of memory that a line or a row takes besides its text
+VALUE = 30  # and a value of a table
+_SMALL, _TIMES = 1 << 30, 200
+
+
+def unpacked(packed: int) -> Limit:
+    """Return the limit on the memory of what an archive of a size in bytes holds.
+
+    Lines, rows and commas count as `ITEM` bytes each, values of tables as `VALUE`.
+    """
+    most, do = max(_SMALL, _TIMES * packed), "unpack it, or write it as JSON lines"
+    return Limit(most, f"bytes or more from {packed:,}", do)
