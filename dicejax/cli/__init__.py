@@ -8,8 +8,10 @@ import is imported by the command that runs, so that help is immediate.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import difflib
+import errno
 import io
 import os
 import signal
@@ -48,6 +50,8 @@ COMMANDS = {
 ALL = ("--help-all", "--help_all")
 HELP = ("-h", "--help", *ALL)
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
 # Flags of earlier versions; those of the experiment are in `config.RENAMED`.
 RENAMED = {
     "--rule": "is now --optimizer",
@@ -69,6 +73,11 @@ FOREIGN = {
 
 def main() -> None:
     """Run the command line of this process."""
+    if sys.stderr is None:  # closed: the next file that is opened would be it
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # to the end
+    if sys.stdout is None:
+        print("dicejax: standard output is closed; open it: > FILE", file=sys.stderr)
+        sys.exit(2)
     if not {*HELP, "--version"} & set(sys.argv):
         use_huge_pages()
         quieten()
@@ -81,9 +90,18 @@ def main() -> None:
         finally:  # after help too, which ends in SystemExit
             sys.stdout.flush()
     except BrokenPipeError:  # the reader has closed the pipe, as `head` does
-        # The rest would be written, and fail again, when the process ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         status = 128 + signal.SIGPIPE
+    except OSError as error:
+        status = 1
+        if error.errno not in FULL or error.filename is not None:
+            traceback.print_exc()
+        else:
+            _drop_output()
+            status = 2
+            with contextlib.suppress(OSError):
+                reason = f"output cannot be written: {error.strerror}; make room"
+                print(f"dicejax: {reason}", file=sys.stderr)
     except Exception:
         traceback.print_exc()
         status = 1
@@ -94,6 +112,11 @@ def main() -> None:
         time.sleep(1)  # each reports an error that all have in common
         os._exit(status)
     sys.exit(status)
+
+
+def _drop_output() -> None:
+    """Let the rest be written nowhere; it would fail again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(argv: Sequence[str]) -> int:

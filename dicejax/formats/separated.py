@@ -53,7 +53,7 @@ def rows(
         for number, line in lines:
             if line.strip(" "):
                 fields = line.split(separator)
-                _check_columns(path, number, fields)
+                limits.COLUMNS.require(len(fields), f"{path}:{number}")
                 yield number, fields
         return
     ahead: list[tuple[int, str]] = []  # read by a row that turned out to be malformed
@@ -70,7 +70,7 @@ def rows(
         if not taken:
             return
         if fields and (len(fields) > 1 or fields[0].strip()):
-            _check_columns(path, taken[0][0], fields)
+            limits.COLUMNS.require(len(fields), f"{path}:{taken[0][0]}")
             yield taken[0][0], fields
 
 
@@ -85,13 +85,6 @@ def header(rows: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:
     """Take the first row; return its line and fields, stripped, if there is one."""
     line, fields = next(rows, (1, []))
     return line, [field.strip() for field in fields]
-
-
-def _check_columns(path, line: int, fields: list[str]) -> None:
-    try:
-        limits.COLUMNS.check(len(fields))
-    except Flaw as flaw:
-        raise flaw.at(path, line) from None
 
 
 def _texts(

@@ -159,12 +159,10 @@ def _texts(file: Any) -> list[str]:
 
 def _declared(metadata: Any) -> int:
     """Return the memory of the rows and values that a Parquet file declares."""
-    values = sum(
-        metadata.row_group(group).column(column).num_values
-        for group in range(metadata.num_row_groups)
-        for column in range(metadata.num_columns)
-    )
-    return limits.ITEM * metadata.num_rows + limits.VALUE * values
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    chunks = (g.column(n) for g in groups for n in range(metadata.num_columns))
+    sizes = (c.total_uncompressed_size + limits.VALUE * c.num_values for c in chunks)
+    return limits.ITEM * metadata.num_rows + sum(sizes)
 
 
 def _size(column: Any) -> int:

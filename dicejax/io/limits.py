@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from dicejax.errors import Flaw
+from dicejax.errors import Flaw, InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Limit:
 
     >>> Limit(2, "words in a text", "divide it").check(3)
     Traceback (most recent call last):
-    dicejax.errors.Flaw: ('3 words in a text, where the limit is 2', 'divide it')
+    dicejax.errors.Flaw: ('more than 2 words in a text', 'divide it')
     """
 
     most: int
@@ -27,21 +27,27 @@ class Limit:
     def check(self, count: int) -> None:
         """Raise a Flaw for a count beyond the limit."""
         if count > self.most:
-            raise Flaw(
-                f"{count:,} {self.noun}, where the limit is {self.most:,}", self.do
-            )
+            raise Flaw(f"more than {self.most:,} {self.noun}", self.do)
+
+    def require(self, count: int, where: str) -> None:
+        """Raise an InputError that says where for a count beyond the limit."""
+        try:
+            self.check(count)
+        except Flaw as flaw:
+            raise InputError(f"{where}: {flaw.what}; {flaw.do}") from None
 
 
-LINE = Limit(512 << 20, "bytes or more in a line", "break it, or name another file")
+LINE = Limit(512 << 20, "bytes in a line", "break it, or name another file")
 FIELD = Limit(64 << 20, "characters in a field", "is a quote missing at its end?")
 COLUMNS = Limit(20_000, "columns", "name the separator, or another file")
 NODES = Limit(50_000_000, "commas in a JSON document", "write one object per line")
 ROWS = Limit(5000, "words in a sentence", "is a blank line missing between sentences?")
 WORDS = Limit(30_000, "words in a text", "divide it")
+WORD = Limit(100_000, "characters in a word", "divide it, or leave it out")
 TEXT = Limit(5_000_000, "characters in a text", "divide it")
 LABELS = Limit(1_000_000, "labels", "is it the right column?")
 STEPS = Limit(100, "normalizers", "take the tokenizer of another folder")
-GROWTH = Limit(100, "characters in the place of one", "take another folder's tokenizer")
+GROWTH = Limit(50, "characters in the place of one", "take another folder's tokenizer")
 
 ITEM = 300  # bytes of memory that a line or a row takes besides its text
 VALUE = 30  # and a value of a table
@@ -54,4 +60,4 @@ def unpacked(packed: int) -> Limit:
     Lines, rows and commas count as `ITEM` bytes each, values of tables as `VALUE`.
     """
     most, do = max(_SMALL, _TIMES * packed), "unpack it, or write it as JSON lines"
-    return Limit(most, f"bytes or more from {packed:,}", do)
+    return Limit(most, f"bytes of memory in {packed:,} of the file", do)

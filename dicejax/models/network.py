@@ -66,20 +66,17 @@ class Network:
         """Draw initial parameters, a nested dict of float32 arrays."""
         return nnx.to_pure_dict(nnx.split(_Module(self, nnx.Rngs(params=key)))[1])
 
-    def check_memory(self, origin: str) -> None:
+    def check_memory(self, origin: str, most: int | None = None) -> None:
         """Check by arithmetic, before anything is allocated, that parameters fit.
 
         Raises:
-          InputError: float32 parameters alone exceed the memory of all machines, or of
-            all devices if that is more; the message names `origin`.
+          InputError: float32 parameters alone exceed `most` bytes, by default those of
+            `available_memory`; the message names `origin`.
         """
         # Not `_skeleton`, which makes the constants among the parameters.
         shapes = jax.eval_shape(self.init, jax.random.key(0))
         needed = 4 * sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
-        devices = [device.memory_stats() or {} for device in jax.local_devices()]
-        on_devices = sum(device.get("bytes_limit", 0) for device in devices)
-        on_host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        most = jax.process_count() * max(on_host, on_devices)
+        most = available_memory() if most is None else most
         if needed > most:
             raise InputError(
                 f"{origin}: its parameters take {needed / 1e9:,.0f} GB, but there are "
@@ -119,6 +116,14 @@ class Network:
         state = jax.tree.map(lambda leaf: leaf, abstract)  # a copy: replaced in place
         nnx.replace_by_pure_dict(state, jax.tree.map(jnp.asarray, params))
         return nnx.merge(graph, state)
+
+
+def available_memory() -> int:
+    """Return the bytes of all machines, or of all devices if that is more."""
+    devices = [device.memory_stats() or {} for device in jax.local_devices()]
+    on_devices = sum(device.get("bytes_limit", 0) for device in devices)
+    on_host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return jax.process_count() * max(on_host, on_devices)
 
 
 class _Module(nnx.Module):

@@ -14,7 +14,7 @@ import jax
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.models.settings import Remat
-from dicejax.planning.step import Step, StepPlan, amount, plan_step
+from dicejax.planning.step import Step, StepPlan, amount, check_memory, plan_step
 from dicejax.planning.topologies import Topology
 from dicejax.training.setup import Setup
 
@@ -123,6 +123,7 @@ def plan(setup: Setup, topology: Topology, note: Note) -> StepWithRemedy:
         mesh, or the compiler refuses the step.
     """
     devices = topology.devices()
+    check_memory(setup, topology.device.memory * len(devices))
     first = Step.of_setup(setup, setup.experiment.mesh.make(devices))
     step = plan_step(first, topology)
     if step.fits:
@@ -213,6 +214,7 @@ def find(setup: Setup, topology: Topology, note: Note) -> SearchResult:
       InputError: the batch fits no mesh.
     """
     devices = topology.devices()
+    check_memory(setup, topology.device.memory * len(devices))
     encoder = setup.network.encoder
     heads = getattr(encoder, "num_attention_heads", getattr(encoder, "n_head", 1))
     candidates: list[tuple[Settings, int]] = []

@@ -15,7 +15,8 @@ from jax.sharding import Mesh
 
 from dicejax.errors import InputError, first_line
 from dicejax.mesh import AXES, MeshShape, batch_parts
-from dicejax.models.network import Network
+from dicejax.models.huggingface.reading import CONFIG
+from dicejax.models.network import Network, available_memory
 from dicejax.models.settings import Remat
 from dicejax.objectives import Objective
 from dicejax.optimizers import AdamW
@@ -166,15 +167,28 @@ def plan_memory(setup: Setup, warn: Callable[[str], None]) -> MemoryPlan:
     device's.
 
     Raises:
-      InputError: the mesh does not fit.
+      InputError: the mesh does not fit, or parameters exceed the memory of as many
+        machines as devices.
     """
     shape, available = setup.experiment.mesh, jax.devices()
     count = len(available) if shape.data is None else _num_devices(shape)
     if count > len(available):
         warn(f"{count} devices are simulated on the CPU: there are {len(available)}")
         available = jax.devices("cpu")
+    check_memory(setup, count * available_memory())
     step = Step.of_setup(setup, shape.make(available[:count]))
     return MemoryPlan(**step.input_fields(), **memory_of(step.lower().compile()))
+
+
+def check_memory(setup: Setup, most: int) -> None:
+    """Check by arithmetic, before anything is compiled, that parameters fit.
+
+    Raises:
+      InputError: they take more bytes than `most`.
+    """
+    folder = setup.data.folder
+    origin = "encoder" if folder is None else str(folder / CONFIG)
+    setup.network.check_memory(origin, most)
 
 
 def simulate(mesh: MeshShape) -> None:

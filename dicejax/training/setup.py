@@ -22,13 +22,13 @@ from dicejax.data.plan import bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.resample import Epoch, UnitCounts
 from dicejax.data.source import Corpus
 from dicejax.errors import InputError, Truncation
+from dicejax.io import limits
 from dicejax.mesh import batch_parts
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import biases_at, with_biases
-from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item
@@ -72,7 +72,7 @@ class Setup:
     experiment: Experiment
     data: Encoded
     network: Network
-    weights: Weights | None = None
+    weights: huggingface.Weights | None = None
 
     def initial_state(self, mesh: Mesh, steps: int) -> TrainState:
         """Return the state before the first of so many steps.
@@ -376,14 +376,14 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
             raise InputError(f"encoder: {error}") from error
     corpus = load_corpus(experiment, warn)
     labels = task.label_names(corpus.train)
+    limits.LABELS.require(len(labels), "train")
     if folder is None:
         tokenizer, encoder = _learn_tokenizer(experiment, corpus)
     else:
         tokenizer = tokenize.read(folder, words=task.reads_words)
         for text in tokenize.check_fits(tokenizer, encoder.vocab_size, folder):
             warn(text)
-    limits = (experiment.training.max_length, encoder.max_length)
-    max_length = min(filter(None, limits))
+    max_length = min(filter(None, (experiment.training.max_length, encoder.max_length)))
     items: dict[str, list[Item]] = {}
     notes: list[Remark] = []
     for split in SPLITS:

@@ -76,7 +76,7 @@ CONLL = [
     ((b"a" * 47 + b" O\n") * 4000 + b"\xff O\n", ":4001: byte 200000 (0xff)"),
     (
         "a O\n\n" + "b O\n" * 5001,
-        ":3: a sentence of 5,001 words begins; is a bl",
+        ":3: more than 5,000 words in a sentence; is a bl",
         "1:a",
     ),
     (
@@ -319,7 +319,11 @@ TO_PREDICT = [
     ),
     (ConllFiles, "a\tO\n\tO\n", ":2: the word is empty;", {"separator": "\t"}),
     (ConllFiles, "\n-DOCSTART- x\n", ": holds no sentences;"),
-    (ConllFiles, "a\n" * 5001, ":1: a sentence of 5,001 words begins; is a blank line"),
+    (
+        ConllFiles,
+        "a\n" * 5001,
+        ":1: more than 5,000 words in a sentence; is a blank line",
+    ),
     (ConlluFiles, "Ada\n", ":1: 1 column where CoNLL-U has 10;"),
     (ConlluFiles, f"{row(1, 'a')}\n{row(3, 'b')}", ":2: id 3 where 2 is next;"),
     (ConlluFiles, "# no words\n", ": holds no sentences;"),

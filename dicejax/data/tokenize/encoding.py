@@ -11,7 +11,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from dicejax.data.tokenize.encoded import EncodedText, with_every_word
-from dicejax.errors import Flaw, InputError, quote
+from dicejax.errors import InputError, quote
 from dicejax.io import limits
 
 _CHUNK = 4096  # texts at a time, which bounds the memory
@@ -50,6 +50,8 @@ def encode(
     """
     inputs = [list(words) for words in sentences]
     _check_sizes(limits.WORDS, inputs)
+    for words in inputs:
+        _check_sizes(limits.WORD, words)
     counts = [(len(words),) for words in inputs]
     if pairs is None:
         encodings = _encode_chunks(tokenizer, inputs, inputs, words=True)
@@ -89,12 +91,10 @@ def encode_texts(
 
 def _check_sizes(limit: limits.Limit, texts: Sequence[Sequence[str]]) -> None:
     for number, text in enumerate(texts, 1):
-        try:
-            limit.check(len(text))
-        except Flaw as flaw:
-            begin = quote(" ".join(text[:9]) if limit is limits.WORDS else text[:99])
-            where = f"text {number}, which begins {begin}"
-            raise InputError(f"{where}: {flaw.what}; {flaw.do}") from None
+        if len(text) > limit.most:
+            begin = quote(text if isinstance(text, str) else " ".join(text[:9]))
+            where = "word" if limit is limits.WORD else "text"
+            limit.require(len(text), f"{where} {number}, {begin}")
 
 
 def _encode_chunks(

@@ -17,8 +17,12 @@ from typing import Any
 
 from tokenizers import Tokenizer, models, normalizers
 
-from dicejax.data.tokenize.steps import with_exact_offsets, with_prefix_space
-from dicejax.errors import InputError, quote
+from dicejax.data.tokenize.steps import (
+    check_growth,
+    with_exact_offsets,
+    with_prefix_space,
+)
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files, json_text
 
 FILE = "tokenizer.json"
@@ -269,8 +273,17 @@ def _whole(file: Path) -> Tokenizer:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # bare, and says nothing of the file
         raise InputError(f"{FILE}: {error}; fetch it again") from error
+    _check_growth(tokenizer.normalizer, FILE)
     _check_template(tokenizer)
     return tokenizer
+
+
+def _check_growth(normalizer: normalizers.Normalizer | None, file: str) -> None:
+    try:
+        check_growth(normalizer)
+    except Flaw as flaw:
+        what = f"{file}: its normalizer has {flaw.what}"
+        raise InputError(f"{what}; {flaw.do}") from None
 
 
 def _vocabulary(folder: Path, names: list[str]) -> Settings:
@@ -321,6 +334,7 @@ def _unigram(file: Path) -> tuple[Tokenizer, int]:
     characters = model.normalizer_spec.precompiled_charsmap
     if characters:
         tokenizer.normalizer = normalizers.Precompiled(characters)
+        _check_growth(tokenizer.normalizer, file.name)
     return tokenizer, unknown
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+import warnings
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, normalizers
 
+from dicejax.io import limits
+
 SPACE = "▁"  # SentencePiece's
+# What is in regular expressions that match between characters.
+_BETWEEN = re.compile(r"\(\?|\\[bBAzZGKyY]|[\^$]")
 
 
 def with_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
@@ -38,6 +45,49 @@ def _steps(part: dict[str, Any] | None) -> list[dict[str, Any]]:
     if inner is None:
         return [part]
     return [step for child in inner for step in _steps(child)]
+
+
+def check_growth(normalizer: normalizers.Normalizer | None) -> None:
+    """Check how many characters a normalizer may make of one, before it is run.
+
+    Raises:
+      Flaw: it has too many steps, or makes too many characters.
+    """
+    if normalizer is None:
+        return
+    steps = _steps(json.loads(normalizer.__getstate__()))
+    limits.STEPS.check(len(steps))
+    total = 1
+    for step in steps:
+        total *= _growth(step)
+    limits.GROWTH.check(total)
+
+
+def _growth(step: dict[str, Any]) -> int:
+    """Return the most characters that a step makes of one."""
+    match step:
+        case {"type": "Prepend", "prepend": text}:
+            return 1 + len(text)
+        case {"type": "Replace", "content": content, "pattern": {"String": text}}:
+            return max(1, -(-len(content) // len(text))) if text else 1 + len(content)
+        case {"type": "Replace", "content": content, "pattern": {"Regex": regex}}:
+            is_between = bool(content) and _matches_between(regex)
+            return max(1, len(content)) + is_between
+        case {"type": "Precompiled", "precompiled_charsmap": encoded}:
+            blob = base64.b64decode(encoded)
+            texts = blob[4 + int.from_bytes(blob[:4], "little") :].split(b"\0")
+            return max(len(text.decode("utf-8", "replace")) for text in texts)
+    return 1
+
+
+def _matches_between(regex: str) -> bool:
+    """Return whether a regular expression may match no character."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sets that other dialects have
+            return bool(_BETWEEN.search(regex) or re.fullmatch(regex, ""))
+    except re.error:  # of another dialect
+        return True
 
 
 def with_exact_offsets(

@@ -12,7 +12,7 @@ from typing import Any
 from etils import epath
 
 import dicejax
-from dicejax.errors import Flaw
+from dicejax.errors import Flaw, visible
 from dicejax.io.files import write_whole
 from dicejax.io.json_text import field, read, value_of
 from dicejax.metrics.scores import heading
@@ -97,7 +97,8 @@ def add_verdicts(
     record = to_json(rows, tuned) | {"margin": margin, "looks": looks}
     record |= {"changed": changed} if changed else {}
     write_whole(path, FILE, json.dumps(record, indent=2) + "\n")
-    write_whole(path, "methods.txt", methods(rows, margin, looks))
+    text = visible(methods(rows, margin, looks), keep="\n")
+    write_whole(path, "methods.txt", text)
     write_whole(path, "table.tex", latex(rows))
     return rows
 
@@ -172,7 +173,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
 
 def latex(rows: Sequence[Row]) -> str:
     """Return a table of scores, differences and verdicts; it wants booktabs."""
-    metric = heading(statistics.results_of(rows)[0]["primary_metric"])
+    metric = visible(heading(statistics.results_of(rows)[0]["primary_metric"]))
     escapes = str.maketrans(_COMMANDS)
     lines = [
         r"\begin{tabular}{lrrl}",
@@ -184,7 +185,7 @@ def latex(rows: Sequence[Row]) -> str:
         score = "--" if row.summary.mean is None else f"{100 * row.summary.mean:.2f}"
         if row.summary.sd is not None:
             score = rf"${score} \pm {100 * row.summary.sd:.2f}$"
-        cells = [row.loss.translate(escapes), score, "", "baseline"]
+        cells = [visible(row.loss).translate(escapes), score, "", "baseline"]
         if against := row.against:
             text, crossed = "--", against.crossed
             if crossed is not None:

@@ -192,7 +192,8 @@ def _split(
         # The split's labels may be kept back, or of a type without a query.
         with contextlib.suppress(InputError):
             names = task.label_names([*data.corpus.train, *examples])
-            labels += tuple(name for name in names if name not in data.labels)
+            seen = set(labels)
+            labels += tuple(name for name in names if name not in seen)
     counted = items
     if len(labels) > len(data.labels) and items:
         # Items lack labels unknown in training: encode again to count these.

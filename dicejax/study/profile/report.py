@@ -10,6 +10,7 @@ from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
+from dicejax.errors import truncate
 from dicejax.io.terminal import literal
 from dicejax.study import figures
 from dicejax.study.profile import imbalance
@@ -27,10 +28,12 @@ _SETTINGS = {
     "grid.alpha": 0.3,
     "axes.axisbelow": True,
 }
-# With more labels, the most frequent and the rarest of those that occur are drawn.
+# With more labels, the most frequent and the rarest of those that occur are drawn, and
+# the first and last are printed.
 _MOST, _FREQUENT = 60, 20
 _FEWEST = 8  # labels that there is room for: bars of two would be slabs
 _LONGEST = 18  # characters of a label
+_WIDEST = 80  # characters of a cell
 
 
 def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
@@ -81,8 +84,12 @@ def _table(
         table.add_column(literal(name), justify="right")
     if last is not None:
         table.add_column(last)
-    for row in rows:
-        table.add_row(*map(literal, row))
+    lines = [[truncate(cell, _WIDEST) for cell in row] for row in rows]
+    if len(lines) > _MOST:
+        half = _MOST // 2
+        lines[half:-half] = [[f"... {len(lines) - 2 * half:,} more"]]
+    for line in lines:
+        table.add_row(*map(literal, line))
     return table
 
 
