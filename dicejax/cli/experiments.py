@@ -299,11 +299,13 @@ class Profile:
 
     def __call__(self, console: Console) -> None:
         """Count and print."""
-        from dicejax.study import figures
+        from etils import epath
+
+        from dicejax.io.files import require_writable
         from dicejax.study.profile import profile, report, to_json
 
         if self.out is not None:
-            figures.make_folder(self.out)
+            require_writable(epath.Path(self.out))
         counts = profile(self.settings, note_printer(console), rare=self.rare)
         if self.out is not None:
             report.write(counts, self.split, self.out)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
+import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
+from etils import epath
 from rich.console import Console
 from tyro.conf import Positional, arg
 
 from dicejax.cli.help import option
 from dicejax.cli.printing import note_printer
 from dicejax.errors import InputError
+from dicejax.io import files
 from dicejax.io.terminal import show
 
 FILE = "experiment.py"
@@ -71,7 +73,12 @@ class Init:
     overwrite: bool = False
 
     def __call__(self, console: Console) -> None:
-        """Profile the data and write the file."""
+        """Profile the data and write the file, with the sample or not at all."""
+        with tempfile.TemporaryDirectory() as scratch:
+            self._write(console, Path(scratch))
+
+    def _write(self, console: Console, scratch: Path) -> None:
+        """Do so by the help of a folder for files that are read before they last."""
         from dicejax import config
         from dicejax.formats import JsonSentences, recognise
         from dicejax.formats.mapping import Columns
@@ -88,7 +95,11 @@ class Init:
             raise InputError("name your data with --data, or take --sample; want one")
         if self.sample and self.kind != "ner":
             raise InputError(f"--sample is for ner, not for {self.kind}; name --data")
-        data = self.data or str(starter.write_sample(Path(self.folder)))
+        files.require_writable(epath.Path(self.folder))
+        contents = {starter.SAMPLE: starter.sample()} if self.sample else {}
+        for name, content in contents.items():
+            (scratch / name).write_text(content, encoding="utf-8")
+        data = self.data or str(scratch / starter.SAMPLE)
         names = [field.name for field in dataclasses.fields(Columns)]
         columns = Columns(**{name: getattr(self, name) for name in names})
         source = recognise.source_of(self.kind, data, columns)
@@ -109,7 +120,8 @@ class Init:
         if self.encoder not in (None, "scratch"):  # lengths are those of its tokenizer
             encoder = config.PretrainedEncoder(path=self.encoder)
             draft = dataclasses.replace(draft, encoder=encoder)
-        show(f"{data}: {recognise.describe(source)}")
+        where = self.data or str(Path(self.folder) / starter.SAMPLE)
+        show(f"{where}: {recognise.describe(source)}")
         for text, gold in map(text_and_gold, train[:SHOWN]):
             show(f"  {text}\n    {gold}")
         note = note_printer(console)
@@ -118,30 +130,16 @@ class Init:
         counts = profile(draft, note)
         texts = draft.task.texts(draft.task.adapt(train[:1000]))
         settings = starter.suggest(counts, texts, self.encoder)
+        if self.sample:
+            lasting = dataclasses.replace(source, dir=self.folder)
+            draft = dataclasses.replace(draft, data=lasting)
         content = starter.file_for(self.kind, draft, str(file), counts, settings)
-        _write(file, content)
+        (scratch / FILE).write_text(content, encoding="utf-8")
+        config.load(scratch / FILE)  # as the commands will
+        files.write_together(epath.Path(self.folder), {**contents, FILE: content})
         first = next(iter(counts.splits["train"].outputs), None)
         show(f"{file}: written")
         if first is not None and first.ratio is not None:
             show(starter.imbalance(first))
         show(f"next: dicejax profile {file}")
         show(f"      dicejax compare {file} --seeds 5")
-
-
-def _write(file: Path, text: str) -> None:
-    """Write the file atomically, after loading it as the commands will."""
-    from dicejax import config
-
-    partial = file.with_name(f".{FILE}.partial")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        config.load(partial)
-        partial.replace(file)
-    except OSError as error:
-        raise InputError(
-            f"{file}: cannot be written: {error.strerror or error}; name another folder"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()

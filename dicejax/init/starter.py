@@ -8,11 +8,9 @@ import math
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import jax
 import jinja2
-from etils import epath
 
 from dicejax.config import Experiment
 from dicejax.data import tags
@@ -21,7 +19,6 @@ from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import quote, visible
 from dicejax.formats.recognise import Kind
 from dicejax.formats.splits import SPLITS
-from dicejax.io import files
 from dicejax.study.profile import DataProfile, OutputCounts
 from dicejax.tasks import (
     Classification,
@@ -112,20 +109,15 @@ def suggest(
 SAMPLE = "sample.conll"
 
 
-def write_sample(folder: Path) -> Path:
-    """Write `sample.conll`, 4,000 sentences of `SyntheticNER`; return its path.
-
-    Raises:
-      InputError: it cannot be written.
-    """
+def sample() -> str:
+    """Return the text of `sample.conll`, 4,000 sentences of `SyntheticNER`."""
     corpus = SyntheticNER(train=4000, dev=1, test=1, o_per_entity=8.0).load()
     lines = []
     for sentence in corpus.train:
         labels = tags.encode(sentence.spans, len(sentence.words), "BIO")
         rows = zip(sentence.words, labels, strict=True)
         lines += [*(f"{word} {tag}" for word, tag in rows), ""]
-    files.write_whole(epath.Path(folder), SAMPLE, "\n".join(lines) + "\n")
-    return folder / SAMPLE
+    return "\n".join(lines) + "\n"
 
 
 def _longest(profile: DataProfile) -> int:

@@ -125,8 +125,7 @@ def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
     partial = folder / f".{name}.{uuid.uuid4().hex}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        data = content if isinstance(content, bytes) else content.encode("utf-8")
-        partial.write_bytes(data)
+        partial.write_bytes(_encoded(content))
         partial.replace(folder / name)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -134,6 +133,61 @@ def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
         raise InputError(
             f"{folder}: cannot be written to: {error.strerror or error}"
         ) from error
+
+
+def write_together(folder: epath.Path, contents: Mapping[str, str | bytes]) -> None:
+    """Write files so that a kill leaves all of them or none.
+
+    A new folder appears whole. In one that is there the files are renamed, in their
+    order, once all are written: the last marks the rest complete.
+
+    Raises:
+      InputError: the folder cannot be made or written to.
+    """
+    is_new, mark = not folder.exists(), f"{uuid.uuid4().hex}.partial"
+    place = folder.with_name(f".{folder.name}.{mark}") if is_new else folder
+    partial = {name: place / f".{name}.{mark}" for name in contents}
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            partial[name].write_bytes(_encoded(content))
+        for name, file in partial.items():
+            file.replace(place / name)
+        if is_new:
+            place.rename(folder)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            for file in partial.values():
+                file.unlink(missing_ok=True)
+            if is_new:
+                place.rmtree(missing_ok=True)
+        raise InputError(
+            f"{folder}: cannot be written to: {error.strerror or error}"
+        ) from error
+
+
+def require_writable(folder: epath.Path) -> None:
+    """Raise unless a local folder can be written to, or made; nothing is made.
+
+    Raises:
+      InputError: a file is in its place, or it may not be written to.
+    """
+    if "://" in os.fspath(folder):
+        return
+    there = next(filter(os.path.lexists, (folder, *folder.parents)), folder.parent)
+    if not there.is_dir():
+        reason = f"{there} is a file"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        reason = f"{there} may not be written to"
+    else:
+        return
+    raise InputError.at(
+        folder, None, f"cannot be made a folder: {reason}", "name another"
+    )
+
+
+def _encoded(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8")
 
 
 SUMS = "SHA256SUMS"
@@ -162,8 +216,7 @@ def sign(folder: epath.Path, contents: Mapping[str, str | bytes]) -> None:
     """
     sums = _sums(folder) if (folder / SUMS).exists() else {}
     for name, content in contents.items():
-        data = content if isinstance(content, bytes) else content.encode("utf-8")
-        sums[name] = hashlib.sha256(data).hexdigest()
+        sums[name] = hashlib.sha256(_encoded(content)).hexdigest()
     listed = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
     write_whole(folder, SUMS, listed)
 

@@ -10,10 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from etils import epath
-
-from dicejax.errors import InputError, visible
-from dicejax.io import files
+from dicejax.errors import visible
 
 if TYPE_CHECKING:  # Matplotlib is slow to import, so it is when something is drawn
     from matplotlib.axes import Axes
@@ -88,23 +85,6 @@ def look(texts: Iterable[str] = (), settings: Mapping[str, Any] = {}) -> Iterato
     with style, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
-
-
-def make_folder(folder: str) -> epath.Path:
-    """Make a folder if it does not exist, an InputError if it cannot be made."""
-    path = epath.Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made a folder: {error}") from error
-    return path
-
-
-def write(folder: str, content: Mapping[str, bytes]) -> None:
-    """Write files by name, replacing existing ones, to a folder made if missing."""
-    path = make_folder(folder)
-    for name, data in content.items():
-        files.write_whole(path, name, data)
 
 
 def rendered(figure: Figure, kind: str, **options: Any) -> bytes:

@@ -10,11 +10,12 @@ import unicodedata
 import hypothesis
 import markdown_it
 import pytest
+from etils import epath
 from hypothesis import strategies as st
 from rich.console import Console
 from word_replacement import SynonymPairs
 
-from dicejax.cli import init, run
+from dicejax.cli import run
 from dicejax.errors import InputError, quote, visible
 from dicejax.formats import conll, label_first, squad, texts
 from dicejax.init import starter
@@ -170,12 +171,17 @@ def test_predict_refuses_arguments_that_are_no_text(capsys):
     fails(capsys, ["predict", "no-run", "good", " "], "text 2: is blank")
 
 
-def test_init_refuses_folders_that_cannot_be(tmp_path):
+def test_init_refuses_folders_that_cannot_be(tmp_path, capsys):
     (tmp_path / "file").write_text("text")
     PLACES["link to itself"](tmp_path / "loop")
     for name in ("file", "loop", "file/below", "x" * 300):
-        with pytest.raises(InputError, match=r"cannot be written: .*; name"):
-            init._write(tmp_path / name / init.FILE, "")
+        folder = epath.Path(tmp_path / name)
+        with pytest.raises(InputError, match="cannot be written to: "):
+            files.write_together(folder, {"a": "b"})
+        if name != "x" * 300:
+            data = ["--data", str(tmp_path / "file")]
+            fails(capsys, ["init", "ner", str(folder), *data], "made a folder: ")
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "loop"}
 
 
 # JSON

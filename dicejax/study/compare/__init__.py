@@ -37,7 +37,12 @@ from dicejax.study.compare.jobs import (
     unfinished,
     with_baselines,
 )
-from dicejax.study.compare.results import add_verdicts, evaluate_runs, to_json
+from dicejax.study.compare.results import (
+    evaluate,
+    evaluate_runs,
+    evaluation_of,
+    to_json,
+)
 from dicejax.study.compare.statistics import Row, results_of, samples_of
 from dicejax.study.compare.table import mean_and_spread, remarks, table, warnings_of
 from dicejax.study.compare.testing import MARGIN, baseline_name
@@ -347,12 +352,12 @@ def compare_runs(
         )
     out = out or common_folder(paths)
     record = tuning_of(jobs)
-    rows = evaluate_runs(jobs, out, record, baseline=baseline, margin=fraction)
+    rows, texts = evaluation_of(jobs, out, record, baseline=baseline, margin=fraction)
     return Comparison(
         name=jobs[0].experiment.name,
         folder=out,
         rows=tuple(rows),
-        report=report.write(rows, out, margin=fraction),
+        report=report.write(rows, out, margin=fraction, texts=texts),
         margin=fraction,
     )
 
@@ -390,7 +395,7 @@ def compare_scores(
     comparisons = []
     for data, outcomes in by_data.items():
         folder = folders[data]
-        rows = tuple(add_verdicts(outcomes, folder, None, baseline, margin=fraction))
+        rows, texts = evaluate(outcomes, folder, None, baseline, margin=fraction)
         words = ["dicejax", "report", "--scores", path, "--out", "FOLDER"]
         words += ["--unit", unit] if unit else []
         words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []
@@ -398,12 +403,13 @@ def compare_scores(
             Comparison(
                 name=data,
                 folder=folder,
-                rows=rows,
+                rows=tuple(rows),
                 report=report.write(
                     *(rows, folder),
                     margin=fraction,
                     name=data,
                     command=shlex.join(words),
+                    texts=texts,
                 ),
                 margin=fraction,
             )

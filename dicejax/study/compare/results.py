@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from etils import epath
 
 import dicejax
 from dicejax.errors import Flaw, visible
-from dicejax.io.files import write_whole
+from dicejax.io.files import write_together
 from dicejax.io.json_text import field, read, value_of
 from dicejax.metrics.scores import heading
 from dicejax.objectives import name_of
@@ -35,30 +35,58 @@ _COMMANDS = {  # of characters that LaTeX reads as others
 }
 
 
+class Evaluation(NamedTuple):
+    """Rows of a comparison, and the files to write, `comparison.json` the last."""
+
+    rows: list[Row]
+    files: dict[str, str]
+
+    def write(self, folder: str) -> list[Row]:
+        """Write the files, and return the rows.
+
+        Raises:
+          InputError: the folder cannot be written to.
+        """
+        write_together(epath.Path(folder), self.files)
+        return self.rows
+
+
 def evaluate_runs(
+    jobs: Sequence[Job],
+    folder: str,
+    tuned: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> list[Row]:
+    """Compare runs as `evaluation_of` does, and write its files to the folder.
+
+    Raises:
+      InputError: runs cannot be read or compared, or the folder cannot be written to.
+    """
+    return evaluation_of(jobs, folder, tuned, **settings).write(folder)
+
+
+def evaluation_of(
     jobs: Sequence[Job],
     folder: str,
     tuned: Mapping[str, Any] | None = None,
     *,
     baseline: str = name_of(BASELINE),
     margin: float = MARGIN,
-) -> list[Row]:
-    """Read the results of runs, compare them, and write `folder/comparison.json`.
+) -> Evaluation:
+    """Read the results of runs and compare them, after earlier looks at them.
 
-    The file records each look at the results: p-values hold over all of them.
+    `folder/comparison.json` records each look at the results: p-values hold over all.
 
     Raises:
-      InputError: runs cannot be read or compared, or the folder cannot be written to.
+      InputError: runs, or the record of earlier looks, cannot be read or compared.
     """
     outcomes, controls = outcomes_of(jobs)
     outcomes = share_groups(outcomes)
     controls = [name for name in controls if name != baseline]
-    return add_verdicts(
-        outcomes, folder, tuned, baseline, margin=margin, controls=controls
-    )
+    return evaluate(outcomes, folder, tuned, baseline, margin=margin, controls=controls)
 
 
-def add_verdicts(
+def evaluate(
     outcomes: Sequence[Outcome],
     folder: str,
     tuned: Mapping[str, Any] | None,
@@ -66,8 +94,8 @@ def add_verdicts(
     *,
     margin: float,
     controls: Sequence[str] = (),
-) -> list[Row]:
-    """Compare outcomes, and write `comparison.json` and texts to paste."""
+) -> Evaluation:
+    """Compare outcomes, for `comparison.json` and texts to paste."""
     path = epath.Path(folder)
     looks: list[Look] = []
     changed: dict[str, Any] = {}  # texts that `report` keeps, as it reads no data
@@ -96,11 +124,12 @@ def add_verdicts(
         looks.append(now)
     record = to_json(rows, tuned) | {"margin": margin, "looks": looks}
     record |= {"changed": changed} if changed else {}
-    write_whole(path, FILE, json.dumps(record, indent=2) + "\n")
-    text = visible(methods(rows, margin, looks), keep="\n")
-    write_whole(path, "methods.txt", text)
-    write_whole(path, "table.tex", latex(rows))
-    return rows
+    texts = {
+        "methods.txt": visible(methods(rows, margin, looks), keep="\n"),
+        "table.tex": latex(rows),
+        FILE: json.dumps(record, indent=2) + "\n",
+    }
+    return Evaluation(rows, texts)
 
 
 def to_json(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, Any]:

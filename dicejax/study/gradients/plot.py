@@ -8,7 +8,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from etils import epath
 
+from dicejax.io.files import write_together
 from dicejax.objectives import Objective
 from dicejax.study import figures
 from dicejax.study.gradients.agreement import Agreements
@@ -83,7 +85,7 @@ def write(
             content |= files_of([("losses", draw_agreements(agreements))])
             text = json.dumps(agreements.to_json(), indent=2) + "\n"
             content["losses.json"] = text.encode()
-    figures.write(folder, content)
+    write_together(epath.Path(folder), content)
     return list(content)
 
 

@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from etils import epath
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
 from dicejax.errors import truncate
+from dicejax.io.files import write_together
 from dicejax.io.terminal import literal
 from dicejax.study import figures
 from dicejax.study.profile import imbalance
@@ -218,12 +220,13 @@ def write(profile: DataProfile, split: str, folder: str) -> None:
       InputError: the folder or a file cannot be written.
     """
     texts = [label.label for o in profile.splits[split].outputs for label in o.labels]
-    content = {"profile.json": (to_json(profile) + "\n").encode()}
+    content = {}
     with figures.look([profile.name, *texts], _SETTINGS):
         figure = draw(profile, split)
         for kind in ("png", "svg"):
             content[f"profile.{kind}"] = figures.rendered(figure, kind)
-    figures.write(folder, content)
+    content["profile.json"] = f"{to_json(profile)}\n".encode()
+    write_together(epath.Path(folder), content)
 
 
 def draw(profile: DataProfile, split: str) -> Figure:

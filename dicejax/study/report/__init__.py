@@ -11,7 +11,8 @@ The same runs give the same bytes: there are no dates.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from etils import epath
@@ -39,24 +40,28 @@ def write(
     name: str = "",
     command: str = "",
     read_examples: Callable[[], Sequence[Any] | None] = lambda: None,
+    texts: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Write the report of a comparison, and return the path of its page.
 
-    `comparison.json` is completed. The test set is read to show the examples whose
-    answers change. Scores from elsewhere have a name and the command that reads them.
+    All files appear or none; the last is `comparison.json`, which is completed: that of
+    the other `texts` to write, or else that in the folder. The test set is read to show
+    the examples whose answers change. Scores from elsewhere have a name and the command
+    that reads them.
 
     Raises:
       InputError: a run cannot be read, or the folder cannot be written to.
     """
     path = epath.Path(folder)
     file = path / "comparison.json"
-    content = json.loads(files.read_bytes(file)) if file.exists() else {}
+    before = texts.get(file.name) or (files.read_bytes(file) if file.exists() else "{}")
+    content = json.loads(before)
     test_data = results_of(rows)[0].get("test_data")
     earlier = content.pop("changed", {})
-    texts = earlier.get("texts") if earlier.get("test_data") == test_data else None
-    texts = {
+    quoted = earlier.get("texts") if earlier.get("test_data") == test_data else None
+    quoted = {
         number: pair
-        for number, pair in (texts if isinstance(texts, dict) else {}).items()
+        for number, pair in (quoted if isinstance(quoted, dict) else {}).items()
         if isinstance(pair, list) and [type(text) for text in pair] == [str, str]
     }
     losses = {row.loss: row.to_json() for row in rows}
@@ -70,7 +75,7 @@ def write(
         name=name,
         command=command,
         tuning=content.get("tuning"),
-        changed=changed_answers(rows, read_examples, texts, margin),
+        changed=changed_answers(rows, read_examples, quoted, margin),
         folders=list(dict.fromkeys(run["folder"] for run in runs)),
     )
     document = document_of(facts)
@@ -90,20 +95,19 @@ def write(
     }
     if facts.changed and facts.changed.texts:
         content["changed"] = {"test_data": test_data, "texts": facts.changed.texts}
-    texts_by_file = {}
+    contents = {name: text for name, text in texts.items() if name != file.name}
     if facts.experiment is not None:
         resolved = json.loads(config.to_json(facts.experiment))
         content["rerun"]["experiment"] = resolved
         about = "All compared losses, with every setting.\n\n"
         about += f"command:  {facts.command}\n"
-        texts_by_file[RERUN] = experiment_file(facts.experiment, about)
-    texts_by_file |= {
-        "comparison.json": json.dumps(content, indent=2) + "\n",
+        contents[RERUN] = experiment_file(facts.experiment, about)
+    contents |= {
         "report.md": markdown(document),
         "report.html": page(document),
+        file.name: json.dumps(content, indent=2) + "\n",
     }
-    for file_name, text in texts_by_file.items():
-        files.write_whole(path, file_name, text)
+    files.write_together(path, contents)
     return str(path / "report.html")
 
 
