@@ -81,6 +81,9 @@ class TableSource(LabelledSource):
         names: Sequence[Column] = range(len(header))
         if not header:
             return
+        if header[-2:] == separated.PREDICTED:
+            rows = ((line, list(map(separated.from_text, row))) for line, row in rows)
+            header = list(map(separated.from_text, header))
         if isinstance(self.first, int):
             rows = itertools.chain([(first_line, header)], rows)
         else:
@@ -112,7 +115,7 @@ class TableSource(LabelledSource):
             if column not in names:
                 what = f"the header has no column {quote(column)}"
                 raise Flaw(what, did_you_mean(str(column), list(map(str, names))))
-            if f"{column}{_AGAIN}" in names:
+            if f"{column}{AGAIN}" in names:
                 raise Flaw(f"the header has {quote(column)} twice", "rename one")
 
     def lines(self, pairs: Iterable[tuple[Text, Mapping[str, Any]]]) -> Iterator[str]:
@@ -121,7 +124,7 @@ class TableSource(LabelledSource):
         for text, record in pairs:
             fields = self._predicted(text, record)
             if has_header:
-                yield self._row(name.rstrip(_AGAIN) for name in fields)
+                yield self._row(name.rstrip(AGAIN) for name in fields)
                 has_header = False
             yield self._row(fields.values())
 
@@ -241,7 +244,7 @@ class CsvMultiLabelTexts(TableSource, LabelsSource):
         return (file.lists or {}) | table
 
 
-_AGAIN = "\0"  # behind the name of a column that has one before; in no header
+AGAIN = "\0"  # behind the name of a column that has one before; in no header
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -249,7 +252,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     counts: Counter[str] = Counter()
     distinct = []
     for name in names:
-        distinct.append(name + _AGAIN * counts[name])
+        distinct.append(name + AGAIN * counts[name])
         counts[name] += 1
     return distinct
 

@@ -15,6 +15,8 @@ from dicejax.formats.skipping import OnError, report
 from dicejax.io import files, limits
 
 SEPARATORS = (",", "\t", ";", "|")  # those that are recognised
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 EXCEL = re.compile("sep=.")  # the line before a header by which Excel separates columns
 
 csv.field_size_limit(limits.FIELD.most)  # of a document; it is 131,072 else
@@ -79,6 +81,27 @@ def row(fields: Iterable[object], separator: str = ",") -> str:
     written = io.StringIO()
     csv.writer(written, delimiter=separator, lineterminator="").writerow(fields)
     return written.getvalue()
+
+
+PREDICTED = ["prediction", "probability"]
+"""The last columns of a table of predictions, whose texts `as_text` has quoted."""
+
+
+def as_text(cell: object) -> object:
+    """Put an apostrophe before a text that a spreadsheet would take for a formula.
+
+    Numbers stay; `from_text` returns any text as it was.
+
+    >>> [as_text(x) for x in ("=1+1", "'=1", "-0.5", "- no", -0.5, "'tis")]
+    ["'=1+1", "''=1", '-0.5', "'- no", -0.5, "'tis"]
+    """
+    is_formula = isinstance(cell, str) and _FORMULA.match(cell)
+    return f"'{cell}" if is_formula and not _NUMBER.fullmatch(cell) else cell
+
+
+def from_text(cell: str) -> str:
+    """Return what `as_text` was given."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def header(rows: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:

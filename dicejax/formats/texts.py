@@ -17,16 +17,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, Literal, TypeGuard
 
 from etils import epath
 
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import containers, json_sentences, rows, separated, squad, tables
-from dicejax.formats.classification import CsvFiles, TableSource
+from dicejax.formats.classification import AGAIN, CsvFiles, TableSource
 from dicejax.formats.conll import ColumnFiles, ConllFiles
 from dicejax.formats.records import FileRecord, join_pair, texts_of
 from dicejax.formats.rows import begins_document
@@ -157,29 +158,46 @@ def table(
 ) -> Iterator[str]:
     """Yield lines of CSV: the columns of the examples, prediction and probability.
 
-    The prediction is the class of a text, else a JSON object.
+    The prediction is the class of a text, else a JSON object. Names of columns differ,
+    and a text that would be a formula has an apostrophe before it, see `as_text`.
 
     >>> rows = [Text(2, "fine", fields={"id": "7", "text": "fine"})]
     >>> record = {"texts": ["fine"], "label": "good", "probabilities": {"good": 0.9}}
     >>> list(table(rows, [record]))
     ['id,text,prediction,probability', '7,fine,good,0.9']
     """
-    names = dict.fromkeys(
-        name
-        for example in examples
-        for name in (example.fields or {"text": ""})
-        if name not in ("prediction", "probability")  # of a prediction before
-    )
-    yield separated.row([*names, "prediction", "probability"])
+    columns: dict[Any, str] = {}  # names in the table, by those of fields
+    taken = {*separated.PREDICTED}
+    for example in examples:
+        fields = list(example.fields or {"text": ""})
+        if fields[-2:] == separated.PREDICTED:  # of a prediction before
+            fields = fields[:-2]
+        for name in fields:
+            if name not in columns:
+                columns[name] = _unique(str(name), taken)
+                taken.add(columns[name])
+    yield _row([*columns.values(), *separated.PREDICTED])
     for text, record in zip(examples, records, strict=True):
-        fields = text.fields or {"text": text.text}
+        values = text.fields or {"text": text.text}
         label = record.get("label")
         if "label" in record:
             prediction = [label, record["probabilities"][label]]
         else:
             rest = {k: v for k, v in record.items() if k not in ("id", "question")}
             prediction = [json.dumps(rest, ensure_ascii=False) if rest else "", ""]
-        yield separated.row([*(fields.get(name, "") for name in names), *prediction])
+        yield _row([*(values.get(name, "") for name in columns), *prediction])
+
+
+def _unique(name: str, taken: Collection[str]) -> str:
+    """Return a name, with a number behind it where another column has it."""
+    name = name.rstrip(AGAIN)
+    numbered = (f"{name}.{number}" for number in itertools.count(1))
+    choices = itertools.chain([name], numbered)
+    return next(x for x in choices if x not in taken)
+
+
+def _row(cells: Iterable[object]) -> str:
+    return separated.row(map(separated.as_text, cells))
 
 
 def offsets(text: str, words: Sequence[str]) -> list[tuple[int, int]]:

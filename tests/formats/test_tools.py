@@ -1,5 +1,6 @@
 """Layouts of annotation tools that are nearly alike, read and written again."""
 
+import csv
 import io
 import json
 
@@ -210,14 +211,47 @@ def test_a_table_of_words_that_was_trained_on_is_predicted_on(write):
             assert stream.read() == plain
 
 
-def test_columns_of_a_prediction_before_are_replaced(write):
-    path = write("text,prediction\nfine,old\n", "new.csv")
-    read = texts.read(path, "csv")
-    record = {"texts": ["fine"], "label": "new", "probabilities": {"new": 0.5}}
-    assert [*texts.table(read, [record])] == [
-        "text,prediction,probability",
-        "fine,new,0.5",
+NEW = {"texts": ["fine"], "label": "new", "probabilities": {"new": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("content", "header", "row"),
+    [
+        ("text,prediction,probability\nfine,old,1\n", "text", "fine"),
+        ("text,prediction\nfine,old\n", "text,prediction.1", "fine,old"),
+        ("text,a,a.1,a\nfine,1,2,3\n", "text,a,a.1,a.2", "fine,1,2,3"),
+    ],
+)
+def test_names_of_columns_differ_and_an_earlier_prediction_goes(
+    write, content, header, row
+):
+    read = texts.read(write(content, "new.csv"), "csv")
+    assert [*texts.table(read, [NEW])] == [
+        f"{header},prediction,probability",
+        f"{row},new,0.5",
     ]
+
+
+CELLS = ("=1+1", "@SUM(A1)", "+x", "- no", "'=quoted", "-0.5", "+1e-3", "'tis", "a=b")
+
+
+def test_cells_that_spreadsheets_execute_are_quoted_and_read_back_the_same(write):
+    rows = [("text", "=more"), *zip(CELLS, CELLS[::-1], strict=True)]
+    path = write("".join(f"{text},{more}\n" for text, more in rows), "x.csv")
+    read = texts.read(path, "csv")
+    assert [text.text for text in read] == list(CELLS)
+    record = NEW | {"label": "=cmd", "probabilities": {"=cmd": 0.5}}
+    lines = [*texts.table(read, [record] * len(read))]
+    cells = [cell for row in csv.reader(lines) for cell in row]
+    dangerous = {cell for cell in cells if cell[:1] in tuple("=+-@\t\r")}
+    assert dangerous == {"-0.5", "+1e-3"}  # which are numbers
+    again = texts.read(write("\n".join(lines), "again.csv"), "csv")
+    assert [text.text for text in again] == list(CELLS)
+    assert [text.fields["=more"] for text in again] == list(CELLS[::-1])
+    assert {text.fields["prediction"] for text in again} == {"=cmd"}
+    # What others wrote is read as it is.
+    (other,) = texts.read(write("text\n'=1+1\n", "other.csv"), "csv")
+    assert other.text == "'=1+1"
 
 
 def test_splits_of_different_formats_are_refused(write):
