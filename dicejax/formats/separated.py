@@ -126,10 +126,8 @@ def flaw(error: csv.Error, line: int | None = None) -> Flaw:
         message = "text follows the quote that ends a field"
         do = 'double the quotes within a field: ""'
     elif "field larger" in message:
-        message, do = (
-            f"a field of more characters than {limits.FIELD.most:,}",
-            (limits.FIELD.do),
-        )
+        message = f"more than {csv.field_size_limit():,} {limits.FIELD.noun}"
+        do = limits.FIELD.do
     elif "end of data" in message:
         message = "a quote begins a field and is not closed"
         do = 'close it; a quote as text is written """"'
