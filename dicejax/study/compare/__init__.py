@@ -38,9 +38,9 @@ from dicejax.study.compare.jobs import (
     with_baselines,
 )
 from dicejax.study.compare.results import (
-    evaluate,
+    assess,
+    assess_runs,
     evaluate_runs,
-    evaluation_of,
     to_json,
 )
 from dicejax.study.compare.statistics import Row, results_of, samples_of
@@ -352,7 +352,7 @@ def compare_runs(
         )
     out = out or common_folder(paths)
     record = tuning_of(jobs)
-    rows, texts = evaluation_of(jobs, out, record, baseline=baseline, margin=fraction)
+    rows, texts = assess_runs(jobs, out, record, baseline=baseline, margin=fraction)
     return Comparison(
         name=jobs[0].experiment.name,
         folder=out,
@@ -395,7 +395,7 @@ def compare_scores(
     comparisons = []
     for data, outcomes in by_data.items():
         folder = folders[data]
-        rows, texts = evaluate(outcomes, folder, None, baseline, margin=fraction)
+        rows, texts = assess(outcomes, folder, None, baseline, margin=fraction)
         words = ["dicejax", "report", "--scores", path, "--out", "FOLDER"]
         words += ["--unit", unit] if unit else []
         words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []

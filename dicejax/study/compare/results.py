@@ -35,7 +35,7 @@ _COMMANDS = {  # of characters that LaTeX reads as others
 }
 
 
-class Evaluation(NamedTuple):
+class Assessment(NamedTuple):
     """Rows of a comparison, and the files to write, `comparison.json` the last."""
 
     rows: list[Row]
@@ -57,22 +57,22 @@ def evaluate_runs(
     tuned: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> list[Row]:
-    """Compare runs as `evaluation_of` does, and write its files to the folder.
+    """Compare runs as `assess_runs` does, and write its files to the folder.
 
     Raises:
       InputError: runs cannot be read or compared, or the folder cannot be written to.
     """
-    return evaluation_of(jobs, folder, tuned, **settings).write(folder)
+    return assess_runs(jobs, folder, tuned, **settings).write(folder)
 
 
-def evaluation_of(
+def assess_runs(
     jobs: Sequence[Job],
     folder: str,
     tuned: Mapping[str, Any] | None = None,
     *,
     baseline: str = name_of(BASELINE),
     margin: float = MARGIN,
-) -> Evaluation:
+) -> Assessment:
     """Read the results of runs and compare them, after earlier looks at them.
 
     `folder/comparison.json` records each look at the results: p-values hold over all.
@@ -83,10 +83,10 @@ def evaluation_of(
     outcomes, controls = outcomes_of(jobs)
     outcomes = share_groups(outcomes)
     controls = [name for name in controls if name != baseline]
-    return evaluate(outcomes, folder, tuned, baseline, margin=margin, controls=controls)
+    return assess(outcomes, folder, tuned, baseline, margin=margin, controls=controls)
 
 
-def evaluate(
+def assess(
     outcomes: Sequence[Outcome],
     folder: str,
     tuned: Mapping[str, Any] | None,
@@ -94,7 +94,7 @@ def evaluate(
     *,
     margin: float,
     controls: Sequence[str] = (),
-) -> Evaluation:
+) -> Assessment:
     """Compare outcomes, for `comparison.json` and texts to paste."""
     path = epath.Path(folder)
     looks: list[Look] = []
@@ -129,7 +129,7 @@ def evaluate(
         "table.tex": latex(rows),
         FILE: json.dumps(record, indent=2) + "\n",
     }
-    return Evaluation(rows, texts)
+    return Assessment(rows, texts)
 
 
 def to_json(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, Any]:
