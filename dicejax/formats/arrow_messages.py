@@ -39,14 +39,15 @@ def _memory_of(content: bytes, body) -> int:
     batch = table.table(2)
     if kind == _DICTIONARY:
         batch = batch.table(1)
-    total = limits.ITEM * batch.number(0, "<q")
-    total += limits.VALUE * sum(length for length, _ in batch.pairs(1))
+    # A damaged length may be negative, and would make up for another.
+    total = limits.ITEM * abs(batch.number(0, "<q"))
+    total += limits.VALUE * sum(abs(length) for length, _ in batch.pairs(1))
     is_packed = batch.field(3) != 0
     for offset, length in batch.pairs(2):
         if is_packed and length:  # the size comes first, -1 for what is not packed
             (size,) = struct.unpack("<q", body.slice(offset, 8).to_pybytes())
             length = size if size >= 0 else length
-        total += length
+        total += abs(length)
     return total
 
 

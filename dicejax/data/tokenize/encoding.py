@@ -14,7 +14,8 @@ from dicejax.data.tokenize.encoded import EncodedText, with_every_word
 from dicejax.errors import InputError, quote
 from dicejax.io import limits
 
-_CHUNK = 4096  # texts at a time, which bounds the memory
+# Texts and characters at a time, which bound the memory.
+_CHUNK, _CHARACTERS = 4096, 1_000_000
 _UNKNOWN = ("[UNK]", "<unk>")
 _PREFIX = "▁"  # SentencePiece's beginning of a word, which is no character of the text
 _SPACES = [code for code in range(0x3001) if chr(code).isspace()]
@@ -107,12 +108,11 @@ def _encode_chunks(
 ) -> Iterator[EncodedText]:
     """Encode, and correct the offsets of a whole chunk of texts at once."""
     prefix = tokenizer.token_to_id(_PREFIX)
-    for start in range(0, len(inputs), _CHUNK):
-        chunk = slice(start, start + _CHUNK)
+    for chunk in _chunks(units):
         try:
             encodings = tokenizer.encode_batch(inputs[chunk], is_pretokenized=words)
         except TypeError as error:  # says neither where nor why
-            _refuse_surrogates(units[chunk], start, error)
+            _refuse_surrogates(units[chunk], chunk.start, error)
             raise
         columns = (
             (e.ids for e in encodings),
@@ -140,6 +140,20 @@ def _encode_chunks(
         ends = np.cumsum(lengths)
         for begin, end in zip(ends - lengths, ends, strict=True):
             yield EncodedText(*(array[begin:end] for array in arrays))
+
+
+def _chunks(units: Sequence[Sequence[str]]) -> Iterator[slice]:
+    """Yield neighbours to encode at once, or one text that is long."""
+    start = characters = 0
+    for number, parts in enumerate(units):
+        size = sum(map(len, parts))
+        is_full = number - start == _CHUNK or characters + size > _CHARACTERS
+        if is_full and number > start:
+            yield slice(start, number)
+            start, characters = number, 0
+        characters += size
+    if len(units) > start:
+        yield slice(start, len(units))
 
 
 def _fit_offsets(
