@@ -198,8 +198,10 @@ def test_a_pair_of_word_lists_is_each_list_by_itself(for_words, first, second):
         assert (pair.words[places[places >= 0]] == np.flatnonzero(places >= 0)).all()
 
 
-def test_many_at_once_are_encoded_like_one(for_words, monkeypatch):
-    monkeypatch.setattr(tokenize.encoding, "_CHUNK", 3)
+@pytest.mark.parametrize("limits", [{"_CHUNK": 3}, {"_CHARACTERS": 60}])
+def test_many_at_once_are_encoded_like_one(for_words, monkeypatch, limits):
+    for name, value in limits.items():
+        monkeypatch.setattr(tokenize.encoding, name, value)
     queries = [text.split()[:n] for n, text in enumerate(made.TEXTS)]
     sentences = [made.TEXTS[n:] for n in range(len(made.TEXTS))]
     pairs = tokenize.encode(for_words.tokenizer, queries, sentences)
