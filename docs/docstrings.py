@@ -6,11 +6,16 @@ for `help()`, where Markdown's fences and dollars would be noise.
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
 import griffe
 
+from dicejax.losses.declaration import REGISTRY
+
+# Set losses have arguments that are not in their source.
+_LOSSES = {loss.function.__name__: loss.function for loss in REGISTRY.values()}
 _FORMULA = re.compile(r"^\.\. math::(.*\n(?:[ ]+\S.*(?:\n|\Z))*)", re.MULTILINE)
 _DOCTEST = re.compile(r"^([ ]*)>>> .*\n?(?:\1.*\S.*\n?)*", re.MULTILINE)
 _INLINE = re.compile(r":math:`([^`]+)`")
@@ -23,8 +28,28 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **rest: Any) -> None:
         """Rewrite the docstring of a module, class, function or attribute."""
         del rest
+        if isinstance(obj, griffe.Function) and obj.path.startswith("dicejax.losses."):
+            _complete(obj)
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
+
+
+def _complete(obj: griffe.Function) -> None:
+    """Add arguments that a decorator gives a loss, with their documentation."""
+    function = _LOSSES.get(obj.name)
+    if function is None or obj.docstring is None:
+        return
+    obj.docstring.value = inspect.getdoc(function) or ""
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in obj.parameters:
+            annotation = inspect.formatannotation(parameter.annotation)
+            added = griffe.Parameter(
+                name,
+                annotation=annotation.replace("jax.jaxlib._jax.", ""),
+                kind=griffe.ParameterKind.keyword_only,
+                default=repr(parameter.default),
+            )
+            obj.parameters.add(added)
 
 
 def as_markdown(docstring: str) -> str:

@@ -390,7 +390,8 @@ def test_an_objective_has_the_defaults_and_settings_of_its_function(name):
     names = (fields.keys() & parameters.keys()) - {"class_counts"}
     assert all(fields[name] == parameters[name] for name in names)
     unset = parameters.keys() - fields.keys() - {*LAYOUT, "logits", "labels", "state"}
-    assert unset <= {"class_weights"}
+    # Of sets these are `weights`, `classes` and `reduce`.
+    assert unset <= {"class_weights", "exclude_class", "average"}
     assert objective_named(name) == cls()  # as --losses and --loss read it
 
 

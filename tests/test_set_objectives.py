@@ -171,13 +171,14 @@ OF_ALL = ("generalized_dice", "soft_f1", "sigmoid_f1", "unified_focal")
 def test_equal_weights_and_sets_of_a_single_class_change_nothing(name, form):
     logits, labels = batch(form)
     cls = REGISTRY[name].function.objective
-    average = {"average": "none"} if "average" in REGISTRY[name].takes else {}
+    average = {"average": "none"} if REGISTRY[name].is_averaged else {}
     pairs = []
     if name not in OF_ALL or average:
         equal = weighed("effective_number", form, np.full(CLASSES, 7.0))
         pairs.append((average, average | equal))
-    if name != "unified_focal":  # it names a class
+    if "average" in REGISTRY[name].takes:
         pairs.append(({"classes": "1"}, {"classes": "1", "reduce": "micro"}))
+    assert pairs or name in ("generalized_dice", "unified_focal")
     plain, changed = (
         [cls(over="sequence", **pair[i]).loss(logits, labels) for pair in pairs]
         for i in (0, 1)
@@ -213,14 +214,12 @@ def test_micro_sets_take_soft_labels(form):
     logits, labels = batch(form)
     soft = np.random.default_rng(1).dirichlet(np.ones(CLASSES), (ROWS, TOKENS))
     seen = labels != -100
-    if form == "softmax":
-        gold, seen = soft, np.broadcast_to(seen[..., None], logits.shape)
-    else:
-        gold = soft
-    value = Dice(reduce="micro").loss(logits, Gold(labels, jnp.asarray(gold, float)))
+    # Soft labels are of all classes of an element.
+    seen = seen if form == "softmax" else seen.any(-1)
+    value = Dice(reduce="micro").loss(logits, Gold(labels, jnp.asarray(soft, float)))
     p = scipy.special.softmax(logits, -1)
     p = p if form == "softmax" else scipy.special.expit(logits)
-    shared, both = (p * gold)[seen].sum(), (p + gold)[seen].sum()
+    shared, both = (p * soft)[seen].sum(), (p + soft)[seen].sum()
     assert float(value) == pytest.approx(1 - (2 * shared + 1) / (both + 1), rel=1e-6)
 
 
@@ -301,6 +300,10 @@ NAMED_TOO = "classes is positive, but {} names a class too; want all"
         (
             lambda: UnifiedFocal(reduce="micro").loss(*SOFTMAX),
             "reduce is 'micro', but background names a class too; want mean",
+        ),
+        (
+            lambda: GeneralizedDice(reduce="micro").loss(*SOFTMAX),
+            "reduce is 'micro', but it is defined for all classes only",
         ),
         (lambda: Dice(classes=""), "classes has an empty name"),
         (lambda: Dice(classes="PER").loss(*SOFTMAX), "want `bind_classes`"),

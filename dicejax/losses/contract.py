@@ -14,7 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dicejax.losses.declaration import ANY, Bounds, Declaration, Kind, register
+from dicejax.losses.averages import with_classes
+from dicejax.losses.declaration import (
+    ANY,
+    LOSS_WEIGHTS,
+    Average,
+    Bounds,
+    Declaration,
+    Kind,
+    register,
+)
 from dicejax.losses.elements import form_of
 
 MASKED_LABEL = -100
@@ -29,6 +38,7 @@ def loss(
     kind: Kind,
     class_name: str | None = None,
     multi_label: bool = False,
+    average: Average | None = "none",
     initial_state: Callable | None = None,
     **bounds: Bounds,
 ) -> Callable:
@@ -48,28 +58,38 @@ def loss(
       class_name: the name of its objective; the function's in CamelCase if None.
       multi_label: whether labels have the logits' shape if there is a class axis; else
         the caller's `multi_label` decides, if the formula takes it.
+      average: what a "set" loss returns at its defaults: "none" for a loss of each
+        class, or their mean; None where the formula has one value for all classes.
       initial_state: returns the state before the first call of a "stateful" loss.
       **bounds: the interval of every hyper-parameter, by its name, with the range that
         tuning draws from.
 
     Returns:
-      A decorator. The decorated function keeps its signature and docstring; its
-      attribute `jitted` is the compiled function behind the checks.
+      A decorator. The decorated function keeps its signature and docstring, to which a
+      "set" loss that takes each class as a sigmoid adds `exclude_class` and, unless
+      `average` is None, `class_weights` and `average`; its attribute `jitted` is the
+      compiled function behind the checks.
     """
 
     def decorate(formula: Callable) -> Callable:
-        check = functools.partial(check_inputs, multi_label=multi_label)
-        function = jit_checked(check, **bounds)(formula)
-        name = formula.__name__
+        check, limits = functools.partial(check_inputs, multi_label=multi_label), bounds
+        name, takes = formula.__name__, inspect.signature(formula).parameters
+        if kind == "set" and (multi_label or "multi_label" in takes):
+            formula = with_classes(formula, average)
+            limits = (
+                bounds if average is None else bounds | {"class_weights": LOSS_WEIGHTS}
+            )
+        function = jit_checked(check, **limits)(formula)
         declaration = Declaration(
             short_name=short_name or name,
             class_name=class_name or "".join(map(str.capitalize, name.split("_"))),
             kind=kind,
             function=function,
             takes=frozenset(inspect.signature(function).parameters),
-            bounds=bounds,
+            bounds=limits,
             multi_label=multi_label,
             initial_state=initial_state,
+            is_averaged=average == "macro",
         )
         register(declaration)
         function.declaration = declaration
@@ -178,9 +198,12 @@ def check_hyperparameters(
         if value is None:
             continue
         shape: tuple[int, ...] = () if limits.shape == "scalar" else (2,)
-        if limits.shape == "class" and form != "binary":
+        if limits.shape == "loss" and form == "binary":
+            raise ValueError(f"{name} wants a class axis")
+        if limits.shape != "scalar" and form != "binary":
             classes = jnp.shape(array)[arguments.get("class_axis", -1)]
-            shape = (classes, 2) if form == "multi_label" else (classes,)
+            by_label = limits.shape == "class" and form == "multi_label"
+            shape = (classes, 2) if by_label else (classes,)
         if np.shape(value) != shape:
             raise ValueError(f"{name} has shape {np.shape(value)}, not {shape}")
         check_bounds(name, value, limits)

@@ -13,6 +13,7 @@ import jax
 
 Kind = Literal["pointwise", "batch", "set", "stateful"]
 Absent = Literal["smooth", "skip"]
+Average = Literal["none", "macro", "micro"]
 Scheme = Literal["log_ratio", "inverse", "inverse_square_root", "effective_number"]
 
 # Keywords for the layout of arrays, and for arrays of the caller.
@@ -94,8 +95,8 @@ class Bounds(NamedTuple):
     Attributes:
       low: lower end.
       high: upper end; infinity is never inside.
-      shape: "scalar", or "class": one number per class (`[C]`, `[2]` in the binary
-        form, `[C, 2]` in the multi-label form).
+      shape: "scalar"; "class": one number per class (`[C]`, `[2]` in the binary form,
+        `[C, 2]` in the multi-label form); or "loss": one per loss of a class, `[C]`.
       low_inside: whether the lower end is allowed.
       high_inside: whether the upper end is allowed.
       tuning: range that tuning draws from; None to keep the default.
@@ -105,7 +106,7 @@ class Bounds(NamedTuple):
 
     low: float
     high: float
-    shape: Literal["scalar", "class"] = "scalar"
+    shape: Literal["scalar", "class", "loss"] = "scalar"
     low_inside: bool = True
     high_inside: bool = True
     tuning: Range | None = None
@@ -131,6 +132,7 @@ UNIT_INTERVAL = Bounds(0.0, 1.0)
 """From 0 to 1, both inside."""
 BELOW_ONE = Bounds(0.0, 1.0, high_inside=False)
 CLASS_WEIGHTS = Bounds(0.0, math.inf, "class")
+LOSS_WEIGHTS = Bounds(0.0, math.inf, "loss")
 CLASS_COUNTS = Bounds(0.0, math.inf, "class", low_inside=False)
 
 # Bounds shared by several losses.
@@ -176,6 +178,8 @@ class Declaration:
       bounds: bounds of its hyper-parameters, by name.
       multi_label: whether it takes labels of the logits' shape only.
       initial_state: returns the state before the first call.
+      is_averaged: whether a set loss is averaged over classes itself, by settings of
+        its experiments, and not by those of the objective alone.
     """
 
     short_name: str
@@ -186,6 +190,7 @@ class Declaration:
     bounds: Mapping[str, Bounds]
     multi_label: bool
     initial_state: Callable | None
+    is_averaged: bool = False
 
     def settings(self) -> dict[str, tuple[Any, Any]]:
         """Return type and default of each setting of an experiment, by name.
@@ -194,12 +199,14 @@ class Declaration:
         and less arrays. Class counts come from the training data unless they are given.
         """
         settings: dict[str, tuple[Any, Any]] = {}
-        arrays = (*LAYOUT, "logits", "labels", "state", "class_counts")
+        others = {*LAYOUT, "logits", "labels", "state", "class_counts"}
+        if self.kind == "set" and not self.is_averaged:
+            others |= {"exclude_class", "average"}
         for function in filter(None, (self.initial_state, self.function)):
-            hints = typing.get_type_hints(inspect.unwrap(function))
+            hints = typing.get_type_hints(function)
             for name, parameter in inspect.signature(function).parameters.items():
                 bounds = self.bounds.get(name)
-                if name in arrays or (bounds and bounds.shape == "class"):
+                if name in others or (bounds and bounds.shape != "scalar"):
                     continue
                 if parameter.default is parameter.empty:
                     raise TypeError(f"{name} of {self.short_name} has no value")

@@ -207,6 +207,7 @@ def log_cosh_dice(
 
 @loss(
     kind="set",
+    average=None,
     smooth=NON_NEGATIVE.tuned(
         1e-6, 1.0, scale="log", why="up to one element of the rarest class"
     ),

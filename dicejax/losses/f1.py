@@ -1,8 +1,5 @@
 """Soft F1: one minus the F-beta score of probabilities instead of decisions."""
 
-from typing import Literal
-
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -11,13 +8,11 @@ from dicejax.losses.declaration import ANY, POSITIVE, SMOOTH, Absent
 from dicejax.losses.dice import share_of
 from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, count
-from dicejax.losses.ranking import whole
-
-Average = Literal["macro", "micro", "none"]
 
 
 @loss(
     kind="set",
+    average="macro",
     beta=POSITIVE.tuned(
         0.5, 2.0, scale="log", why="recall counts half or twice as much as precision"
     ),
@@ -32,8 +27,6 @@ def soft_f1(
     class_axis: int | None = -1,
     multi_label: bool = False,
     beta: float | Array = 1.0,
-    average: Average = "macro",
-    exclude_class: int | None = None,
     smooth: float | Array = 1.0,
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
@@ -61,8 +54,6 @@ def soft_f1(
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       beta: weight of recall against precision; 1 gives F1, per class that of `dice`.
-      average: "macro", "micro", or "none" for one loss per class.
-      exclude_class: class left out, also of "none": O for the micro F1 of tagging.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
@@ -89,24 +80,13 @@ def soft_f1(
       0.407
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
-    counts = count(elements)
-    if exclude_class is not None:
-        classes = elements.logits.shape[-1] if elements.form != "binary" else 0
-        if not 0 <= exclude_class < classes or classes == 1:
-            raise ValueError(
-                f"exclude_class is {exclude_class} but there are {classes} classes, of"
-                " which one must be left"
-            )
-        counts = jax.tree.map(
-            lambda x: jnp.delete(whole(x, -1), exclude_class, axis=-1), counts
-        )
-    average = average if class_axis is not None else "none"
-    return _f_beta(counts, beta, smooth, average, absent)
+    return _f_beta(count(elements), beta, smooth, absent)
 
 
 @loss(
     kind="set",
     multi_label=True,
+    average="macro",
     slope=POSITIVE.tuned(
         0.5, 10.0, scale="log", why="above, it is flat one logit away"
     ),
@@ -122,7 +102,6 @@ def sigmoid_f1(
     class_axis: int | None = -1,
     slope: float | Array = 1.0,
     offset: float | Array = 0.0,
-    average: Average = "macro",
     smooth: float | Array = 1.0,
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
@@ -149,7 +128,6 @@ def sigmoid_f1(
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       slope: beta; the gradient fades where slope times the distance is large.
       offset: eta, in units of logits; the decision is at z = -eta.
-      average: "macro", "micro", or "none" for one loss per class.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
@@ -172,27 +150,18 @@ def sigmoid_f1(
     """
     elements = prepare(logits, labels, where, class_axis, True, axis, axis_name)
     elements = elements._replace(logits=slope * (elements.logits + offset))
-    average = average if class_axis is not None else "none"
-    return _f_beta(count(elements), 1.0, smooth, average, absent)
+    return _f_beta(count(elements), 1.0, smooth, absent)
 
 
 def _f_beta(
     counts: OverlapCounts,
     beta: float | Array,
     smooth: float | Array,
-    average: Average,
     absent: Absent,
 ) -> Array:
-    if average == "micro":
-        counts = jax.tree.map(lambda x: jnp.sum(x, axis=-1), counts)
     overlap, actual = counts.intersection, counts.actual
     # A difference of sums may round to below 0.
     wrong = (counts.predicted - overlap) + beta**2 * (actual - overlap)
     wrong = jnp.where(wrong < 0, 0, wrong)
     right = (1 + beta**2) * overlap
-    losses = share_of(wrong, right + wrong + smooth, actual, absent)
-    if average == "macro":
-        counted = jnp.ones_like(actual) if absent == "smooth" else actual > 0
-        number = jnp.maximum(jnp.sum(counted, axis=-1), 1)
-        losses = jnp.sum(losses, axis=-1) / number
-    return losses
+    return share_of(wrong, right + wrong + smooth, actual, absent)

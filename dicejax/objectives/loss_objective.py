@@ -99,8 +99,7 @@ class LossObjective(Objective):
             settings["class_counts"] = self._class_counts(logits, labels)
         if gold.probabilities is not None:
             seen = labels != MASKED_LABEL
-            whole = several and "class_axis" not in layout
-            settings["where"] = jnp.any(seen, axis=-1) if whole else seen
+            settings["where"] = jnp.any(seen, axis=-1) if several else seen
             labels = gold.probabilities
         if declared.multi_label:
             labels = to_multi_label(logits, labels)

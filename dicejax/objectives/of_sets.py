@@ -116,17 +116,20 @@ class SoftF1(SetObjective):
 
     Args:
       beta: weight of recall against precision; 1 gives F1, per class that of `dice`.
-      average: "macro", "micro", or "none" for one loss per class.
-      exclude_class: class left out, also of "none": O for the micro F1 of tagging.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none"; "macro" for the mean over classes, with `absent="skip"` over
+        those with gold in their set; "micro" for one set of all classes, in which an
+        element occurs once for each. Without effect in the binary form.
     """
 
     beta: float = 1.0
-    average: Literal["macro", "micro", "none"] = "macro"
-    exclude_class: int | None = None
     smooth: float = 1.0
     absent: Literal["smooth", "skip"] = "smooth"
+    exclude_class: int | tuple[int, ...] | None = None
+    average: Literal["none", "macro", "micro"] = "macro"
 
 
 @of_loss(losses.sigmoid_f1)
@@ -136,16 +139,21 @@ class SigmoidF1(SetObjective):
     Args:
       slope: beta; the gradient fades where slope times the distance is large.
       offset: eta, in units of logits; the decision is at z = -eta.
-      average: "macro", "micro", or "none" for one loss per class.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none"; "macro" for the mean over classes, with `absent="skip"` over
+        those with gold in their set; "micro" for one set of all classes, in which an
+        element occurs once for each. Without effect in the binary form.
     """
 
     slope: float = 1.0
     offset: float = 0.0
-    average: Literal["macro", "micro", "none"] = "macro"
     smooth: float = 1.0
     absent: Literal["smooth", "skip"] = "smooth"
+    exclude_class: int | tuple[int, ...] | None = None
+    average: Literal["none", "macro", "micro"] = "macro"
 
 
 @of_loss(losses.log_dice)

@@ -14,9 +14,8 @@ from dicejax.errors import hint
 from dicejax.losses import class_weights
 from dicejax.losses.contract import MASKED_LABEL, check_choice
 from dicejax.losses.declaration import Scheme
-from dicejax.losses.elements import log_probabilities, prepare
 from dicejax.objectives.gold import Gold, as_gold
-from dicejax.objectives.loss_objective import LossObjective, or_one, to_multi_label
+from dicejax.objectives.loss_objective import LossObjective, or_one
 from dicejax.objectives.objective import LabelCounts, Objective, State, objective
 
 Sets = Literal["batch", "sequence", "element", "published"]
@@ -114,7 +113,8 @@ class SetObjective(LossObjective):
     ) -> tuple[Array, State]:
         """Return the loss of each set, and of each class unless it has one for all."""
         gold = as_gold(labels)
-        logits, labels, soft = self._of_classes(logits, gold)
+        labels, soft = gold.labels, gold.probabilities
+        layout |= self._of_classes(logits, labels)
         if isinstance(self.over, int):
             logits = _in_sets(logits, self.over, 0)
             labels = _in_sets(labels, self.over, MASKED_LABEL)
@@ -124,10 +124,6 @@ class SetObjective(LossObjective):
                 raise ValueError(f"over is {self.over!r}, but it takes no axis")
             whole = self.over != "element"
             layout["axis"] = tuple(range(1, logits.ndim - 1)) if whole else ()
-        if self.reduce == "micro":  # classes are one more axis of a binary set
-            layout["class_axis"] = None
-            if "axis" in layout:
-                layout["axis"] += (logits.ndim - 1,)
         return super().values(logits, Gold(labels, soft), state, **layout)
 
     def bind_classes(
@@ -174,40 +170,27 @@ class SetObjective(LossObjective):
                 raise ValueError(f"classes has {name!r}: names want `bind_classes`")
             if int(name) >= classes:
                 raise ValueError(f"classes has {name} but there are {classes} classes")
-        return np.array([int(name) for name in self.classes])
+        return np.unique([int(name) for name in self.classes])
 
-    def _of_classes(
-        self, logits: Array, gold: Gold
-    ) -> tuple[Array, Array, Array | None]:
-        """Return logits, labels and soft labels of the classes that count.
-
-        Those of a softmax, unless it is whole, become problems of 0 and 1, of the same
-        probabilities.
-        """
-        labels, soft = gold.labels, gold.probabilities
-        numbers: Any = self._numbers(logits, labels)
-        setting, takes = f"classes is {','.join(self.classes)}", self.declaration.takes
-        other = "all"
+    def _of_classes(self, logits: Array, labels: Array) -> dict[str, Any]:
+        """Return the arguments of the loss for the classes that count and micro."""
+        numbers, micro = self._numbers(logits, labels), self.reduce == "micro"
+        if numbers is None and not micro:
+            return {}
+        setting, other = f"classes is {','.join(self.classes)}", "all"
         if numbers is None:
-            if self.reduce != "micro":
-                return logits, labels, soft
-            setting, other, numbers = "reduce is 'micro'", "mean", np.s_[:]
+            setting, other = "reduce is 'micro'", "mean"
         for name in _OF_ONE_CLASS:
             if getattr(self, name, None) is not None:
                 message = f"{setting}, but {name} names a class too; want {other}"
                 raise ValueError(message)
-        if not (self.declaration.multi_label or "multi_label" in takes):
+        arguments: dict[str, Any] = {"average": "micro"} if micro else {}
+        if numbers is not None:
+            others = np.setdiff1d(np.arange(logits.shape[-1]), numbers)
+            arguments["exclude_class"] = tuple(others.tolist())
+        if not arguments.keys() <= self.declaration.takes:
             raise ValueError(f"{setting}, but it is defined for all classes only")
-        softmax = labels.ndim < logits.ndim
-        if softmax and not self.declaration.multi_label:
-            log_p, log_q = log_probabilities(prepare(logits, labels, None, -1))
-            logits = log_p - log_q
-        labels = to_multi_label(logits, labels)[..., numbers]
-        return (
-            logits[..., numbers],
-            labels,
-            None if soft is None else soft[..., numbers],
-        )
+        return arguments
 
     def _labelled(self, labels: Array, axes: int) -> Array:
         """Return which sets have a label, for elements on so many axes."""

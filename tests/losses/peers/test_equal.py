@@ -68,6 +68,8 @@ def optax_(loss, logits, labels, *, class_weights=None, smooth=0.0, **settings):
     elif loss == "poly":
         name = "poly_loss_cross_entropy"
     else:  # which smooths Dice twice as much
+        if settings.pop("exclude_class", None) == 0:
+            settings["ignore_background"] = True
         name = "binary_dice_loss" if binary else "dice_loss"
         settings["smooth"] = smooth / 2 if loss == "dice" else smooth
         if binary:
@@ -80,6 +82,9 @@ def optax_(loss, logits, labels, *, class_weights=None, smooth=0.0, **settings):
 def smp(loss, logits, labels, *, class_weights=None, absent=None, **settings):
     mode = "multilabel" if settings.pop("multi_label", False) else "multiclass"
     mode = "binary" if settings.pop("class_axis", 0) is None else mode
+    is_mean, classes = settings.pop("average", "none") == "macro", None
+    if excluded := settings.pop("exclude_class", None):
+        classes = [c for c in range(SHAPE[-1]) if c not in excluded]
     if loss == "focal":
         settings["alpha"] = balance_of(class_weights)
         mean = of_smp("FocalLoss", logits, labels, mode, **settings)
@@ -90,8 +95,8 @@ def smp(loss, logits, labels, *, class_weights=None, absent=None, **settings):
     if loss == "focal_tversky":
         settings["gamma"] = 1 / settings["gamma"]
     name = {"dice": "DiceLoss", "jaccard": "JaccardLoss"}.get(loss, "TverskyLoss")
-    mean = of_smp(name, logits, labels, mode, **settings)
-    return scaled(mean, 1 if mode == "binary" else SHAPE[-1])
+    mean = of_smp(name, logits, labels, mode, classes=classes, **settings)
+    return scaled(mean, 1 if is_mean or mode == "binary" else SHAPE[-1])
 
 
 def monai(loss, logits, labels, *, class_weights=None, absent=None, **settings):
@@ -116,8 +121,15 @@ def monai(loss, logits, labels, *, class_weights=None, absent=None, **settings):
     if labels.ndim == logits.ndim:
         name = "sigmoid" if settings.pop("multi_label", False) else "softmax"
         settings[name] = True
+    if class_weights is not None:
+        settings["weight"] = class_weights
+    if settings.pop("exclude_class", None) == 0:
+        settings["include_background"] = False
+        settings |= {"weight": class_weights[1:]} if "weight" in settings else {}
+    is_mean = settings.pop("average", "none") == "macro"
     names = {"tversky": "TverskyLoss", "generalized_dice": "GeneralizedDiceLoss"}
-    name, settings["reduction"] = names.get(loss, "DiceLoss"), "sum"
+    settings["reduction"] = "mean" if is_mean else "sum"
+    name = names.get(loss, "DiceLoss")
     return of_monai(name, logits, labels, smooth=smooth, **settings)
 
 
@@ -138,6 +150,7 @@ BALANCES = {"class_weights": np.tile(BALANCE["class_weights"], (5, 1))}
 POSITIVE = {"class_weights": np.array([1.0, 3.0])} | BINARY
 POSITIVES = {"class_weights": np.stack([np.ones(5), WEIGHTS], -1)} | MANY
 WEIGHED, SMOOTH = {"class_weights": WEIGHTS}, {"smooth": 0.5}
+OF_REST, MACRO = {"exclude_class": 0} | SMOOTH, {"average": "macro"} | SMOOTH
 MORE, LESS = {"alpha": 0.3, "beta": 0.7}, {"alpha": 0.9, "beta": 0.1}
 # Inputs, loss, settings, peers.
 MATCHES = [
@@ -194,11 +207,22 @@ MATCHES = [
         for weights in (MORE, LESS, {"alpha": 1.0, "beta": 1.0})
     ),
     ("one class", "focal_tversky", BINARY | SMOOTH | MORE | {"gamma": 4 / 3}, [smp]),
+    *(("absent", "dice", SMOOTH | WEIGHED | {"axis": a}, [monai]) for a in (None, -1)),
+    ("absent", "dice", MACRO | WEIGHED, [monai]),
+    ("absent", "dice", OF_REST | MACRO | WEIGHED, [monai]),
+    ("outcomes", "dice", OF_REST | MACRO | WEIGHED | MANY, [monai]),
+    ("numbers", "dice", OF_REST, [monai, optax_]),
+    ("numbers", "jaccard", OF_REST, [monai]),
+    ("numbers", "tversky", OF_REST | MORE, [monai, optax_]),
+    ("numbers", "dice", MACRO | {"exclude_class": (0, 3)}, [smp]),
+    ("numbers", "jaccard", MACRO | {"exclude_class": (0, 3)}, [smp]),
+    ("outcomes", "tversky", MACRO | MANY | MORE | {"exclude_class": (1,)}, [smp]),
     *(
         # An absent class weighs as much as the largest weight of those present.
         ("absent", "generalized_dice", settings | {"axis": axis}, [monai])
         for weighting in ("square", "simple", "uniform")
-        for settings in ({"weighting": weighting, "smooth": 0.0, "absent": "smooth"},)
+        for plain in ({"weighting": weighting, "smooth": 0.0, "absent": "smooth"},)
+        for settings in (plain, plain | {"exclude_class": 0})
         for axis in (None, -1)
     ),
 ]
@@ -247,9 +271,8 @@ def test_lovasz_softmax_is_its_authors_code_in_smp(batch):
     logits, labels = INPUTS["absent"]  # they average over the classes present
 
     def mine(z):
-        each = losses.lovasz_softmax(z, labels, axis=None if batch else -1)
-        present = one_hot(labels).sum((0, 1) if batch else 1) > 0
-        return (each.sum(-1) / present.sum(-1)).mean()
+        settings = {"axis": None if batch else -1, "average": "macro"}
+        return losses.lovasz_softmax(z, labels, **settings).mean()
 
     peer = smp_losses().LovaszLoss("multiclass", per_image=not batch)
     single = logits.astype(np.float32)  # all it takes
