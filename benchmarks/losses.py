@@ -4,8 +4,9 @@ Value and gradient of each registered loss, jitted, on the logits of one batch, 
 share of the step's time on the same batch, and as a multiple of the time of optax's
 cross-entropy; the temporary memory of the compiled function in arrays of the logits'
 size. Then losses that optax has too, on other shapes, as multiples of its CPU time: run
-on one core, by taskset. Exits with 1 if a loss takes over 1 % of the step, over 8
-arrays, or over 1.4 times optax's time.
+on one core, by taskset. Then, if PyTorch is installed, losses that optax has not, as
+multiples of the CPU time of the usual formula in eager PyTorch. Exits with 1 if a loss
+takes over 1 % of the step, over 8 arrays, or over 1.4 times optax's time.
 
 usage:    python benchmarks/losses.py [--smallest] [--only NAME ...]
 measured: see benchmarks/README.md
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import statistics
 import sys
 import time
@@ -173,6 +175,74 @@ PEERS: dict[str, tuple[Callable, Callable, str]] = {
 }
 
 
+def beside_torch(shape: tuple[int, int], rounds: int) -> None:
+    """Print CPU times of losses and of the same formulas in eager PyTorch."""
+    import torch
+    from torch.nn import functional
+
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=shape).astype(np.float32)
+    labels = rng.integers(0, shape[1], shape[0]).astype(np.int32)
+    weights = rng.uniform(0.5, 2, shape[1]).astype(np.float32)
+    z = torch.tensor(logits, requires_grad=True)
+    y, w = torch.tensor(labels.astype(np.int64)), torch.tensor(weights)
+
+    def cross_entropy(**settings: Any) -> Any:
+        return functional.cross_entropy(z, y, reduction="none", **settings)
+
+    def focal() -> Any:  # torchvision's, of a softmax
+        entropy = cross_entropy()
+        return (1 - torch.exp(-entropy)) ** 2 * entropy
+
+    def overlap() -> tuple[Any, Any]:
+        p, one_hot = z.softmax(-1), functional.one_hot(y, shape[1]).float()
+        return (p * one_hot).sum(0), (p + one_hot).sum(0)
+
+    def jaccard() -> Any:  # smp's and MONAI's
+        shared, both = overlap()
+        return 1 - (shared + 1) / (both - shared + 1)
+
+    def log_dice() -> Any:  # smp's
+        shared, both = overlap()
+        return -torch.log((2 * shared + 1) / (both + 1))
+
+    def lovasz() -> Any:  # its authors', also in smp
+        one_hot = functional.one_hot(y, shape[1]).float()
+        errors, order = torch.sort((one_hot - z.softmax(-1)).abs(), 0, descending=True)
+        gold = torch.gather(one_hot, 0, order)
+        left = gold.sum(0) - gold.cumsum(0)
+        union = gold.sum(0) + (1 - gold).cumsum(0)
+        index = 1 - left / union
+        slopes = torch.cat([index[:1], index[1:] - index[:-1]])
+        return (errors * slopes).sum(0)
+
+    weighed = functools.partial(losses.cross_entropy, class_weights=weights)
+    pairs = {
+        "cross_entropy": (losses.cross_entropy, cross_entropy),
+        "cross_entropy, weights": (weighed, lambda: cross_entropy(weight=w)),
+        "focal": (losses.focal, focal),
+        "jaccard": (losses.jaccard, jaccard),
+        "log_dice": (losses.log_dice, log_dice),
+        "lovasz_softmax": (losses.lovasz_softmax, lovasz),
+    }
+    print(f"{shape[0]} x {shape[1]:<20} {'ms':>8} {'x torch':>8}")
+    for name, (loss, theirs) in pairs.items():
+        _, call = compiled(loss, logits, labels)
+        np.testing.assert_allclose(call()[0], theirs().mean().item(), rtol=1e-4)
+
+        def backward(theirs: Callable = theirs) -> None:
+            z.grad = None
+            theirs().mean().backward()
+
+        taken: list[list[float]] = [[], []]
+        for _ in range(rounds):
+            for times, timed in zip(taken, (call, backward), strict=True):
+                times.append(milliseconds(timed, time.process_time))
+        ours, peer = map(statistics.median, taken)
+        print(f"{name:27} {ours:8.3f} {ours / peer:8.2f}")
+
+
 def beside_optax(shape: tuple[int, int], names: Sequence[str], rounds: int) -> int:
     """Print CPU times and memory of losses and of optax's; return how many are slow."""
     rng = np.random.default_rng(1)
@@ -262,13 +332,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             f" {taken / medians[next(iter(medians))]:8.1f} {arrays:7.1f}"
             + (" beyond the limit" if is_broken else "")
         )
+    has_torch = importlib.util.find_spec("torch") is not None
     if settings.smallest:
+        if has_torch:
+            beside_torch((8, 3), 1)
         return 0 * beside_optax((8, 3), ["dice"], 1)
     if not settings.only:
         broken += sum(
             beside_optax(shape, [*PEERS], settings.rounds) for shape in SHAPES
         )
         broken += beside_optax(VOCABULARY, ["cross_entropy"], 3)
+        for shape in SHAPES if has_torch else ():
+            beside_torch(shape, settings.rounds)
     return broken
 
 
