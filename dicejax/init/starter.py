@@ -58,19 +58,23 @@ class Suggestions:
     Attributes:
       max_length: length that holds the longest sequence of all splits, or `ROWS[-1]`.
       epochs: passes that make about `UPDATES`.
+      updates: about the number of updates of these epochs.
       encoder: folder or hub id; None for one from random weights.
       ratio: negatives per positive of the most imbalanced output; None where no output
         has both.
       losses: expressions to compare, cross-entropy first.
+      reason: why these.
     """
 
     max_length: int
     batch_size: int
     epochs: int
+    updates: int
     encoder: str | None
     learning_rate: float
     ratio: float | None
     losses: tuple[str, ...]
+    reason: str
 
 
 def suggest(
@@ -83,26 +87,58 @@ def suggest(
     per_epoch = max(1, math.ceil(train.sequences / sentences))
     from_scratch = encoder == "scratch"
     kind = "scratch" if from_scratch else "pretrained"
+    epochs = min(MOST_EPOCHS[kind], max(3, math.ceil(UPDATES[kind] / per_epoch)))
     ratios = [output.ratio for output in train.outputs if output.ratio is not None]
     ratio = max(ratios, default=None)
-    losses: tuple[str, ...]
-    losses = ("CrossEntropy()", "CrossEntropy(label_smoothing=0.1)", "Focal()")
-    if any(output.rule == "positions" for output in train.outputs):
-        losses = ("CrossEntropy()", "Focal()")  # no classes to be imbalanced
-    elif any(output.sets is not None for output in train.outputs):
-        losses = ("CrossEntropy()", "Asymmetric()", "ZLPR()", "DistributionBalanced()")
-        losses += ("Dice(smooth=0.01)",)
-    elif ratio is not None and ratio >= IMBALANCED:
-        losses = ("CrossEntropy()", "Focal()", "Dice(smooth=0.01)")
-        losses += ("SelfAdjustingDice(alpha=0.01, smooth=0.01)",)
+    losses, reason = _choose_losses(train.outputs, ratio, kind, epochs * per_epoch)
     return Suggestions(
         max_length=next((row for row in ROWS if row >= longest), ROWS[-1]),
         batch_size=sentences,
-        epochs=min(MOST_EPOCHS[kind], max(3, math.ceil(UPDATES[kind] / per_epoch))),
+        epochs=epochs,
+        updates=epochs * per_epoch,
         encoder=None if from_scratch else encoder or _choose_encoder(texts),
         learning_rate=RATES[kind],
         ratio=ratio,
         losses=losses,
+        reason=reason,
+    )
+
+
+def _choose_losses(
+    outputs: Sequence[OutputCounts], ratio: float | None, kind: str, updates: int
+) -> tuple[tuple[str, ...], str]:
+    """Return losses that `docs/choosing.md` has evidence for, and what it says."""
+    smoothed = ("CrossEntropy()", "CrossEntropy(label_smoothing=0.1)")
+    if any(output.rule == "positions" for output in outputs):
+        return ("CrossEntropy()", "Focal()"), (
+            "No loss was shown to beat cross-entropy here. Tune its threshold first, "
+            "which `dicejax compare` does as a control."
+        )
+    if any(output.sets is not None for output in outputs):
+        return ("CrossEntropy()", "Asymmetric()", "DistributionBalanced()"), (
+            "For several labels per text, most of them rare, these two led "
+            "cross-entropy in one comparison, from random weights."
+        )
+    if kind == "scratch":
+        return smoothed, (
+            "From random weights no loss was shown to beat cross-entropy, and set "
+            "losses alone were far behind. More updates or a pretrained encoder gain "
+            "more."
+        )
+    balance = "" if ratio is None else f"{ratio:.1f} negatives to a positive"
+    if ratio is None or ratio < IMBALANCED:
+        hardly = f"{balance} are hardly an imbalance: e" if balance else "E"
+        return smoothed, f"{hardly}xpect little of any loss but cross-entropy."
+    if updates >= UPDATES[kind]:
+        return ("CrossEntropy()", "Focal()"), (
+            f"{balance}. From some {UPDATES[kind]} updates on no loss was shown to "
+            "beat cross-entropy. Its tuned threshold is a control of `dicejax compare`."
+        )
+    dice = "SelfAdjustingDice(alpha=0.01, smooth=0.01)"
+    return ("CrossEntropy()", "FromPrior(CrossEntropy())", dice, "Focal()"), (
+        f"{balance}, and few updates: raise the rate first, then let heads start at "
+        "the class frequencies (ce+prior), then try another loss. Only five seeds or "
+        "more tell."
     )
 
 
@@ -170,8 +206,6 @@ def file_for(
         keep_trailing_newline=True,
     )
     environment.filters |= {"python": _python, "comment": _comment}
-    sequences = profile.splits["train"].sequences
-    updates = suggested.epochs * math.ceil(sequences / suggested.batch_size)
     source = experiment.data
     always = ("dir", "train", "dev", "test")
     fields = [
@@ -193,9 +227,9 @@ def file_for(
         ),
         objectives=sorted({loss.partition("(")[0] for loss in suggested.losses}),
         suggested=suggested,
-        updates=updates,
+        few=suggested.encoder is not None and suggested.updates < UPDATES["pretrained"],
+        reason=textwrap.wrap(suggested.reason, 78),
         is_whole=_longest(profile) < ROWS[-1],
-        advice=_advice(suggested),
         facts=_facts(profile),
     )
 
@@ -248,21 +282,6 @@ def imbalance(output: OutputCounts) -> str:
         few = "all others together" if others else quote(output.positive)
         text = f"{ratio} times as many {quote(output.negative)} as {few}"
     return f"imbalance: {text} ({output.negatives:,} vs. {output.positives:,})"
-
-
-def _advice(suggested: Suggestions) -> str:
-    ratio = suggested.ratio
-    if ratio is None:
-        return "Cross-entropy first; the others where it falls short."
-    if ratio < IMBALANCED:
-        return (
-            f"{ratio:.1f} negatives to a\n        # positive are hardly an imbalance: "
-            "expect little of any loss but cross-entropy."
-        )
-    return (
-        f"{ratio:.1f} negatives to a\n        # positive: losses near F1 may help. "
-        "Only five seeds or more tell."
-    )
 
 
 def _python(value: object) -> str:
