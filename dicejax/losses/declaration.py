@@ -137,7 +137,7 @@ CLASS_COUNTS = Bounds(0.0, math.inf, "class", low_inside=False)
 
 # Bounds shared by several losses.
 SMOOTH = NON_NEGATIVE.tuned(
-    0.01, 10.0, scale="log", why="in counts, from next to none; Li et al. 2020 have 1"
+    1e-5, 10.0, scale="log", why="in counts, from next to none; Li et al. 2020 have 1"
 )
 SHARE_OF_ERRORS = NON_NEGATIVE.tuned(
     0.1, 0.9, rest="beta", why="what Li et al. 2020 try, with beta 1 - alpha"

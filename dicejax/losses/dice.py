@@ -15,7 +15,7 @@ from dicejax.losses.overlap import OverlapCounts, count
 
 @jit_checked(check_counts, smooth=NON_NEGATIVE)
 def dice_from_counts(
-    counts: OverlapCounts, *, smooth: float | Array = 1.0, absent: Absent = "smooth"
+    counts: OverlapCounts, *, smooth: float | Array = 1e-5, absent: Absent = "smooth"
 ) -> Array:
     r"""Dice loss from the counts of a set.
 
@@ -46,9 +46,9 @@ def dice_from_counts(
       ...     actual=jnp.array([4.0, 0.0]),
       ... )
       >>> [round(x, 3) for x in dice_from_counts(counts).tolist()]
-      [0.222, 0.5]
+      [0.25, 1.0]
       >>> [round(x, 3) for x in dice_from_counts(counts, absent="skip").tolist()]
-      [0.222, 0.0]
+      [0.25, 0.0]
     """
     return dice_of(counts, smooth, absent)
 
@@ -83,7 +83,7 @@ def dice(
     axis: int | tuple[int, ...] | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     squared: bool = False,
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
@@ -95,7 +95,7 @@ def dice(
     With hard predictions and gamma 0 it is 1 - F1 of the class. `squared` sums squares
     in the denominator, which is the paper's DL: over a batch its footnote 4 (the preset
     `dl-set`), with `axis=()` its eq. 7, a loss of each element (the preset `dl`). At
-    its defaults it is neither.
+    its defaults it is neither: they have no squares, and a smaller gamma.
 
     The mean of the losses of two halves of a batch is not the loss of the batch: add
     their `overlap_counts`, then take `dice_from_counts`.
@@ -106,14 +106,14 @@ def dice(
     for accuracy, not for F1.
 
     Use it when F1 per class is the metric and each set holds several elements of each
-    class; with `squared=True` from random weights and with few gold elements per set,
-    where it is not pushed to p = 0.
+    class.
 
     Pitfalls: Without squares and with :math:`2 Y (Y + \gamma)` below :math:`N \gamma`,
     N the elements of the set, a model that cannot yet separate elements is pushed to p
-    = 0: all O. With `smooth=1` and N = 512 that is Y under 16. With squares the slope
-    of false positives falls as :math:`p^2` for small p. With `smooth=0` a class without
-    gold adds a constant 1 without gradient.
+    = 0: all O. With `smooth=1` and N = 512 that is Y under 16, with 1e-5 none but 0.
+    With squares the slope of false positives falls as :math:`p^2` for small p. A class
+    without gold costs nearly 1 for any p well above `smooth` / N, almost without
+    gradient.
 
     Args:
       logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
@@ -134,14 +134,15 @@ def dice(
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 7 (one element) and footnote 4 (a set), both
-    squared, eq. 6 unsquared (https://arxiv.org/abs/1911.02855v1).
+    squared, eq. 6 unsquared (https://arxiv.org/abs/1911.02855v1). gamma is 1 there and
+    in the presets; the default here is measured (`docs/losses.md`).
 
     Example:
       >>> import jax.numpy as jnp
       >>> from dicejax.losses import dice
       >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 4.0, 0.0]])
       >>> [round(x, 3) for x in dice(logits, jnp.array([0, 1, 2])).tolist()]
-      [0.024, 0.258, 0.496]
+      [0.035, 0.345, 0.966]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     return dice_of(count(elements, squared=squared), smooth, absent)
@@ -156,7 +157,7 @@ def log_cosh_dice(
     axis: int | tuple[int, ...] | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     squared: bool = False,
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
@@ -197,7 +198,7 @@ def log_cosh_dice(
       >>> from dicejax.losses import log_cosh_dice
       >>> logits = jnp.array([[4.0, 0.0], [0.0, 4.0], [0.0, 4.0]])
       >>> [round(x, 4) for x in log_cosh_dice(logits, jnp.array([0, 1, 0])).tolist()]
-      [0.0318, 0.0323]
+      [0.0558, 0.0572]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     x = dice_of(count(elements, squared=squared), smooth, absent)
@@ -292,7 +293,7 @@ def dice_semimetric(
     axis: int | tuple[int, ...] | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     variant: Literal["dml1", "dml2"] = "dml1",
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
@@ -343,7 +344,7 @@ def dice_semimetric(
       >>> print(f"{dice_semimetric(logits, labels, class_axis=None):.3f}")
       0.000
       >>> print(f"{dice(logits, labels, class_axis=None):.3f}")
-      0.250
+      0.375
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     # |p - y| = p + y - 2 min(p, y), and min(p, y) is p y for labels of 0 and 1.

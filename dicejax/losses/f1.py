@@ -27,7 +27,7 @@ def soft_f1(
     class_axis: int | None = -1,
     multi_label: bool = False,
     beta: float | Array = 1.0,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
@@ -43,8 +43,8 @@ def soft_f1(
     Use it to train on the reported average itself; `exclude_class` leaves out O.
 
     Pitfalls: Micro over all classes of a softmax is accuracy: name O in
-    `exclude_class`. With `smooth=0` a class without gold adds a constant 1 without
-    gradient (`absent="skip"` leaves it out).
+    `exclude_class`. A class without gold adds nearly 1, almost without gradient
+    (`absent="skip"` leaves it out).
 
     Args:
       logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
@@ -75,9 +75,9 @@ def soft_f1(
       >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 4.0, 0.0]])
       >>> labels = jnp.array([0, 1, 2])
       >>> round(float(soft_f1(logits, labels)), 3)
-      0.259
+      0.449
       >>> round(float(soft_f1(logits, labels, average="micro", exclude_class=0)), 3)
-      0.407
+      0.509
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     return _f_beta(count(elements), beta, smooth, absent)
@@ -102,7 +102,7 @@ def sigmoid_f1(
     class_axis: int | None = -1,
     slope: float | Array = 1.0,
     offset: float | Array = 0.0,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
@@ -146,7 +146,7 @@ def sigmoid_f1(
       >>> logits = jnp.array([[2.0, -1.0], [-2.0, -1.0]])
       >>> labels = jnp.array([[1, 0], [0, 1]])
       >>> round(float(sigmoid_f1(logits, labels, slope=4.0)), 3)
-      0.246
+      0.483
     """
     elements = prepare(logits, labels, where, class_axis, True, axis, axis_name)
     elements = elements._replace(logits=slope * (elements.logits + offset))

@@ -21,7 +21,7 @@ def log_dice(
     axis: int | tuple[int, ...] | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     squared: bool = False,
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
@@ -65,7 +65,7 @@ def log_dice(
       >>> from dicejax.losses import log_dice
       >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 4.0, 0.0]])
       >>> [round(x, 3) for x in log_dice(logits, jnp.array([0, 1, 2])).tolist()]
-      [0.024, 0.298, 0.685]
+      [0.036, 0.424, 3.394]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     counts = count(elements, squared=squared)

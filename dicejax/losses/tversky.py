@@ -22,7 +22,7 @@ def tversky_from_counts(
     *,
     alpha: float | Array = 0.5,
     beta: float | Array = 0.5,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
 ) -> Array:
     r"""Tversky loss from the counts of a set.
@@ -55,7 +55,7 @@ def tversky_from_counts(
       ...     actual=jnp.array(6.0),
       ... )
       >>> round(float(tversky_from_counts(counts, alpha=0.3, beta=0.7)), 3)
-      0.344
+      0.412
     """
     return tversky_of(counts, alpha, beta, smooth, absent)
 
@@ -90,7 +90,7 @@ def tversky(
     multi_label: bool = False,
     alpha: float | Array = 0.5,
     beta: float | Array = 0.5,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     intersection: Intersection = "product",
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
@@ -134,8 +134,8 @@ def tversky(
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
-    Source: Li et al., ACL 2020, eq. 9, smoothed (https://arxiv.org/abs/1911.02855v1).
-    "minimum": Wang et al., MICCAI 2023 (https://arxiv.org/abs/2303.16296).
+    Source: Li et al., ACL 2020, eq. 9 (https://arxiv.org/abs/1911.02855v1), smoothed,
+    with a gamma of 1 in the preset. "minimum": Wang et al., MICCAI 2023 (https://arxiv.org/abs/2303.16296).
 
     Example:
       >>> import jax.numpy as jnp
@@ -143,7 +143,7 @@ def tversky(
       >>> logits = jnp.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
       >>> losses = tversky(logits, jnp.array([0, 1, 1]), alpha=0.3, beta=0.7)
       >>> [round(x, 3) for x in losses.tolist()]
-      [0.136, 0.261]
+      [0.241, 0.414]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     counts = count(elements, intersection=intersection)
@@ -170,7 +170,7 @@ def focal_tversky(
     alpha: float | Array = 0.3,
     beta: float | Array = 0.7,
     gamma: float | Array = 4 / 3,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
@@ -215,7 +215,7 @@ def focal_tversky(
       >>> logits = jnp.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
       >>> losses = focal_tversky(logits, jnp.array([0, 1, 1]))
       >>> [round(x, 3) for x in losses.tolist()]
-      [0.224, 0.365]
+      [0.344, 0.516]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     losses = tversky_of(count(elements), alpha, beta, smooth, absent)
@@ -242,7 +242,7 @@ def jaccard(
     axis: int | tuple[int, ...] | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
-    smooth: float | Array = 1.0,
+    smooth: float | Array = 1e-5,
     squared: bool = False,
     intersection: Intersection = "product",
     absent: Absent = "smooth",
@@ -288,7 +288,7 @@ def jaccard(
       >>> from dicejax.losses import jaccard
       >>> logits = jnp.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
       >>> [round(x, 3) for x in jaccard(logits, jnp.array([0, 1, 1])).tolist()]
-      [0.339, 0.337]
+      [0.509, 0.504]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     if squared and intersection == "minimum":

@@ -59,7 +59,7 @@ class Dice(SetObjective):
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
     """
 
-    smooth: float = 1.0
+    smooth: float = 1e-05
     squared: bool = False
     absent: Literal["smooth", "skip"] = "smooth"
 
@@ -74,7 +74,7 @@ class LogCoshDice(SetObjective):
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
     """
 
-    smooth: float = 1.0
+    smooth: float = 1e-05
     squared: bool = False
     absent: Literal["smooth", "skip"] = "smooth"
 
@@ -105,7 +105,7 @@ class DiceSemimetric(SetObjective):
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
     """
 
-    smooth: float = 1.0
+    smooth: float = 1e-05
     variant: Literal["dml1", "dml2"] = "dml1"
     absent: Literal["smooth", "skip"] = "smooth"
 
@@ -126,7 +126,7 @@ class SoftF1(SetObjective):
     """
 
     beta: float = 1.0
-    smooth: float = 1.0
+    smooth: float = 1e-05
     absent: Literal["smooth", "skip"] = "smooth"
     exclude_class: int | tuple[int, ...] | None = None
     average: Literal["none", "macro", "micro"] = "macro"
@@ -150,7 +150,7 @@ class SigmoidF1(SetObjective):
 
     slope: float = 1.0
     offset: float = 0.0
-    smooth: float = 1.0
+    smooth: float = 1e-05
     absent: Literal["smooth", "skip"] = "smooth"
     exclude_class: int | tuple[int, ...] | None = None
     average: Literal["none", "macro", "micro"] = "macro"
@@ -166,7 +166,7 @@ class LogDice(SetObjective):
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
     """
 
-    smooth: float = 1.0
+    smooth: float = 1e-05
     squared: bool = False
     absent: Literal["smooth", "skip"] = "smooth"
 
@@ -283,7 +283,7 @@ class Tversky(SetObjective):
 
     alpha: float = 0.5
     beta: float = 0.5
-    smooth: float = 1.0
+    smooth: float = 1e-05
     intersection: Literal["product", "minimum"] = "product"
     absent: Literal["smooth", "skip"] = "smooth"
 
@@ -303,7 +303,7 @@ class FocalTversky(SetObjective):
     alpha: float = 0.3
     beta: float = 0.7
     gamma: float = 1.3333333333333333
-    smooth: float = 1.0
+    smooth: float = 1e-05
     absent: Literal["smooth", "skip"] = "smooth"
 
 
@@ -319,7 +319,7 @@ class Jaccard(SetObjective):
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
     """
 
-    smooth: float = 1.0
+    smooth: float = 1e-05
     squared: bool = False
     intersection: Literal["product", "minimum"] = "product"
     absent: Literal["smooth", "skip"] = "smooth"

@@ -85,6 +85,7 @@ class DL(Dice):
 
     over: Sets | int = "element"
     classes: tuple[str, ...] = ("positive",)
+    smooth: float = 1.0
     squared: bool = True
 
 
@@ -96,6 +97,7 @@ class DLSet(Dice):
     """
 
     classes: tuple[str, ...] = ("positive",)
+    smooth: float = 1.0
     squared: bool = True
 
 
@@ -108,6 +110,7 @@ class TL(Tversky):
 
     over: Sets | int = "element"
     classes: tuple[str, ...] = ("positive",)
+    smooth: float = 1.0
 
 
 @_preset("dsc-eq11", losses.self_adjusting_dice)

@@ -29,9 +29,10 @@ def get_config() -> Experiment:
         data=ConllFiles(dir="data/ontonotes4"),
         task=MachineReading(queries=QUERIES),
         encoder=PretrainedEncoder(path="bert-base-chinese"),
-        objective=Tversky(alpha=0.5, beta=0.5),
+        objective=Tversky(alpha=0.5, beta=0.5, smooth=1.0),
         compared=tuple(
-            Tversky(alpha=tenths / 10, beta=1 - tenths / 10) for tenths in range(1, 10)
+            Tversky(alpha=tenths / 10, beta=1 - tenths / 10, smooth=1.0)
+            for tenths in range(1, 10)
         ),
         optimizer=AdamW(learning_rate=2e-5, warmup=0.1, weight_decay=0.002),
         training=Training(

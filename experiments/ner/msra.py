@@ -41,7 +41,7 @@ def get_config() -> Experiment:
             CrossEntropy(),
             WeightedCrossEntropy(),
             Focal(),
-            Dice(squared=True),
+            Dice(smooth=1.0, squared=True),
             SelfAdjustingDice(alpha=0.01, smooth=1.0),
         ),
         optimizer=AdamW(learning_rate=2e-5, warmup=0.02, weight_decay=0.002),

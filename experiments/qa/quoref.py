@@ -31,7 +31,7 @@ def get_config() -> Experiment:
         compared=(
             CrossEntropy(),
             Focal(),
-            Dice(squared=True),
+            Dice(smooth=1.0, squared=True),
             SelfAdjustingDice(alpha=0.01, smooth=1.0),
         ),
         optimizer=AdamW(learning_rate=3e-5, warmup=0.1, weight_decay=0.01),

@@ -166,7 +166,7 @@ def one_minus_ratio(above, below, actual=None, absent="smooth"):
     return np.where(nothing, 0.0, 1 - above / np.where(nothing, 1.0, below))
 
 
-def dice_from_counts(counts, *, smooth=1.0, absent="smooth"):
+def dice_from_counts(counts, *, smooth=1e-5, absent="smooth"):
     i, p, y = counts
     return one_minus_ratio(2 * i + smooth, p + y + smooth, y, absent)
 
@@ -181,7 +181,7 @@ def log_cosh_dice(logits, labels, **settings):
 
 
 @of_counts
-def log_dice(counts, *, smooth=1.0, absent="smooth"):
+def log_dice(counts, *, smooth=1e-5, absent="smooth"):
     i, p, y = counts
     skipped = (y == 0) & (absent == "skip")
     return np.where(skipped, 0.0, np.log((p + y + smooth) / (2 * i + smooth)))
@@ -192,7 +192,8 @@ def self_adjusting_dice(logits, labels, *, form="one_versus_rest", **settings):
     if form == "gold" and not binary and not settings.get("multi_label"):
         settings.pop("axis")
         return gold_self_adjusting_dice(logits, labels, **settings)
-    return dice(logits, labels, **{"alpha": 0.01, "squared": True, **settings})
+    defaults = {"alpha": 0.01, "smooth": 1.0, "squared": True}
+    return dice(logits, labels, **defaults | settings)
 
 
 @of_elements

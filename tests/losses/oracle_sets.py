@@ -39,7 +39,7 @@ def generalized_dice(
 
 
 @of_elements
-def dice_semimetric(these, *, variant="dml1", axis=None, smooth=1.0, absent="smooth"):
+def dice_semimetric(these, *, variant="dml1", axis=None, smooth=1e-5, absent="smooth"):
     p = probabilities(these.logits, these.form)[0].astype(float)
     y = these.targets
     actual = these.sum(y, axis)
@@ -52,7 +52,7 @@ def dice_semimetric(these, *, variant="dml1", axis=None, smooth=1.0, absent="smo
     return one_minus_ratio(above, below, actual, absent)
 
 
-def tversky_from_counts(counts, *, alpha=0.5, beta=0.5, smooth=1.0, absent="smooth"):
+def tversky_from_counts(counts, *, alpha=0.5, beta=0.5, smooth=1e-5, absent="smooth"):
     i, p, y = counts
     below = i + alpha * (p - i) + beta * (y - i) + smooth
     return one_minus_ratio(i + smooth, below, y, absent)
@@ -67,7 +67,7 @@ def focal_tversky(logits, labels, *, alpha=0.3, beta=0.7, gamma=4 / 3, **setting
 
 
 @of_counts
-def jaccard(counts, *, smooth=1.0, absent="smooth"):
+def jaccard(counts, *, smooth=1e-5, absent="smooth"):
     i, p, y = counts
     return one_minus_ratio(i + smooth, p + y - i + smooth, y, absent)
 
@@ -79,7 +79,7 @@ def soft_f1(logits, labels, *, average="macro", **settings):
 
 @of_counts
 def _soft_f1(
-    counts, *, average, beta=1.0, exclude_class=None, smooth=1.0, absent="smooth"
+    counts, *, average, beta=1.0, exclude_class=None, smooth=1e-5, absent="smooth"
 ):
     if exclude_class is not None:
         left = np.arange(counts[0].shape[-1]) != exclude_class

@@ -52,7 +52,8 @@ def test_summed_over_softmax_classes_it_is_an_accuracy_surrogate():
     for axis, wrong, size in ((-1, 1 - p[..., 0], 1), (None, (1 - p).sum(), p.size)):
         summed = jax.tree.map(lambda x, axis=axis: x.sum(axis), counts)
         expected = 2 * wrong / (2 * size + 1)
-        np.testing.assert_allclose(dice_from_counts(summed), expected, rtol=1e-5)
+        value = dice_from_counts(summed, smooth=1.0)
+        np.testing.assert_allclose(value, expected, rtol=1e-5)
 
 
 def test_counts_of_integers_are_accepted():

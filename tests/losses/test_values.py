@@ -67,10 +67,10 @@ COUNTED = oracle.Counts(
 @pytest.mark.parametrize(
     ("name", "settings", "want"),
     [
-        ("dice", {}, [4 / 9, 0.5 / 1.5, 4 / 5, 0.0]),
+        ("dice", {"smooth": 1.0}, [4 / 9, 0.5 / 1.5, 4 / 5, 0.0]),
         ("dice", {"smooth": 0.0}, [0.5, 1.0, 1.0, 0.0]),
         ("dice", {"smooth": 0.5, "absent": "skip"}, [4 / 8.5, 0.0, 4 / 4.5, 0.0]),
-        ("tversky", {}, [2 / 5, 0.25 / 1.25, 2 / 3, 0.0]),
+        ("tversky", {"smooth": 1.0}, [2 / 5, 0.25 / 1.25, 2 / 3, 0.0]),
         # 1 false positive, 3 false negatives.
         (
             "tversky",
@@ -84,7 +84,7 @@ COUNTED = oracle.Counts(
         ),
         (
             "tversky",
-            {"alpha": 1.0, "beta": 1.0, "absent": "skip"},
+            {"alpha": 1.0, "beta": 1.0, "smooth": 1.0, "absent": "skip"},
             [4 / 7, 0.0, 4 / 5, 0.0],
         ),
     ],

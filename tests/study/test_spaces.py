@@ -131,7 +131,7 @@ def test_values_become_those_of_an_experiment():
         "optimizer.learning_rate": 1e-3,
         "objective.alpha": 0.5,
         "objective.beta": 0.5,
-        "objective.smooth": 1.0,
+        "objective.smooth": 1e-5,
     }
     drawn = {
         "optimizer.learning_rate": 4.00012e-4,
