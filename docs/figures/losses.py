@@ -136,14 +136,15 @@ def priors(points: int) -> tuple[Figure, set[str]]:
 
 def dice(points: int) -> tuple[Figure, set[str]]:
     """A set of one positive and 19 negatives."""
+    written = {"squared": True, "smooth": 1.0}  # the paper's
     return _set_figure(
         points,
         [
-            in_set("dice", label="smooth=1"),
-            in_set("dice", label="smooth=0.01", smooth=0.01),
-            in_set("dice", label="squared", squared=True),
-            in_set("dice", label="squared, axis=() (eq. 7)", squared=True, axis=()),
-            in_set("log_cosh_dice", label="smooth=1"),
+            in_set("dice", label="smooth=1e-5"),
+            in_set("dice", label="smooth=1", smooth=1.0),
+            in_set("dice", label="squared, smooth=1", **written),
+            in_set("dice", label="squared, axis=() (eq. 7)", **written, axis=()),
+            in_set("log_cosh_dice", label="smooth=1e-5"),
             in_set("generalized_dice", label="both classes"),
         ],
     )

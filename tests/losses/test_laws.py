@@ -330,3 +330,24 @@ def test_masks_of_as_many_elements_as_classes_mask_elements():
     # One set per element, no smoothing, a masked row: 0, not 0/0.
     rows = dice(logits, labels, where=where, axis=(), smooth=0.0)
     assert rows[2].tolist() == [0.0, 0.0, 0.0]
+
+
+OVERLAPS = """dice log_dice log_cosh_dice dice_semimetric soft_f1 tversky focal_tversky
+jaccard"""
+
+
+@pytest.mark.parametrize("name", OVERLAPS.split())
+def test_a_rare_class_is_not_pushed_to_nothing_before_elements_are_separated(name):
+    """With one p for all elements, dice falls with p if 2 Y (Y + s) is below N s."""
+    labels = np.arange(4096) == 0  # one positive element
+
+    def slope(**settings):
+        def loss(z):
+            logits = jax.numpy.full(labels.shape, z)
+            return getattr(losses, name)(
+                logits, labels.astype(int), class_axis=None, **settings
+            )
+
+        return float(jax.grad(loss)(-2.0))
+
+    assert slope() < 0 < slope(smooth=1.0)
