@@ -117,16 +117,20 @@ def test_the_first_page_takes_a_newcomer_to_a_report(tmp_path, monkeypatch, caps
     assert "dice" in capsys.readouterr().out
 
 
+def user_output(words, folder):
+    """Run a command as a user: tests turn off LLVM's optimisations (conftest.py)."""
+    usual = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
+    program = Path(sys.executable).with_name("dicejax")
+    pipes = {"stdout": subprocess.PIPE, "text": True, "check": True}
+    return subprocess.run([program, *words], cwd=folder, env=usual, **pipes).stdout
+
+
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_the_first_page_trains_a_useful_tagger(tmp_path):
     newcomer.write(tmp_path / "my.conll", sentences=200)
-    # As for a user: tests turn off LLVM's optimisations (conftest.py).
-    usual = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
-    program = Path(sys.executable).with_name("dicejax")
-    pipes = {"stdout": subprocess.PIPE, "text": True, "check": True}
     printed = "".join(
-        subprocess.run([program, *words[1:]], cwd=tmp_path, env=usual, **pipes).stdout
+        user_output(words[1:], tmp_path)
         for words in commands_of(START)
         if words[0] == "dicejax"
     )
@@ -134,6 +138,16 @@ def test_the_first_page_trains_a_useful_tagger(tmp_path):
     result = json.loads((tmp_path / "runs" / "first" / "result.json").read_text())
     assert result["test"]["f1"] > 0.95
     assert "New York City" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_dice_by_name_learns_the_sample(tmp_path):
+    user_output(["init", "ner", "x", "--sample", "--encoder", "scratch"], tmp_path)
+    words = ["train", "x/experiment.py", "--loss", "dice", "--out", "run"]
+    user_output(words, tmp_path)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["test"]["f1"] > 0.9
 
 
 FLAG = re.compile(r"(?<![\w-])--([a-z_][\w.-]*)")
