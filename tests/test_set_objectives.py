@@ -58,7 +58,7 @@ def sets_of(over):
 
 
 def mean_over_sets(form, over, numbers, reduce, weights=1.0):
-    """Return the mean over labelled sets of dice, by the oracle."""
+    """Return the mean over labelled sets of dice with smooth 1, by the oracle."""
     logits, labels = batch(form)
     several = form == "multi-label"
     weights = np.broadcast_to(weights, CLASSES)[numbers]
@@ -75,7 +75,8 @@ def mean_over_sets(form, over, numbers, reduce, weights=1.0):
             shared, predicted, actual = (x[numbers].sum() for x in counts)
             losses.append(1 - (2 * shared + 1) / (predicted + actual + 1))
             continue
-        values = oracle.dice(z[None], y[None], multi_label=several)[numbers]
+        settings = {"multi_label": several, "smooth": 1.0}
+        values = oracle.dice(z[None], y[None], **settings)[numbers]
         has = seen.reshape(-1, CLASSES).any(0)[numbers] if several else values >= 0
         losses.append(np.where(has, weights * values, 0))
         counted.append(weights * has)
@@ -97,7 +98,7 @@ def weighed(scheme, form, counts=COUNTS):
 def test_a_loss_is_the_mean_over_labelled_sets_and_over_classes(form):
     logits, labels = batch(form)
     losses = [
-        Dice(over=over, **settings)
+        Dice(over=over, smooth=1.0, **settings)
         for over in ("batch", "sequence", "element", 1, 2, 9)
         for settings in (
             {},
@@ -216,7 +217,8 @@ def test_micro_sets_take_soft_labels(form):
     seen = labels != -100
     # Soft labels are of all classes of an element.
     seen = seen if form == "softmax" else seen.any(-1)
-    value = Dice(reduce="micro").loss(logits, Gold(labels, jnp.asarray(soft, float)))
+    dice = Dice(reduce="micro", smooth=1.0)
+    value = dice.loss(logits, Gold(labels, jnp.asarray(soft, float)))
     p = scipy.special.softmax(logits, -1)
     p = p if form == "softmax" else scipy.special.expit(logits)
     shared, both = (p * soft)[seen].sum(), (p + soft)[seen].sum()
