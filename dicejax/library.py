@@ -104,7 +104,9 @@ def encode(
 def predict(
     run: Folder | Result, texts: Sequence[str], *, checkpoint: Which = "best"
 ) -> list[dict[str, Any]]:
-    """Predict for new examples.
+    """Predict for new examples, with the threshold that was chosen on dev.
+
+    Inputs that are cut off, and a threshold that promises nothing, are warnings.
 
     Args:
       run: folder of the run, or the result of `train`.
@@ -118,4 +120,5 @@ def predict(
     Raises:
       InputError: the run cannot be used, or a text lacks a part.
     """
-    return [record for record, _ in inference.predict(run, texts, checkpoint)]
+    results = inference.predict(run, texts, checkpoint, warnings.warn)
+    return [record for record, _ in results]

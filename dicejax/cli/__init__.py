@@ -271,6 +271,13 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
     if chosen.scratch:
         changes["encoder"] = config.ScratchEncoder()
     settings = dataclasses.replace(settings, **changes)
-    _refuse_abbreviations(rest, command, config.leaves(settings))
+    leaves = config.leaves(settings)
+    if "task.threshold" not in leaves:
+        kind = type(settings.task).__name__
+        text = (
+            f"is not for {kind}, which decides by no threshold that promises anything"
+        )
+        _refuse({"--task.threshold": text}, rest)
+    _refuse_abbreviations(rest, command, leaves)
     listed = [name for name in ("objective", "optimizer") if name in changes]
     return flags_of(command, settings, listed, is_brief=is_brief)

@@ -152,6 +152,7 @@ class Train:
 
     def _end(self, console: Console, result: Result, time: str) -> None:
         """Print scores, what went wrong, and what to do next."""
+        from dicejax.metrics.guarantees import guarantee_of
         from dicejax.metrics.thresholds import describe
         from dicejax.training.outcome import remedy
 
@@ -163,9 +164,15 @@ class Train:
         for line in class_lines(test.get("per_type", {})):
             show(f"  {line}")
         show(scores(result.test_at_last_step or {}, "test, last checkpoint"))
-        if result.threshold is not None:
+        if result.threshold and result.test_with_tuned_threshold:
             tuned = f"{best}, {describe(result.threshold['threshold'])} of dev"
-            show(scores(result.test_with_tuned_threshold or {}, tuned))
+            show(scores(result.test_with_tuned_threshold, tuned))
+        guarantee = guarantee_of(result.threshold)
+        if guarantee is not None:
+            if observed := result.observed:
+                show(guarantee.compare(observed))
+            for text in guarantee.warnings:
+                show(f"warning: {text}")
         show(f"{time}, {result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
         warn_of_cuts(console, result.cut)
         if result.skipped:

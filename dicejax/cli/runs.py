@@ -96,6 +96,10 @@ class Evaluate:
             if tuned is not None:
                 record["threshold"] = result.threshold
                 record["with_tuned_threshold"] = tuned.to_json()
+            if (guarantee := result.guarantee) is not None:
+                observed = {x: y.to_json() for x, y in result.observed.items()}
+                record["guarantee"] = dataclasses.asdict(guarantee)
+                record["constraint_on_test"] = observed
             show(json.dumps(record))
         else:
             show(scores(content, what))
@@ -104,6 +108,8 @@ class Evaluate:
             if tuned is not None and result.threshold is not None:
                 label = f"{what}, {describe(result.threshold)} of dev"
                 show(scores(tuned.to_json(), label))
+            if result.guarantee is not None and result.observed:
+                show(result.guarantee.compare(result.observed))
             if result.nothing_learnt is not None:
                 run = Run.open(self.run)
                 training = run.result()

@@ -93,6 +93,17 @@ def describe(threshold: float | Mapping[str, float]) -> str:
     return f"thresholds {min(values):.3g} to {max(values):.3g}"
 
 
+def between(lower: float, upper: float) -> float:
+    """Return a threshold that parts two scores: halfway, where there is room.
+
+    >>> between(0.2, 0.4), between(0.4, 0.4)
+    (0.30000000000000004, 0.4)
+    """
+    with np.errstate(invalid="ignore"):  # neighbours and infinities have no middle
+        middle = lower + (upper - lower) / 2
+    return float(middle if lower < middle <= upper else upper)
+
+
 def tune(
     scores: ArrayLike,
     gold: ArrayLike,
@@ -227,9 +238,7 @@ def _best_cut(
     threshold = default
     if f1s[best] > default_f1:
         upper, rest = float(ranked[ends[best]]), ranked[ends[best] + 1 :]
-        lower = float(rest[0]) if rest.size else upper
-        middle = lower + (upper - lower) / 2  # neighbours and infinities have none
-        threshold = middle if lower < middle <= upper else upper
+        threshold = between(float(rest[0]) if rest.size else upper, upper)
     return TunedThreshold(
         threshold=threshold,
         f1=max(float(f1s[best]), default_f1),

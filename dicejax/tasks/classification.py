@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
@@ -58,7 +59,11 @@ class TextTask(Task):
 
     reads_words: ClassVar[bool] = False
     default_threshold: ClassVar[float | None] = 0.5
+    measures: ClassVar[tuple[str, ...]] = ("recall", "precision", "fpr")
     noun: ClassVar[str] = "label"  # in warnings
+
+    threshold: str | None = None
+    threshold_delta: float = 0.1
 
     @abc.abstractmethod
     def gold(self, example: Any) -> Sequence[str] | None:
@@ -212,6 +217,9 @@ class Classification(TextTask):
       positive: the positive class where there are two; None: the last by name.
       tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
         two classes. Scores with and without it are reported.
+      threshold: constraint on new data that the threshold keeps, such as "recall:0.95",
+        "precision:0.9" or "fpr:0.01", instead of the best F1; see `Constraint`.
+      threshold_delta: probability that dev is a sample with which it does not.
     """
 
     takes: ClassVar[tuple[type, ...]] = (LabelledText,)
@@ -240,9 +248,11 @@ class Classification(TextTask):
             raise InputError(
                 f"positive is {quote(self.positive)}, but the classes are {listed}"
             )
-        if len(names) > 2 and (self.positive is not None or self.tune_threshold):
+        decides = self.tune_threshold or self.threshold is not None
+        if len(names) > 2 and (self.positive is not None or decides):
             raise InputError(
-                f"positive and tune_threshold are for 2 classes; there are {listed}"
+                f"positive, threshold and tune_threshold are for 2 classes; there are "
+                f"{listed}"
             )
         return tuple(sorted(names, key=lambda name: name == self.positive))
 
@@ -302,12 +312,19 @@ class Classification(TextTask):
         self, examples: Texts, candidates: Sequence[dict[str, float]], labels: Labels
     ) -> TunedThreshold:
         """Choose the threshold with the best F1 of the positive class."""
+        ((gold, scores),) = self.judge(examples, labels, candidates).values()
+        return thresholds.tune(scores, gold, default=self.default_threshold)
+
+    def judge(
+        self,
+        examples: Texts,
+        labels: Labels,
+        candidates: Sequence[dict[str, float]] | None = None,
+    ) -> dict[str, tuple[ArrayLike, Any]]:
+        """Return whether texts are of the positive class, and its probabilities."""
         positive = labels[-1]
-        return thresholds.tune(
-            [probabilities[positive] for probabilities in candidates],
-            [example.label == positive for example in examples],
-            default=self.default_threshold,
-        )
+        gold = [example.label == positive for example in examples]
+        return {positive: (gold, candidates and [c[positive] for c in candidates])}
 
     def score(
         self, examples: Texts, predictions: Predictions, labels: Labels

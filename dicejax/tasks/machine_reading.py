@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
@@ -80,6 +81,10 @@ class MachineReading(SpanTask):
       match_width: hidden width of the match output; None: twice the encoder's.
       spans_per_start: maximum number of labelled spans of one type from one word.
       tune_threshold: tune the threshold of a span's score on dev, instead of 0.5.
+      threshold: constraint that it keeps instead, as "complete:0.9": of new examples
+        with spans at least this share has all of them found. Spans of an example may
+        depend on each other, examples not: let them be documents.
+      threshold_delta: probability that dev is a sample with which it does not.
 
     Raises:
       ValueError: there is no query, two are for one type, or one is blank.
@@ -89,6 +94,7 @@ class MachineReading(SpanTask):
     """
 
     default_threshold: ClassVar[float | None] = 0.5
+    measures: ClassVar[tuple[str, ...]] = ("complete",)
 
     queries: tuple[tuple[str, str], ...]
     match: bool = True
@@ -102,6 +108,8 @@ class MachineReading(SpanTask):
     match_width: int | None = None
     spans_per_start: int = 2
     tune_threshold: bool = False
+    threshold: str | None = None
+    threshold_delta: float = 0.1
 
     def __post_init__(self):
         super().__post_init__()
@@ -316,6 +324,28 @@ class MachineReading(SpanTask):
         if not judged:
             return TunedThreshold(default, 0.0, default, 0.0, 0, total)
         return tune_spans(*zip(*judged, strict=True), total, default=default)
+
+    def judge(
+        self,
+        examples: Sentences,
+        labels: Labels,
+        candidates: Sequence[Sequence[Candidate]] | None = None,
+    ) -> dict[str, tuple[ArrayLike, Any]]:
+        """Return which examples have spans, and the lowest score of the spans.
+
+        It is -inf where one is no candidate. Scores of all candidates follow, which are
+        no gold, so that the threshold is halfway between two of them.
+        """
+        gold = [bool(example.spans) for example in examples]
+        if candidates is None:
+            return {"": (gold, None)}
+        compatible = [dict(self._compatible(scored)) for scored in candidates]
+        lowest = [
+            min((scores.get(span, -np.inf) for span in example.spans), default=-np.inf)
+            for example, scores in zip(examples, compatible, strict=True)
+        ]
+        rest = [score for scores in compatible for score in scores.values()]
+        return {"": (gold + [False] * len(rest), lowest + rest)}
 
     def warnings(
         self, split: str, examples: Sentences, items: Items, labels: Labels

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dicejax.data.examples import MultiLabelText
 from dicejax.errors import InputError
@@ -44,9 +45,13 @@ class MultiLabelClassification(TextTask):
       tune_thresholds: choose the threshold of each label with its best F1 on dev,
         instead of 0.5; a label without examples there keeps 0.5. Scores with and
         without it are reported.
+      threshold: constraint on new data that the threshold of each label keeps, such as
+        "recall:0.95", instead of the best F1; see `Constraint`.
+      threshold_delta: probability that dev is a sample with which any label does not.
     """
 
     takes: ClassVar[tuple[type, ...]] = (MultiLabelText,)
+    has_threshold_per_label: ClassVar[bool] = True
 
     primary_metric: Literal["micro_f1", "macro_f1", "lrap"] = "micro_f1"
     tune_thresholds: bool = False
@@ -114,10 +119,23 @@ class MultiLabelClassification(TextTask):
         self, examples: Texts, candidates: Sequence[dict[str, float]], labels: Labels
     ) -> TunedThresholds:
         """Choose the threshold of each label with its best F1."""
-        chances = [[chance[label] for label in labels] for chance in candidates]
-        gold = _indicators([example.labels for example in examples], labels)
+        judged = self.judge(examples, labels, candidates)
+        gold, chances = (np.transpose(x) for x in zip(*judged.values(), strict=True))
         default = self.default_threshold
         return thresholds.tune_per_label(chances, gold, labels, default=default)
+
+    def judge(
+        self,
+        examples: Texts,
+        labels: Labels,
+        candidates: Sequence[dict[str, float]] | None = None,
+    ) -> dict[str, tuple[ArrayLike, Any]]:
+        """Return for each label where it holds, and its probabilities."""
+        gold = _indicators([example.labels for example in examples], labels)
+        return {
+            label: (column, candidates and [chance[label] for chance in candidates])
+            for label, column in zip(labels, gold.T, strict=True)
+        }
 
     def score(
         self, examples: Texts, predictions: Predictions, labels: Labels

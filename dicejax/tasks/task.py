@@ -18,8 +18,8 @@ from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, Truncation, quote
 from dicejax.metrics.scores import Scores
-from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import Head
+from dicejax.tasks.decider import Decider
 
 IGNORED = -100
 """The label of elements left out of the loss."""
@@ -306,27 +306,10 @@ class Trainable(abc.ABC):
         return counts
 
 
-class Scorer(abc.ABC):
-    """How a task compares predictions with gold, and tunes its threshold."""
+class Scorer(Decider, abc.ABC):
+    """How a task compares predictions with gold."""
 
     primary_metric: ClassVar[str] = "f1"  # the score that selects the best checkpoint
-    default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
-    tune_threshold: ClassVar[bool] = False
-
-    @property
-    def tunes_threshold(self) -> bool:
-        """Whether the decision threshold is to be tuned on the dev split."""
-        return self.tune_threshold and self.default_threshold is not None
-
-    def tune(
-        self, examples: Examples, candidates: Sequence[Any], labels: Labels
-    ) -> TunedThreshold | TunedThresholds:
-        """Choose the threshold with the best score on examples, or one per label.
-
-        Raises:
-          ValueError: the task has no threshold.
-        """
-        raise ValueError(f"{type(self).__name__} decides nothing by a threshold")
 
     @abc.abstractmethod
     def score(
@@ -381,6 +364,7 @@ class Task(Codec, Trainable, Scorer):
     def __post_init__(self):
         if self.stride < 0:
             raise ValueError(f"stride is {self.stride}; want 0 or more")
+        _ = self.constraint  # its errors
 
     def score_found(
         self,

@@ -23,6 +23,7 @@ from dicejax.formats.conll import neighbours
 from dicejax.formats.texts import Format, Text
 from dicejax.io import json_text
 from dicejax.mesh import MeshShape
+from dicejax.metrics.guarantees import GuaranteedThreshold, Observation, guarantee_of
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
 from dicejax.tasks import Item, Prediction, QuestionAnswering
@@ -45,12 +46,14 @@ class Evaluation:
     Attributes:
       step: update at which the checkpoint was saved.
       scores: scores with the task's default threshold, if it has one.
-      threshold: threshold tuned on dev when the run was trained, one or by label.
-      tuned: scores with the tuned threshold.
+      threshold: threshold chosen on dev when the run was trained, one or by label.
+      tuned: scores with that threshold.
       examples: gold and prediction of each example, by the tuned threshold where there
         is one (`tasks.described.beside_gold`); empty unless requested.
       cut: warnings of inputs that are cut off.
       nothing_learnt: how predictions show that nothing was learnt; None if they do not.
+      guarantee: the constraint that the threshold was chosen to keep on new data.
+      observed: the bounded measure on test, by label; empty of other splits.
     """
 
     step: int
@@ -60,11 +63,15 @@ class Evaluation:
     examples: tuple[dict[str, Any], ...] = ()
     cut: tuple[str, ...] = ()
     nothing_learnt: str | None = None
+    guarantee: GuaranteedThreshold | None = None
+    observed: Mapping[str, Observation] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
         text = f"step {self.step}: {self.scores}"
         if self.tuned is not None:
             text += f"; with the tuned threshold: {self.tuned}"
+        if self.guarantee is not None and self.observed:
+            text += f"; {self.guarantee.compare(self.observed)}"
         return f"Evaluation({text})"
 
     def _repr_html_(self) -> str:
@@ -99,7 +106,8 @@ def evaluate(
     examples = getattr(load_corpus(experiment, warn), split)
     task, labels = experiment.task, opened.labels()
 
-    step, items, candidates, threshold = _find(opened, examples, checkpoint)
+    step, items, candidates, chosen = _find(opened, examples, checkpoint)
+    threshold = None if chosen is None else chosen["threshold"]
     notes = task.warnings(split, examples, items, labels)
     cut = tuple(note.text for note in notes if isinstance(note, Truncation))
     for note in notes:
@@ -115,7 +123,15 @@ def evaluate(
     if threshold is not None:
         tuned = task.score_found(examples, candidates, labels, threshold)
     untaught = nothing_learnt(task, default, scores)
-    return Evaluation(step, scores, threshold, tuned, rows, cut, untaught)
+    guarantee, observed = guarantee_of(chosen), {}
+    if guarantee is not None:
+        for text in guarantee.warnings:
+            warn(text)
+        if split == "test":  # the others had a part in what is promised
+            observed = task.observe(guarantee, examples, candidates, labels)
+    return Evaluation(
+        step, scores, threshold, tuned, rows, cut, untaught, guarantee, observed
+    )
 
 
 def predict(
@@ -202,9 +218,13 @@ def predict_texts(
         adapted = task.adapt(examples)
     except InputError as error:
         raise error if path is None else InputError(f"{path}: {error}") from None
-    _, items, candidates, threshold = _find(run, adapted, which, decoded)
+    _, items, candidates, chosen = _find(run, adapted, which, decoded)
+    threshold = None if chosen is None else chosen["threshold"]
     for note in task.cut_inputs("given", items):
         warn(note.text)
+    if (guarantee := guarantee_of(chosen)) is not None:
+        for text in guarantee.warnings:
+            warn(text)
     outputs = (
         task.show(example, task.decide(candidate, threshold))
         for example, candidate in zip(adapted, candidates, strict=True)
@@ -313,10 +333,11 @@ def _find(
     examples: Sequence[Any],
     which: Which,
     decoded: Callable[[], None] = lambda: None,
-) -> tuple[int, list[Item], list[Any], float | Mapping[str, float] | None]:
+) -> tuple[int, list[Item], list[Any], Mapping[str, Any] | None]:
     """Return the step of the checkpoint, the items and the decoded candidates.
 
-    The last is the threshold that was tuned on dev, if this is the best checkpoint.
+    The last is the threshold that was chosen on dev, as in the run's result, if this is
+    the best checkpoint.
     """
     experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
     network, mesh = run.network(), MeshShape().make(jax.local_devices())
@@ -336,8 +357,8 @@ def _find(
         mesh=mesh,
         decoded=decoded,
     )
-    tuned = (run.result().get("threshold") if which == "best" else None) or {}
-    return step, items, result.candidates[0], tuned.get("threshold")
+    chosen = run.result().get("threshold") if which == "best" else None
+    return step, items, result.candidates[0], chosen
 
 
 def export(

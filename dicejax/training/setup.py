@@ -36,6 +36,7 @@ from dicejax.tasks.priors import log_priors, require_classes
 from dicejax.tasks.task import Remark
 from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
 from dicejax.training.predict import Search, search
+from dicejax.training.promise import check_promise
 from dicejax.training.sharding import put
 from dicejax.training.state import (
     TrainState,
@@ -131,9 +132,11 @@ class Setup:
         """Return an objective with the outputs and class counts that it needs.
 
         Raises:
-          InputError: it does not fit the task, or a hyper-parameter is out of range.
+          InputError: it does not fit the task, or a hyper-parameter is out of range;
+            or dev cannot promise what the task's threshold is to keep.
         """
-        task = self.experiment.task
+        task, dev = self.experiment.task, self.data.corpus.dev
+        check_promise(self.experiment, objective, dev, self.data.labels)
         targets = task.targets(self.data.labels)
         name = objective.short_name
         try:

@@ -19,6 +19,7 @@ from dicejax.config import Experiment
 from dicejax.data.examples import groups_of
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
+from dicejax.metrics.guarantees import Observation
 from dicejax.metrics.score_counts import count_decisions, count_scores
 from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
@@ -72,6 +73,8 @@ class Result:
       threshold: decision threshold tuned on dev, where the task has one, or one for
         each label, under "threshold"; and how it was tuned.
       test_with_tuned_threshold: test scores of the best checkpoint with it.
+      constraint_on_test: by label the measure that the threshold bounds, with counts
+        and its interval, where the threshold keeps a constraint.
       nothing_learnt: how predictions on test show that nothing was learnt; None if they
         do not.
     """
@@ -101,6 +104,7 @@ class Result:
     test_at_last_step: Mapping[str, Any] | None = None
     threshold: Mapping[str, Any] | None = None
     test_with_tuned_threshold: Mapping[str, Any] | None = None
+    constraint_on_test: Mapping[str, Mapping[str, Any]] | None = None
     nothing_learnt: str | None = None
 
     @classmethod
@@ -117,6 +121,12 @@ class Result:
                 f"{run.path / RESULT}: is no result of this version of dicejax "
                 f"({error}); train again with --overwrite"
             ) from error
+
+    @property
+    def observed(self) -> dict[str, Observation]:
+        """The measure on test that the threshold bounds, by label."""
+        counts = self.constraint_on_test or {}
+        return {x: Observation(y["hits"], y["total"]) for x, y in counts.items()}
 
     def __repr__(self) -> str:
         metric, text = self.primary_metric, "not scored on test"
@@ -389,7 +399,7 @@ def score_test_split(
     between: Callable[[], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Score test with the best and the last checkpoint, and tune a threshold on dev.
+    """Score test with the best and the last checkpoint, and choose a threshold on dev.
 
     Returns:
       The fields of `Result` from `best_step` on.
@@ -422,13 +432,21 @@ def score_test_split(
         "test_at_last_step": at_last.to_json(),
         "nothing_learnt": nothing_learnt(task, decided, scores),
     }
-    if task.tunes_threshold:
+    if task.tunes_threshold or task.constraint is not None:
         (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
-        tuned = task.tune(data.corpus.dev, in_dev, data.labels)
-        say(f"threshold tuned on dev: {tuned}")
-        with_it = setup.score(candidates, "test", tuned.threshold)
-        result |= {
-            "threshold": dataclasses.asdict(tuned),
-            "test_with_tuned_threshold": with_it.to_json(),
-        }
+        on_dev = (data.corpus.dev, in_dev, data.labels)
+        if task.constraint is None:
+            tuned = task.tune(*on_dev)
+            say(f"threshold tuned on dev: {tuned}")
+        else:
+            tuned = task.guarantee(*on_dev, setup.experiment.training.epochs)
+            say(f"threshold chosen on dev: {tuned}")
+            on_test = (data.corpus.test, candidates, data.labels)
+            observed = task.observe(tuned, *on_test).items()
+            counts = {label: share.to_json() for label, share in observed}
+            result["constraint_on_test"] = counts
+        result["threshold"] = dataclasses.asdict(tuned)
+        if tuned.threshold is not None:
+            with_it = setup.score(candidates, "test", tuned.threshold)
+            result["test_with_tuned_threshold"] = with_it.to_json()
     return result

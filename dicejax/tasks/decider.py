@@ -1,0 +1,159 @@
+"""Thresholds of tasks: tuned for the best F1, or chosen to keep a constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
+
+from dicejax.errors import InputError, quote
+from dicejax.metrics.guarantees import Constraint, GuaranteedThreshold, Observation
+from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
+
+
+class Decider:
+    """How a task chooses the threshold that decides for its candidates."""
+
+    default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
+    tune_threshold: ClassVar[bool] = False
+    has_threshold_per_label: ClassVar[bool] = False
+    measures: ClassVar[tuple[str, ...]] = ()  # that a constraint may bound
+    threshold: ClassVar[str | None] = None
+    threshold_delta: ClassVar[float] = 0.1
+
+    @property
+    def tunes_threshold(self) -> bool:
+        """Whether the decision threshold is to be tuned on the dev split."""
+        return self.tune_threshold and self.default_threshold is not None
+
+    def tune(
+        self, examples: Sequence[Any], candidates: Sequence[Any], labels: Sequence[str]
+    ) -> TunedThreshold | TunedThresholds:
+        """Choose the threshold with the best score on examples, or one per label.
+
+        Raises:
+          ValueError: the task has no threshold.
+        """
+        raise ValueError(f"{type(self).__name__} decides nothing by a threshold")
+
+    @property
+    def constraint(self) -> Constraint | None:
+        """The constraint that `threshold` states; None without.
+
+        Raises:
+          ValueError: it is none, the task cannot keep it, or it contradicts tuning.
+        """
+        if self.threshold is None:
+            return None
+        constraint = Constraint.parse(self.threshold, self.threshold_delta)
+        if self.tunes_threshold:
+            raise ValueError(
+                f"threshold {self.threshold} and a threshold tuned for F1 exclude each "
+                "other; leave out either"
+            )
+        if constraint.measure not in self.measures:
+            raise ValueError(
+                f"threshold: {type(self).__name__} cannot promise "
+                f"{constraint.measure}; take {' or '.join(self.measures)}"
+            )
+        return constraint
+
+    def judge(
+        self,
+        examples: Sequence[Any],
+        labels: Sequence[str],
+        candidates: Sequence[Any] | None = None,
+    ) -> Mapping[str, tuple[ArrayLike, Any]]:
+        """Return by label gold, bool [N], and scores, float [N], None if not decoded.
+
+        Raises:
+          ValueError: the task has no threshold.
+        """
+        raise ValueError(f"{type(self).__name__} decides nothing by a threshold")
+
+    def require_attainable(
+        self, examples: Sequence[Any], labels: Sequence[str], checkpoints: int
+    ) -> None:
+        """Check that dev has the examples that the constraint takes, for any scores.
+
+        Raises:
+          InputError: it has not.
+        """
+        if (constraint := self.constraint) is None:
+            return
+        judged = self.judge(examples, labels)
+        stricter = constraint.among(checkpoints * len(judged))
+        counts = {
+            name: constraint.available(gold) for name, (gold, _) in judged.items()
+        }
+        scarce = [name for name, count in counts.items() if count < stricter.required]
+        if not scarce:
+            return
+        name = min(scarce, key=counts.__getitem__)
+        shares = [f"delta {constraint.delta:g}"]
+        shares += [f"the best of {checkpoints} epochs"] * (checkpoints > 1)
+        shares += [f"{len(judged)} labels"] * (len(judged) > 1)
+        of_labels = ""
+        if len(judged) > 1:
+            of_labels = f" for {len(scarce)} labels, such as {quote(name)}"
+        raise InputError(
+            f"task.threshold: {constraint} cannot be promised{of_labels}: "
+            f"{stricter.lack(judged[name][0])} ({', '.join(shares)}); take more dev "
+            "data, another bound or a larger --task.threshold_delta"
+        )
+
+    def guarantee(
+        self,
+        examples: Sequence[Any],
+        candidates: Sequence[Any],
+        labels: Sequence[str],
+        checkpoints: int,
+    ) -> GuaranteedThreshold:
+        """Choose the threshold, or that of each label, by which the constraint holds.
+
+        The checkpoint may be the best of so many by the same examples: delta is divided
+        by their number, which covers any choice among them (Bonferroni), and by that of
+        the labels, so that all constraints hold at once.
+
+        Raises:
+          ValueError: the task has no constraint.
+        """
+        constraint, default = self.constraint, self.default_threshold
+        if constraint is None or default is None:
+            raise ValueError(f"{type(self).__name__} has no constraint")
+        judged = self.judge(examples, labels, candidates)
+        stricter = constraint.among(checkpoints * len(judged))
+        limits, unattained = {}, {}
+        for name, (gold, scores) in judged.items():
+            limit = stricter.choose(scores, gold)
+            if limit is None:
+                unattained[name] = stricter.shortfall(scores, gold)
+            else:
+                limits[name] = limit
+        alone = next(iter(limits.values()), None)
+        return GuaranteedThreshold(
+            threshold=(limits or None) if self.has_threshold_per_label else alone,
+            measure=constraint.measure,
+            bound=constraint.bound,
+            delta=constraint.delta,
+            checkpoints=checkpoints,
+            default_threshold=default,
+            unattained=unattained,
+        )
+
+    def observe(
+        self,
+        chosen: GuaranteedThreshold,
+        examples: Sequence[Any],
+        candidates: Sequence[Any],
+        labels: Sequence[str],
+    ) -> dict[str, Observation]:
+        """Return the bounded measure on other examples, by label that has a promise."""
+        limits = chosen.threshold
+        observed = {}
+        for name, (gold, scores) in self.judge(examples, labels, candidates).items():
+            limit = limits.get(name) if isinstance(limits, Mapping) else limits
+            if limit is not None:
+                observed[name] = chosen.constraint.observe(scores, gold, limit)
+        return observed
