@@ -1,0 +1,278 @@
+"""Promised bounds hold on new data as often as stated, by exact sums and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dicejax.metrics.guarantees import (
+    GRID,
+    STARTS,
+    Constraint,
+    GuaranteedThreshold,
+    Observation,
+    clopper_pearson,
+    guarantee_of,
+    least_count,
+    tolerance_rank,
+)
+
+REPEATS = 2000
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.05, 0.1, 0.5])
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.3])
+def test_the_rank_is_the_largest_with_the_tail_that_is_promised(share, delta):
+    ranks = []
+    for count in [*range(1, 80), 300, 5000]:
+        ranks.append(tolerance_rank(count, share, delta))
+        holds = stats.binom.sf(np.arange(count), count, share) >= 1 - delta
+        assert ranks[-1] == holds.sum()  # of ranks from 1 on: P(Binomial >= rank)
+        if rank := ranks[-1]:  # recall at the k-th order statistic is a Beta
+            beta = stats.beta(count - rank + 1, rank)
+            assert beta.cdf(1 - share) <= delta * (1 + 1e-9)
+    assert least_count(share, delta) == math.ceil(math.log(delta) / math.log1p(-share))
+    assert tolerance_rank(0, share, delta) == 0
+
+
+def violations(constraint, draw, measure):
+    """Return how often the chosen threshold breaks the bound, and is chosen at all."""
+    chosen = [constraint.choose(*draw()) for _ in range(REPEATS)]
+    limits = np.array([limit for limit in chosen if limit is not None])
+    values = measure(limits)
+    is_rate = constraint.measure == "fpr"
+    broken = values > constraint.bound if is_rate else values < constraint.bound
+    return broken.sum() / REPEATS, len(limits) / REPEATS
+
+
+def normals(rng, size, prior, width=0.0, distance=2.0):
+    """Return a function that draws scores and gold: N(distance, 1) and N(0, 1).
+
+    With a width they are rounded down to its multiples, so that many are equal.
+    """
+
+    def draw():
+        gold = rng.random(size) < prior
+        scores = rng.normal(size=size) + distance * gold
+        return (np.floor(scores / width) * width if width else scores), gold
+
+    return draw
+
+
+def tail(limits, mean, width):
+    """Return the probability of a score from the limit on."""
+    if width:
+        limits = np.ceil(limits / width - 1e-9) * width
+    return stats.norm.sf(limits, mean)
+
+
+@pytest.mark.parametrize(
+    ("size", "prior", "width", "delta"),
+    [
+        (50, 0.9, 0, 0.1),
+        (400, 0.1, 0, 0.05),
+        (5000, 0.02, 0, 0.1),
+        (400, 0.5, 0.25, 0.05),
+    ],
+)
+@pytest.mark.parametrize("measure", ["recall", "fpr"])
+def test_recall_and_false_positive_rate_hold_as_often_as_promised(
+    measure, size, prior, width, delta
+):
+    rng = np.random.default_rng(size)
+    if measure == "fpr":
+        prior = 1 - prior
+    constraint = Constraint(measure, {"recall": 0.9, "fpr": 0.1}[measure], delta)
+    mean = {"recall": 2.0, "fpr": 0.0}[measure]
+    draw = normals(rng, size, prior, width)
+    rate, attained = violations(constraint, draw, lambda t: tail(t, mean, width))
+    noise = 3 * math.sqrt(delta * (1 - delta) / REPEATS)
+    assert attained > 0.95
+    assert rate <= delta + noise
+    if width:
+        return
+    # Without ties the probability is exact: the promise costs no more than it must.
+    count, exact = prior if measure == "recall" else 1 - prior, []
+    for number in rng.binomial(size, count, REPEATS):
+        rank = tolerance_rank(number, 0.1, delta)
+        exact.append(stats.binom.cdf(rank - 1, number, 0.1) if rank else 0.0)
+    # The middle of a gap is a little safer than the order statistic itself.
+    assert np.mean(exact) - 2 * noise - 0.3 * delta < rate < np.mean(exact) + noise
+
+
+@pytest.mark.parametrize(
+    ("size", "prior", "width", "spoilt", "delta"),
+    [
+        (200, 0.5, 0, 0, 0.1),
+        (2000, 0.1, 0, 0, 0.05),
+        (400, 0.5, 0.5, 0, 0.05),
+        (2000, 0.2, 0, 0.02, 0.1),
+    ],
+)
+def test_precision_holds_as_often_as_promised(size, prior, width, spoilt, delta):
+    rng, constraint = np.random.default_rng(size), Constraint("precision", 0.8, delta)
+
+    def draw():
+        gold = rng.random(size) < prior
+        logits = rng.normal(size=size) + 3 * gold - 1.5
+        if width:
+            logits = np.floor(logits / width) * width
+        # Negatives with high scores: precision falls where the threshold rises.
+        logits[~gold & (rng.random(size) < spoilt)] = 4.0
+        return 1 / (1 + np.exp(-logits)), gold
+
+    def precision(limits):
+        limits = np.log(limits / (1 - limits))
+        right = prior * tail(limits, 1.5, width)
+        wrong = (1 - spoilt) * tail(limits, -1.5, width) + spoilt * (limits <= 4)
+        return right / (right + (1 - prior) * wrong)
+
+    rate, attained = violations(constraint, draw, precision)
+    assert attained > 0.5
+    assert rate <= delta + 3 * math.sqrt(delta / REPEATS)
+
+
+def test_tests_of_precision_are_sequences_from_each_start():
+    rng = np.random.default_rng(5)
+    gold = rng.random(1500) < 0.3
+    scores = 1 / (1 + np.exp(-(rng.normal(size=1500) + 4 * gold - 2)))
+    constraint = Constraint("precision", 0.9, 0.1)
+    accepted = []
+    for start in STARTS:
+        for limit in GRID[start:]:
+            right, total = (
+                int(gold[scores >= limit].sum()),
+                int((scores >= limit).sum()),
+            )
+            p_value = (
+                stats.binomtest(right, total, 0.9, "greater").pvalue if total else 1
+            )
+            if p_value > 0.1 / len(STARTS):
+                break
+            accepted.append(limit)
+    assert constraint.choose(scores, gold) == min(accepted)
+    assert constraint.choose(scores[:40], gold[:40]) is None
+    assert "accepted on dev are right" in constraint.shortfall(scores[:40], gold[:40])
+
+
+def test_spans_of_a_document_may_depend_on_each_other():
+    rng, delta = np.random.default_rng(7), 0.1
+
+    def documents(count):
+        """Return the lowest score of the spans of each document, all correlated."""
+        spans = rng.normal(size=(count, 8)) + 2 * rng.normal(size=(count, 1))
+        spans[np.arange(8) >= rng.integers(1, 9, count)[:, None]] = np.inf
+        spans[:, 0][rng.random(count) < 0.01] = -np.inf  # no candidate
+        return spans.min(axis=1)
+
+    fresh = np.sort(documents(400_000))
+    constraint = Constraint("complete", 0.9, delta)
+    rate, attained = violations(
+        constraint,
+        lambda: (documents(120), np.ones(120)),
+        lambda limits: 1 - np.searchsorted(fresh, limits) / len(fresh),
+    )
+    assert attained == 1 and 0.2 * delta < rate <= delta + 0.02
+    lost = constraint.shortfall([-math.inf] * 9 + [0.5] * 11, [1] * 20)
+    assert lost == "9 of 20 examples with spans have one never proposed"
+
+
+@pytest.mark.parametrize("corrected", [True, False])
+def test_labels_and_checkpoints_share_delta(corrected):
+    """The worst of several thresholds: what dev's choice of a checkpoint may be."""
+    rng, delta, count = np.random.default_rng(3), 0.1, 4
+    constraint = Constraint("recall", 0.9, delta)
+    if corrected:
+        constraint = constraint.among(count)
+    draw, limits = normals(rng, 200, 1.0), np.empty((REPEATS, count))
+    for row in limits:
+        row[:] = [constraint.choose(*draw()) for _ in range(count)]
+    rate = (stats.norm.sf(limits.max(axis=1), 2) < 0.9).mean()
+    if corrected:
+        assert 0.02 < rate <= delta + 3 * math.sqrt(delta * (1 - delta) / REPEATS)
+    else:
+        assert rate > 2 * delta
+
+
+@pytest.mark.parametrize("measure", ["recall", "fpr"])
+def test_thresholds_on_few_scores_by_hand(measure):
+    # Of 7 scores the lowest may be missed: 0.7^7 < 0.1 < P(at most 1 of 7).
+    scores = np.array([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.1])
+    gold = np.arange(8) < 7
+    if measure == "recall":
+        limit = Constraint("recall", 0.7).choose(scores, gold)
+        assert limit == pytest.approx(0.15)  # halfway to the score below
+        assert Constraint("recall", 0.7).choose(scores[:7], gold[:7]) == 0.2
+        assert Constraint("recall", 0.7).choose(scores[1:], gold[1:]) is None
+    else:
+        limit = Constraint("fpr", 0.3).choose(1 - scores, ~gold)
+        assert limit == pytest.approx(0.85)
+        limit = Constraint("fpr", 0.3).choose(1 - scores[:7], ~gold[:7])
+        assert limit > 0.8 and not (1 - scores[:7] >= limit).any()
+    observed = Constraint("recall", 0.7).observe(scores, gold, 0.35)
+    assert observed == Observation(5, 7)
+    assert Constraint("precision", 0.7).observe(scores, ~gold, 0.35) == (0, 5)
+    assert Constraint("fpr", 0.7).observe(scores, ~gold, 0.35) == (5, 7)
+
+
+def test_too_few_examples_are_counted():
+    lack = Constraint("recall", 0.95).lack([1] * 41 + [0] * 9)
+    assert lack == "41 positives on dev, and it takes 45"
+    assert Constraint("recall", 0.95).lack([1] * 45) is None
+    assert Constraint("fpr", 0.01, 0.05).lack([1]) == (
+        "0 negatives on dev, and it takes 299"
+    )
+    assert "it takes at least 110" in Constraint("precision", 0.95).lack([1])
+    exact = math.log(0.1 / len(STARTS)) / math.log(0.95)
+    assert Constraint("precision", 0.95).required == math.ceil(exact)
+    # So many that are all accepted and right are enough, and no fewer.
+    for count in (109, 110):
+        chosen = Constraint("precision", 0.95).choose([0.9] * count, [1] * count)
+        assert (chosen is None) == (count == 109)
+
+
+@pytest.mark.parametrize(("hits", "total"), [(0, 1), (3, 7), (7, 7), (178, 186)])
+def test_the_interval_is_that_of_scipy(hits, total):
+    expected = stats.binomtest(hits, total).proportion_ci(0.95, "exact")
+    assert clopper_pearson(hits, total) == pytest.approx(tuple(expected), rel=1e-9)
+    record = Observation(hits, total).to_json()
+    assert (record["low"], record["high"]) == clopper_pearson(hits, total)
+    assert record["value"] == hits / total
+
+
+@pytest.mark.parametrize(
+    ("text", "delta", "message"),
+    [
+        ("recall", 0.1, "want it as recall:0.95, not 'recall'"),
+        ("recall:high", 0.1, "not 'recall:high'"),
+        ("f1:0.9", 0.1, "'f1' is no measure; want recall, precision"),
+        ("recall:95", 0.1, "bound is 95; want it between 0 and 1"),
+        ("fpr:0", 0.1, "bound is 0;"),
+        ("fpr:nan", 0.1, "bound is nan;"),
+        ("recall:0.9", 1.0, "delta is 1;"),
+    ],
+)
+def test_what_is_no_constraint_is_named(text, delta, message):
+    with pytest.raises(ValueError, match=message):
+        Constraint.parse(text, delta)
+
+
+def test_what_is_promised_and_observed_is_written_out():
+    record = {"bound": 0.01, "measure": "fpr", "delta": 0.05, "checkpoints": 3}
+    record |= {"default_threshold": 0.5, "unattained": {"b": "why"}}
+    chosen = guarantee_of({**record, "threshold": {"a": 0.25, "c": 0.75}})
+    assert str(chosen) == (
+        "thresholds 0.25 to 0.75, fpr at most 0.01 of each label on new data with "
+        "probability 0.95; fpr at most 0.01 of 'b' cannot be promised: why; the "
+        "default threshold 0.5 decides"
+    )
+    shares = {"a": Observation(1, 100), "c": Observation(2, 100)}
+    assert chosen.compare(shares) == (
+        "fpr on test 0.020 (0.002 to 0.070), worst of 2 labels, 'c'; promised 0.01"
+    )
+    empty = GuaranteedThreshold(0.5, "precision", 0.9, 0.1, 1, 0.5, {})
+    assert empty.compare({"a": Observation(0, 0)}) == (
+        "precision on test of no example; promised 0.9"
+    )
+    assert guarantee_of(None) is None and guarantee_of({"threshold": 0.5}) is None

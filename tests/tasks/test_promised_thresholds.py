@@ -1,0 +1,185 @@
+"""Tasks choose the thresholds that keep a constraint, or say why there is none."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dicejax.data.examples import LabelledText, MultiLabelText, Sentence, Span
+from dicejax.errors import InputError
+from dicejax.metrics.guarantees import Constraint, Observation, guarantee_of
+from dicejax.tasks import (
+    Classification,
+    MachineReading,
+    MultiLabelClassification,
+    QuestionAnswering,
+    Tagging,
+)
+
+QUERIES = (("LOC", "where"),)
+
+
+def texts(gold):
+    labels = ["spam" if positive else "fine" for positive in gold]
+    return [LabelledText("a", None, y, str(n), n) for n, y in enumerate(labels)]
+
+
+def draw(count, seed=0, prior=0.3):
+    """Return gold and probabilities."""
+    rng = np.random.default_rng(seed)
+    gold = rng.random(count) < prior
+    return gold, 1 / (1 + np.exp(2 - 4 * gold - 1.5 * rng.normal(size=count)))
+
+
+@pytest.mark.parametrize("text", ["recall:0.9", "fpr:0.1", "precision:0.7"])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_two_classes_have_the_threshold_of_the_constraint(text, epochs):
+    task = Classification(threshold=text, threshold_delta=0.2)
+    gold, chances = draw(900)
+    candidates = [{"fine": 1 - p, "spam": p} for p in chances]
+    labels = ("fine", "spam")
+    task.require_attainable(texts(gold), labels, epochs)
+    chosen = task.guarantee(texts(gold), candidates, labels, epochs)
+    constraint = Constraint.parse(text, 0.2 / epochs)
+    assert chosen.threshold == constraint.choose(chances, gold)
+    assert chosen.constraint == Constraint.parse(text, 0.2)
+    assert chosen.checkpoints == epochs and not chosen.unattained
+    # On other examples it is what the scores of the decisions are.
+    gold, chances = draw(500, seed=1)
+    candidates = [{"fine": 1 - p, "spam": p} for p in chances]
+    (observed,) = task.observe(chosen, texts(gold), candidates, labels).values()
+    decided = [task.decide(each, chosen.threshold) for each in candidates]
+    scores = task.score(texts(gold), decided, labels).values
+    if constraint.measure in scores:
+        assert observed.value == pytest.approx(scores[constraint.measure])
+    else:
+        accepted = np.array([guess.values[0] == "spam" for guess in decided])
+        assert observed == ((accepted & ~gold).sum(), (~gold).sum())
+
+
+def test_labels_hold_together_and_those_that_cannot_keep_the_default():
+    task = MultiLabelClassification(threshold="precision:0.9")
+    rng, labels = np.random.default_rng(2), ("clear", "noise")
+    gold = rng.random((800, 2)) < 0.5
+    clear = 1 / (1 + np.exp(3 - 6 * gold[:, 0] - rng.normal(size=800)))
+    chances = np.stack([clear, rng.random(800)], axis=1)
+    examples = [
+        MultiLabelText("a", None, tuple(np.array(labels)[row]), str(n), n)
+        for n, row in enumerate(gold)
+    ]
+    candidates = [dict(zip(labels, row, strict=True)) for row in chances.tolist()]
+    chosen = task.guarantee(examples, candidates, labels, 2)
+    stricter = Constraint("precision", 0.9, 0.1 / 4)  # two labels, two checkpoints
+    assert chosen.threshold == {"clear": stricter.choose(chances[:, 0], gold[:, 0])}
+    (warning,) = chosen.warnings
+    assert "0.9 of 'noise' cannot be promised: at best " in warning
+    assert "accepted on dev are right; the default threshold 0.5 decides" in warning
+    decided = [task.decide(each, chosen.threshold) for each in candidates]
+    assert [("noise" in guess.values) for guess in decided] == [
+        each["noise"] >= 0.5 for each in candidates
+    ]
+    assert set(task.observe(chosen, examples, candidates, labels)) == {"clear"}
+    alone = Classification(threshold="precision:0.9")
+    pairs = [{"fine": 1 - p, "spam": p} for p in chances[:, 1].tolist()]
+    lost = alone.guarantee(texts(gold[:, 1]), pairs, ("fine", "spam"), 1)
+    assert lost.threshold is None and str(lost) == lost.warnings[0]
+    assert alone.observe(lost, texts(gold[:, 1]), pairs, ("fine", "spam")) == {}
+    record = {name: getattr(lost, name) for name in lost.__dataclass_fields__}
+    assert guarantee_of(record) == lost
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_example_is_complete_from_the_lowest_score_of_its_spans(nested):
+    task = MachineReading(queries=QUERIES, threshold="complete:0.7", nested=nested)
+    examples, candidates = [], []
+    for number in range(20):  # 1 of 20 has a lost span, 4 have none
+        spans = (Span("LOC", 0, 1), Span("LOC", 2, 3))
+        gold = spans if number < 16 else ()
+        examples.append(Sentence(("x",) * 4, gold, number))
+        scored = [(spans[0], 0.9), (spans[1], 0.4 + number / 50)]
+        scored = scored[: 1 if number == 0 else 2]
+        scored.append((Span("LOC", 3, 4), 0.1 + number / 40))
+        candidates.append(scored)
+    chosen = task.guarantee(examples, candidates, (), 1)
+    lowest = [-math.inf, *(0.4 + n / 50 for n in range(1, 16))]
+    # Of 16 the 3 worst may be lost: P(Binomial(16, 0.3) >= 3) = 0.9006.
+    limit = sorted(lowest)[2]
+    below = max(s for each in candidates for _, s in each if s < limit)
+    assert chosen.threshold == pytest.approx((limit + below) / 2)
+    decided = [task.decide(each, chosen.threshold).values for each in candidates]
+    complete = [
+        set(x.spans) <= set(spans)
+        for x, spans in zip(examples, decided, strict=True)
+        if x.spans
+    ]
+    assert sum(complete) == 14
+    assert task.observe(chosen, examples, candidates, ()) == {"": Observation(14, 16)}
+    with pytest.raises(InputError, match="6 examples with spans on dev, and it takes"):
+        task.require_attainable(examples[10:], (), 1)
+
+
+def test_what_dev_cannot_promise_is_refused_with_what_it_takes():
+    task = Classification(threshold="recall:0.95")
+    examples = texts([True] * 41 + [False] * 300)
+    with pytest.raises(InputError) as error:
+        task.require_attainable(examples, ("fine", "spam"), 1)
+    assert str(error.value) == (
+        "task.threshold: recall at least 0.95 cannot be promised: 41 positives on dev, "
+        "and it takes 45 (delta 0.1); take more dev data, another bound or a larger "
+        "--task.threshold_delta"
+    )
+    with pytest.raises(InputError, match=r"it takes 67 \(delta 0.1, the best of 3 ep"):
+        task.require_attainable(examples, ("fine", "spam"), 3)
+    task.require_attainable(texts([True] * 45), ("fine", "spam"), 1)
+    several = MultiLabelClassification(threshold="recall:0.95")
+    rows = [("a",)] * 90 + [("b",)] * 9
+    labelled = [MultiLabelText("x", None, y, str(n), n) for n, y in enumerate(rows)]
+    message = r"for 1 labels, such as 'b': 9 positives on dev, and it takes 59 \(delta "
+    with pytest.raises(InputError, match=message):
+        several.require_attainable(labelled, ("a", "b"), 1)
+    Classification().require_attainable([], ("fine", "spam"), 1)  # promises nothing
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (Classification, {"threshold": "f1:0.9"}, "'f1' is no measure"),
+        (
+            Classification,
+            {"threshold": "complete:0.9"},
+            "Classification cannot promise",
+        ),
+        (
+            Classification,
+            {"threshold": "recall:0.9", "tune_threshold": True},
+            "threshold recall:0.9 and a threshold tuned for F1 exclude each other",
+        ),
+        (
+            MultiLabelClassification,
+            {"threshold": "recall:0.9", "tune_thresholds": True},
+            "exclude each other",
+        ),
+        (
+            MachineReading,
+            {"queries": QUERIES, "threshold": "recall:0.9"},
+            "MachineReading cannot promise recall; take complete",
+        ),
+        (
+            Classification,
+            {"threshold": "fpr:0.9", "threshold_delta": 0.0},
+            "delta is 0; want it between 0 and 1",
+        ),
+    ],
+)
+def test_settings_that_contradict_are_refused(kind, settings, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**settings)
+
+
+def test_tasks_without_a_threshold_promise_nothing():
+    for task in (Tagging(), QuestionAnswering()):
+        assert task.constraint is None
+        with pytest.raises(ValueError, match="decides nothing by a threshold"):
+            task.judge([], ())
+        with pytest.raises(ValueError, match="has no constraint"):
+            task.guarantee([], [], (), 1)
