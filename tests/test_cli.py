@@ -30,6 +30,7 @@ from dicejax.training.setup import prepare
 
 from .kinds import exhaustive_but
 from .small_project import CORPUS, fails
+from .test_cli_predict import write_experiment
 
 TRAIN = ["train", "mine.py", "--out", "run"]
 
@@ -370,3 +371,54 @@ def test_a_reader_that_has_had_enough_is_no_error():
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait() == 128 + 13
+
+
+def test_pairs_that_are_cut_are_counted_in_the_last_lines(tmp_path, capsys):
+    # With [CLS] and two [SEP] the second and the last have more than 12 tokens.
+    pairs = ["a b,a", f"{'a ' * 6},{'b ' * 4}", f"b,{'a ' * 5}", f"b a,{'b ' * 20}"]
+    lines = [f"{pair},{n % 2}\n" for n, pair in enumerate(pairs * 2)]
+    reads = 'test="data", first="first", second="second"'
+    content = "first,second,label\n" + "".join(lines)
+    argv = write_experiment(tmp_path, "CsvFiles", "Classification", content, "", reads)
+    assert run([*argv, "--training.max_length", "12"]) == 0
+    cut = [
+        f"4 of 8 {split} pairs (50%) are cut off at 12 tokens; raise "
+        "--training.max_length"
+        for split in ("train", "dev", "test")
+    ]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-3:] == [f"warning: {text}" for text in cut]
+    out = str(tmp_path / "run")
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    assert result["cut"] == cut
+    for flags in ([], ["--json"]):
+        assert run(["evaluate", out, *flags]) == 0
+        assert capsys.readouterr().err.splitlines() == [f"warning: {cut[2]}"]
+    assert run(["predict", out, "a b\tb", "b " * 20 + "\ta"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: 1 of 2 given pairs (50%) are cut off at 12 tokens")
+
+
+def test_a_threshold_that_dev_cannot_promise_is_refused_before_training(
+    tmp_path, capsys
+):
+    content = "text,label\n" + "a fine film,0\na dull film,1\n" * 8
+    reads = 'test="data", first="text", label="label"'
+    argv = write_experiment(tmp_path, "CsvFiles", "Classification", content, "", reads)
+    argv += ["--training.epochs", "2"]
+    for flags, *parts in (
+        (["recall:0.95"], "8 positives on dev, and it takes 59", "best of 2 epochs"),
+        (["fpr:0.5", "--loss", "metro"], "metro learns from decisions on dev"),
+    ):
+        fails(capsys, [*argv, "--task.threshold", *flags], *parts)
+        assert not (tmp_path / "run").exists()
+    for flags, text in (
+        (["f1:0.9"], "threshold f1:0.9: 'f1' is no measure"),
+        (["recall:0.5", "--task.tune_threshold"], "exclude each other"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            run([*argv, "--task.threshold", *flags])
+        assert text in " ".join(capsys.readouterr().err.split())
+    write_experiment(tmp_path, "ConllFiles", "Tagging", CORPUS)
+    argv = [*argv[:2], "--task.threshold", "recall:0.9"]
+    fails(capsys, argv, "--task.threshold is not for Tagging")

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import dicejax as dj
 from dicejax.cli import run
 from dicejax.errors import InputError
+from dicejax.training.run_folder import Run
 
 from . import tiny
 from .metrics.test_squad import official_v2
@@ -65,10 +67,12 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def reviews(trained):
+def reviews(trained, tmp_path_factory):
     content = "text\tlabel\n" + "a fine film\tgood\na dull film\tbad\n" * 8
-    reads = 'test=None, first="text", label="label"'
-    settings = 'positive="bad"'
+    test = tmp_path_factory.mktemp("test") / "test.tsv"
+    test.write_text(content + "so dull\tbad\n")
+    reads = f'test={str(test)!r}, first="text", label="label"'
+    settings = 'positive="bad", threshold="recall:0.7"'
     return trained("TabSeparatedFiles", "Classification", content, settings, reads)
 
 
@@ -158,7 +162,8 @@ def test_texts_with_classes(reviews, predict, tmp_path, capsys):
     record, blank = predict(reviews, content)
     assert (record["id"], record["text"], blank) == ("x", "a fine film", {})
     chances = record["probabilities"]
-    assert record["label"] == max(chances, key=chances.get)
+    limit = json.loads(Path(reviews, "result.json").read_text())["threshold"]
+    assert record["label"] == ("good", "bad")[chances["bad"] >= limit["threshold"]]
     assert sum(chances.values()) == pytest.approx(1)
     capsys.readouterr()
     words = tmp_path / "words.jsonl"
@@ -168,6 +173,38 @@ def test_texts_with_classes(reviews, predict, tmp_path, capsys):
     fails(capsys, [*argv, "--out_format", "conll"], "gives words no tags")
     message = "task Classification does not give each question"
     fails(capsys, [*argv, "--out_format", "squad"], message, "jsonl")
+
+
+def test_a_threshold_that_keeps_recall_is_that_of_all_commands(reviews, capsys):
+    result = json.loads(Path(reviews, "result.json").read_text())
+    share = result["constraint_on_test"]["bad"]
+    recall = result["test_with_tuned_threshold"]["recall"]
+    assert share["hits"] / share["total"] == recall and share["total"] == 9
+    line = f"recall on test {recall:.3f} ({share['low']:.3f} to {share['high']:.3f})"
+    assert run(["evaluate", reviews]) == 0
+    assert f"{line}; promised 0.7\n" in capsys.readouterr().out
+    evaluation = dj.evaluate(reviews)
+    assert line in repr(evaluation)
+    assert evaluation.observed == {"bad": (share["hits"], share["total"])}
+    assert run(["evaluate", reviews, "--json", "--split", "dev"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["guarantee"] == result["threshold"]
+    assert scores["constraint_on_test"] == {}  # dev has chosen the threshold
+
+
+def test_a_promise_that_dev_could_not_give_is_a_warning(reviews, monkeypatch, capsys):
+    result = Run.open(reviews).result()
+    lost = {**result["threshold"], "threshold": None, "unattained": {"bad": "why"}}
+    monkeypatch.setattr(Run, "result", lambda self: {**result, "threshold": lost})
+    text = "recall at least 0.7 cannot be promised: why; the default threshold 0.5"
+    with pytest.warns(UserWarning, match=text):
+        (record,) = dj.predict(reviews, ["a dull film"])
+    chances = record["probabilities"]
+    assert record["label"] == max(chances, key=chances.get)
+    for argv in (["evaluate", reviews], ["predict", reviews, "a dull film"]):
+        assert run(argv) == 0
+        captured = capsys.readouterr()
+        assert text in captured.err and "promised 0.7" not in captured.out
 
 
 def test_evaluate_writes_gold_beside_prediction(folder, tmp_path, capsys):
@@ -403,29 +440,3 @@ def test_machine_reading_in_all_formats(trained, predict):
     assert predict(folder, "met Ada\n\n", "a.txt").startswith("met Ada\n  ")
     (row,) = predict(folder, "id,text\n3,met Ada\n", "a.csv")
     assert json.loads(row["prediction"])["words"] == ["met", "Ada"]
-
-
-def test_pairs_that_are_cut_are_counted_in_the_last_lines(tmp_path, capsys):
-    # With [CLS] and two [SEP] the second and the last have more than 12 tokens.
-    pairs = ["a b,a", f"{'a ' * 6},{'b ' * 4}", f"b,{'a ' * 5}", f"b a,{'b ' * 20}"]
-    lines = [f"{pair},{n % 2}\n" for n, pair in enumerate(pairs * 2)]
-    reads = 'test="data", first="first", second="second"'
-    content = "first,second,label\n" + "".join(lines)
-    argv = write_experiment(tmp_path, "CsvFiles", "Classification", content, "", reads)
-    assert run([*argv, "--training.max_length", "12"]) == 0
-    cut = [
-        f"4 of 8 {split} pairs (50%) are cut off at 12 tokens; raise "
-        "--training.max_length"
-        for split in ("train", "dev", "test")
-    ]
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[-3:] == [f"warning: {text}" for text in cut]
-    out = str(tmp_path / "run")
-    result = json.loads((tmp_path / "run/result.json").read_text())
-    assert result["cut"] == cut
-    for flags in ([], ["--json"]):
-        assert run(["evaluate", out, *flags]) == 0
-        assert capsys.readouterr().err.splitlines() == [f"warning: {cut[2]}"]
-    assert run(["predict", out, "a b\tb", "b " * 20 + "\ta"]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("warning: 1 of 2 given pairs (50%) are cut off at 12 tokens")

@@ -46,7 +46,10 @@ class Decider:
         """
         if self.threshold is None:
             return None
-        constraint = Constraint.parse(self.threshold, self.threshold_delta)
+        try:
+            constraint = Constraint.parse(self.threshold, self.threshold_delta)
+        except ValueError as error:
+            raise ValueError(f"threshold {self.threshold}: {error}") from None
         if self.tunes_threshold:
             raise ValueError(
                 f"threshold {self.threshold} and a threshold tuned for F1 exclude each "
@@ -54,7 +57,7 @@ class Decider:
             )
         if constraint.measure not in self.measures:
             raise ValueError(
-                f"threshold: {type(self).__name__} cannot promise "
+                f"threshold {self.threshold}: {type(self).__name__} cannot promise "
                 f"{constraint.measure}; take {' or '.join(self.measures)}"
             )
         return constraint
@@ -94,9 +97,9 @@ class Decider:
         shares = [f"delta {constraint.delta:g}"]
         shares += [f"the best of {checkpoints} epochs"] * (checkpoints > 1)
         shares += [f"{len(judged)} labels"] * (len(judged) > 1)
-        of_labels = ""
-        if len(judged) > 1:
-            of_labels = f" for {len(scarce)} labels, such as {quote(name)}"
+        of_labels = f" for label {quote(name)}" if len(judged) > 1 else ""
+        if len(scarce) > 1:
+            of_labels += f", the rarest of {len(scarce)}"
         raise InputError(
             f"task.threshold: {constraint} cannot be promised{of_labels}: "
             f"{stricter.lack(judged[name][0])} ({', '.join(shares)}); take more dev "

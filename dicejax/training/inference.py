@@ -53,7 +53,8 @@ class Evaluation:
       cut: warnings of inputs that are cut off.
       nothing_learnt: how predictions show that nothing was learnt; None if they do not.
       guarantee: the constraint that the threshold was chosen to keep on new data.
-      observed: the bounded measure on test, by label; empty of other splits.
+      observed: the bounded measure on test, by label; empty of other splits, and
+        where test is dev.
     """
 
     step: int
@@ -103,7 +104,8 @@ def evaluate(
     """
     opened = Run.open(_folder(run))
     experiment = opened.offline_experiment(data=data)
-    examples = getattr(load_corpus(experiment, warn), split)
+    corpus = load_corpus(experiment, warn)
+    examples = getattr(corpus, split)
     task, labels = experiment.task, opened.labels()
 
     step, items, candidates, chosen = _find(opened, examples, checkpoint)
@@ -127,7 +129,7 @@ def evaluate(
     if guarantee is not None:
         for text in guarantee.warnings:
             warn(text)
-        if split == "test":  # the others had a part in what is promised
+        if split == "test" and corpus.test != corpus.dev:  # which chose the threshold
             observed = task.observe(guarantee, examples, candidates, labels)
     return Evaluation(
         step, scores, threshold, tuned, rows, cut, untaught, guarantee, observed

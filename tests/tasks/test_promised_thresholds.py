@@ -134,7 +134,7 @@ def test_what_dev_cannot_promise_is_refused_with_what_it_takes():
     several = MultiLabelClassification(threshold="recall:0.95")
     rows = [("a",)] * 90 + [("b",)] * 9
     labelled = [MultiLabelText("x", None, y, str(n), n) for n, y in enumerate(rows)]
-    message = r"for 1 labels, such as 'b': 9 positives on dev, and it takes 59 \(delta "
+    message = r"promised for label 'b': 9 positives on dev, and it takes 59 \(delta "
     with pytest.raises(InputError, match=message):
         several.require_attainable(labelled, ("a", "b"), 1)
     Classification().require_attainable([], ("fine", "spam"), 1)  # promises nothing
