@@ -27,6 +27,7 @@ PROGRAMS = {
     "accumulation": ([], "one pass"),
     "analysis": (SMALL, "an analysis is"),
     "encoders": ([], "BERT"),
+    "guarantees": ([], "broken as documents"),
     "hops": ([], "compare, from its last run"),
     "input": (["DATA"], "pairs, MRPC"),
     "losses": ([], "lovasz"),

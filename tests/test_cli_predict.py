@@ -175,7 +175,9 @@ def test_texts_with_classes(reviews, predict, tmp_path, capsys):
     fails(capsys, [*argv, "--out_format", "squad"], message, "jsonl")
 
 
-def test_a_threshold_that_keeps_recall_is_that_of_all_commands(reviews, capsys):
+def test_a_threshold_that_keeps_recall_is_that_of_all_commands(
+    reviews, tmp_path, capsys
+):
     result = json.loads(Path(reviews, "result.json").read_text())
     share = result["constraint_on_test"]["bad"]
     recall = result["test_with_tuned_threshold"]["recall"]
@@ -190,6 +192,9 @@ def test_a_threshold_that_keeps_recall_is_that_of_all_commands(reviews, capsys):
     scores = json.loads(capsys.readouterr().out)
     assert scores["guarantee"] == result["threshold"]
     assert scores["constraint_on_test"] == {}  # dev has chosen the threshold
+    assert run(["export", reviews, str(tmp_path / "model")]) == 0
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    assert config["decision_threshold"] == result["threshold"]["threshold"]
 
 
 def test_a_promise_that_dev_could_not_give_is_a_warning(reviews, monkeypatch, capsys):

@@ -308,7 +308,8 @@ class Export:
     """Export a finished run as a Hugging Face model folder, for PyTorch.
 
     The folder holds config.json, model.safetensors and the tokenizer's files; the class
-    that opens it is printed.
+    that opens it is printed. A threshold that dev has chosen is `decision_threshold` of
+    its configuration.
 
     Args:
       folder: directory to create.

@@ -366,7 +366,7 @@ def _find(
 def export(
     folder: str, target: str, which: Which, *, encoder_only: bool = False
 ) -> str:
-    """Export a run's weights, architecture, labels and tokenizer for transformers.
+    """Export weights, architecture, labels, threshold and tokenizer for transformers.
 
     The target folder appears whole or not at all.
 
@@ -380,12 +380,14 @@ def export(
     run = Run.open(folder)
     network = run.network()
     _, params = restore_params(run.path / CHECKPOINTS, network, which)
+    chosen = run.result().get("threshold") if which == "best" else None
     if encoder_only:
-        network = dataclasses.replace(network, heads=())
+        network, chosen = dataclasses.replace(network, heads=()), None
     return huggingface.write(
         Path(target).expanduser(),
         network,
         params,
         labels=run.labels(),
         tokenizer=run.tokenizer(),
+        threshold=None if chosen is None else chosen["threshold"],
     )

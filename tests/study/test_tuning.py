@@ -17,6 +17,7 @@ from dicejax.objectives import CrossEntropy, Focal, Tversky
 from dicejax.optimizers import AdamW
 from dicejax.study import compare as comparison
 from dicejax.study.compare import spaces, tuning
+from dicejax.tasks import Classification
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
 from dicejax.training.setup import Setup
@@ -262,6 +263,10 @@ def test_what_cannot_be_tuned_is_refused_before_any_training(tmp_path, training)
         assert len(training.made) == before
 
     refused(r"--tune is -1; want trials per loss", -1)
+    promising = dataclasses.replace(
+        EXPERIMENT, task=Classification(threshold="recall:0.9")
+    )
+    refused("promises less than --task.threshold says", 8, promising)
     late = dataclasses.replace(EXPERIMENT.training, seed=tuning.SEED - 1)
     late = dataclasses.replace(EXPERIMENT, training=late)
     refused("seeds from 1000000 on are those of trials", 2, late)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,7 @@ def write(
     *,
     labels: Sequence[str] | None = None,
     tokenizer: Tokenizer | None = None,
+    threshold: float | Mapping[str, float] | None = None,
 ) -> str:
     """Write `config.json`, `model.safetensors` and the tokenizer's files.
 
@@ -89,6 +90,8 @@ def write(
       params: as `Network.init` returns them.
       labels: names of the head's classes, in their order; a reader has none.
       tokenizer: tokenizer of the encoder.
+      threshold: decision threshold, one or by label, `decision_threshold` of the
+        configuration.
 
     Returns:
       The PyTorch class that opens the folder, such as "BertForTokenClassification".
@@ -107,7 +110,10 @@ def write(
         )
     name = names[0] if names else family.classes + "Model"
     with _draft_of(folder) as draft:
-        _write_json(draft / CONFIG, _config_content(network, name, labels))
+        content = _config_content(network, name, labels)
+        if threshold is not None:
+            content["decision_threshold"] = threshold
+        _write_json(draft / CONFIG, content)
         save_file(
             checkpoint(family, network, params),
             draft / WEIGHTS,

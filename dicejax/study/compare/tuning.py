@@ -132,9 +132,9 @@ def tune(
       Trials of each loss, in the order of the runs; empty for 0 trials.
 
     Raises:
-      InputError: a folder holds a trial of other settings, or untuned runs of the
-        comparison; a trial is missing and may not be run; or the comparison in the
-        folder is tuned and this one is not.
+      InputError: thresholds are to keep a constraint on new data; a folder holds a
+        trial of other settings, or untuned runs of the comparison; a trial is missing
+        and may not be run; or the comparison in the folder is tuned and this is not.
       Stopped: a signal interrupted training.
     """
     if trials < 0:
@@ -149,6 +149,11 @@ def tune(
                 "name another folder with --out, or replace it with --overwrite"
             )
         return []
+    if any(job.experiment.task.constraint is not None for job in jobs):
+        raise InputError(
+            "--tune chooses settings by dev, so that a threshold chosen there promises "
+            "less than --task.threshold says; leave out either"
+        )
     overwrite = overwrite and may_train
     if any(job.seed >= SEED for job in jobs):
         raise InputError(
