@@ -1,7 +1,7 @@
 """Simulate thresholds that keep a constraint: broken promises, and their price.
 
 Dev sets are drawn again and again. Of each threshold the measure on new data is known,
-from the distribution or from a large sample. Promises are of recall and precision of at
+from the distribution, of documents from a large sample. Promises are of recall and precision of at
 least 0.9 and of a false-positive rate of at most 0.1:
 
 - how often a promise is broken (at most delta, but for noise of the simulation) and how
@@ -29,9 +29,9 @@ from scipy import special
 
 from dicejax.metrics.guarantees import Constraint
 
-NEW = 400_000  # new examples of each class that stand for the distribution
+NEW = 400_000  # new documents that stand for the distribution
 BOUNDS = {"recall": 0.9, "precision": 0.9, "fpr": 0.1}
-DISTANCE = 4.0  # of the classes' log-odds, whose standard deviation is 1.3
+DISTANCE, SPREAD = 4.0, 1.3  # of the log-odds of two classes, which are normal
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,27 +70,24 @@ class Classes(NamedTuple):
 
     def draw(self, rng: np.random.Generator, gold: np.ndarray) -> np.ndarray:
         """Return the probabilities of examples."""
-        odds = 1.3 * rng.normal(size=gold.shape) + DISTANCE * (gold - 0.5)
+        odds = SPREAD * rng.normal(size=gold.shape) + DISTANCE * (gold - 0.5)
         if self.width:
             odds = np.floor(odds / self.width) * self.width
         if self.spoilt:
             odds[~gold & (rng.random(gold.shape) < self.spoilt)] = 5.0
         return special.expit(odds)
 
-
-class Truth:
-    """Measures of thresholds on new examples, from sorted scores of both classes."""
-
-    def __init__(self, rng: np.random.Generator, classes: Classes):
-        gold = np.arange(2 * NEW) < NEW
-        scores = classes.draw(rng, gold)
-        self.prior = classes.prior
-        self.positives, self.negatives = np.sort(scores[gold]), np.sort(scores[~gold])
-
     def measures(self, limits: np.ndarray) -> dict[str, np.ndarray]:
-        """Return recall, false-positive rate and precision of thresholds."""
-        recall = 1 - np.searchsorted(self.positives, limits) / NEW
-        fpr = 1 - np.searchsorted(self.negatives, limits) / NEW
+        """Return recall, false-positive rate and precision of thresholds on new data."""
+        odds = special.logit(np.minimum(limits, 1))
+        if self.width:
+            values = np.arange(-20, 21) * self.width
+            above = np.searchsorted(special.expit(values), limits)
+            odds = np.append(values, np.inf)[above]
+        recall, fpr = (
+            special.ndtr((sign * DISTANCE / 2 - odds) / SPREAD) for sign in (1, -1)
+        )
+        fpr = (1 - self.spoilt) * fpr + self.spoilt * (odds <= 5)
         accepted = self.prior * recall + (1 - self.prior) * fpr
         with np.errstate(invalid="ignore"):
             precision = np.where(accepted > 0, self.prior * recall / accepted, 1.0)
@@ -124,7 +121,7 @@ def simulate(
       Shares of dev sets with a broken promise and without one, the price where there is
       one, and the share with which the plug-in threshold misses the bound.
     """
-    truth, limits, naive = Truth(rng, classes), [], []
+    limits, naive = [], []
     for _ in range(samples):
         gold = rng.random(size) < classes.prior
         scores = classes.draw(rng, gold)
@@ -132,8 +129,8 @@ def simulate(
         has_any = constraint.available(gold) > 0
         naive.append(plug_in(constraint, scores, gold) if has_any else np.inf)
     promised = np.array([limit is not None for limit in limits])
-    safe = truth.measures(np.array(limits, float)[promised])
-    plain = truth.measures(np.array(naive))
+    safe = classes.measures(np.array(limits, float)[promised])
+    plain = classes.measures(np.array(naive))
     sign = -1 if constraint.measure == "fpr" else 1
 
     def missed(measures: dict[str, np.ndarray]) -> float:
@@ -153,19 +150,18 @@ def several(
     Dev has 300 examples, and labels are correlated where an example is shared.
     """
     constraint = Constraint("recall", BOUNDS["recall"], delta)
-    classes = Classes(0.3)
-    truth, broken = Truth(rng, classes), np.zeros(2)
+    classes, broken = Classes(0.3), np.zeros(2)
     for _ in range(samples):
         effect = rng.normal(size=300) if shared else np.zeros(300)
         worst = np.zeros(2)
         for _ in range(count):
             gold = rng.random(300) < classes.prior
             noise = 0.8 * effect + (0.6 if shared else 1.0) * rng.normal(size=300)
-            scores = special.expit(1.3 * noise + DISTANCE * (gold - 0.5))
+            scores = special.expit(SPREAD * noise + DISTANCE * (gold - 0.5))
             pair = constraint.among(count), constraint
             limits = [x.choose(scores, gold) or 0.0 for x in pair]
             worst = np.maximum(worst, limits)
-        broken += truth.measures(worst)["recall"] < constraint.bound
+        broken += classes.measures(worst)["recall"] < constraint.bound
     return broken[0] / samples, broken[1] / samples
 
 
@@ -181,11 +177,11 @@ def documents(
     def draw(count: int) -> np.ndarray:
         shared = np.sqrt(correlation) * rng.normal(size=(count, 1))
         rest = np.sqrt(1 - correlation) * rng.normal(size=(count, 12))
-        spans = special.expit(1.3 * (shared + rest) + 2)
+        spans = special.expit(SPREAD * (shared + rest) + 2)
         spans[np.arange(12) >= rng.integers(1, 13, count)[:, None]] = np.nan
         return spans
 
-    fresh = draw(NEW // 4)
+    fresh = draw(NEW)
     lowest = np.sort(np.nanmin(fresh, axis=1))
     spans = np.sort(fresh[~np.isnan(fresh)])
     complete, recall = (

@@ -115,18 +115,20 @@ class Constraint:
       before dev is seen: of m accepted examples k are right, and
       :math:`P(Binomial(m, p) \geq k)` is an exact p-value of "precision below p" given
       m. Neighbouring thresholds accept nearly the same examples, so that Bonferroni
-      over the grid would pay for 281 tests where there are hardly more than a few.
-      Fixed-sequence tests from strict to loose pay nothing: each tests with the whole
-      level and ends at the first that is not significant. As scales of scores differ,
-      there are several sequences, which begin at `STARTS` and share delta. The lowest
-      accepted threshold has the highest recall. It does not need precision to rise
-      with the threshold.
+      over the grid would pay for 281 tests where there are hardly more than a few. A
+      fixed sequence from strict to loose pays nothing: it ends at the first test that
+      is not significant. As scales of scores differ, there are several sequences, which
+      begin at `STARTS` and share delta; one that reaches the next start adds its share
+      (fallback procedure). The lowest accepted threshold has the highest recall.
+      Precision need not rise with the threshold.
     - complete: a share of at least the bound of the examples with spans has all of them
       found. An example is a positive of the lowest score of its spans, so that spans
       may depend on each other in any way.
 
     Source: Angelopoulos, Bates, Candès, Jordan and Lei, "Learn then test: calibrating
-    predictive algorithms to achieve risk control", 2021 (arXiv:2110.01052).
+    predictive algorithms to achieve risk control", 2021 (arXiv:2110.01052); Wiens, "A
+    fixed sequence Bonferroni procedure for testing multiple endpoints", Pharmaceutical
+    Statistics 2(3), 2003.
 
     >>> scores, gold = np.linspace(0, 1, 200), np.arange(200) >= 100
     >>> round(Constraint("recall", 0.9).choose(scores, gold), 3)
@@ -232,12 +234,17 @@ class Constraint:
 
     def _precise(self, scores: np.ndarray, gold: np.ndarray) -> float | None:
         p_values, _, _ = self._tests(scores, gold)
-        rejected = p_values <= self.delta / len(STARTS)
-        ends = np.append(np.flatnonzero(~rejected), len(GRID))
-        # The last threshold before the first that is not significant, of each start.
-        last = ends[np.searchsorted(ends, STARTS)] - 1
-        last = last[rejected[STARTS]]
-        return float(GRID[last.max()]) if last.size else None
+        shares = np.zeros(len(GRID))
+        shares[STARTS] = self.delta / len(STARTS)
+        level, lowest = 0.0, None
+        pairs = zip(p_values.tolist(), shares.tolist(), strict=True)
+        for place, (p_value, share) in enumerate(pairs):
+            level += share
+            if p_value <= level:
+                lowest = place
+            else:
+                level = 0.0
+        return None if lowest is None else float(GRID[lowest])
 
     def _tests(
         self, scores: np.ndarray, gold: np.ndarray

@@ -225,8 +225,8 @@ def predict_texts(
     for note in task.cut_inputs("given", items):
         warn(note.text)
     if (guarantee := guarantee_of(chosen)) is not None:
-        for text in guarantee.warnings:
-            warn(text)
+        for remark in guarantee.warnings:
+            warn(remark)
     outputs = (
         task.show(example, task.decide(candidate, threshold))
         for example, candidate in zip(adapted, candidates, strict=True)

@@ -19,9 +19,10 @@ from dicejax.config import Experiment
 from dicejax.data.examples import groups_of
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
-from dicejax.metrics.guarantees import Observation
+from dicejax.metrics.guarantees import GuaranteedThreshold, Observation
 from dicejax.metrics.score_counts import count_decisions, count_scores
 from dicejax.metrics.scores import Scores
+from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.objectives import Objective, name_of
 from dicejax.tasks.described import predicted_text
 from dicejax.training.checkpoint import Checkpoints, restore_params
@@ -435,17 +436,17 @@ def score_test_split(
     if task.tunes_threshold or task.constraint is not None:
         (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
         on_dev = (data.corpus.dev, in_dev, data.labels)
+        tuned: TunedThreshold | TunedThresholds | GuaranteedThreshold
         if task.constraint is None:
             tuned = task.tune(*on_dev)
-            say(f"threshold tuned on dev: {tuned}")
         else:
             tuned = task.guarantee(*on_dev, setup.experiment.training.epochs)
-            say(f"threshold chosen on dev: {tuned}")
             test = data.corpus.test
             if test != data.corpus.dev:  # which shows nothing of what it chose itself
                 observed = task.observe(tuned, test, candidates, data.labels)
                 counts = {label: share.to_json() for label, share in observed.items()}
                 result["constraint_on_test"] = counts
+        say(f"threshold tuned on dev: {tuned}")
         result["threshold"] = dataclasses.asdict(tuned)
         if tuned.threshold is not None:
             with_it = setup.score(candidates, "test", tuned.threshold)
