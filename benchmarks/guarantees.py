@@ -1,8 +1,8 @@
 """Simulate thresholds that keep a constraint: broken promises, and their price.
 
-Dev sets are drawn again and again. Of each threshold the measure on new data is known,
-from the distribution, of documents from a large sample. Promises are of recall and precision of at
-least 0.9 and of a false-positive rate of at most 0.1:
+Dev sets are drawn again and again. The measure of a threshold on new data is computed
+from the distribution, for documents from a large sample. Promises are of recall and
+precision of at least 0.9, and of a false-positive rate of at most 0.1:
 
 - how often a promise is broken (at most delta, but for noise of the simulation) and how
   often none can be given; its price in precision, or in recall where another measure
@@ -78,7 +78,7 @@ class Classes(NamedTuple):
         return special.expit(odds)
 
     def measures(self, limits: np.ndarray) -> dict[str, np.ndarray]:
-        """Return recall, false-positive rate and precision of thresholds on new data."""
+        """Return the measures of thresholds on new data."""
         odds = special.logit(np.minimum(limits, 1))
         if self.width:
             values = np.arange(-20, 21) * self.width
