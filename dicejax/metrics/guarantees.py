@@ -173,9 +173,14 @@ class Constraint:
             raise ValueError(f"want it as recall:0.95, not {quote(text)}") from None
         return cls(measure, bound, delta)
 
+    @property
+    def name(self) -> str:
+        """The measure in sentences."""
+        return "complete examples" if self.measure == "complete" else self.measure
+
     def __str__(self) -> str:
         limit = "at most" if self.measure == "fpr" else "at least"
-        return f"{self.measure} {limit} {self.bound:g}"
+        return f"{self.name} {limit} {self.bound:g}"
 
     def among(self, count: int) -> Constraint:
         """Return the constraint at delta / count, which holds in all of them at once.
@@ -381,7 +386,7 @@ class GuaranteedThreshold:
             observed.items(),
             key=lambda pair: 2 if pair[1].value is None else sign * pair[1].value,
         )
-        text = f"{self.measure} on test {worst}"
+        text = f"{self.constraint.name} on test {worst}"
         if isinstance(self.threshold, Mapping):
             text = f"{text}, worst of {len(observed)} labels, {quote(label)}"
         return f"{text}; promised {self.bound:g}"

@@ -113,7 +113,10 @@ def test_an_example_is_complete_from_the_lowest_score_of_its_spans(nested):
         if x.spans
     ]
     assert sum(complete) == 14
-    assert task.observe(chosen, examples, candidates, ()) == {"": Observation(14, 16)}
+    observed = task.observe(chosen, examples, candidates, ())
+    assert observed == {"": Observation(14, 16)}
+    text = chosen.compare(observed)
+    assert text == "complete examples on test 0.875 (0.617 to 0.984); promised 0.7"
     with pytest.raises(InputError, match="6 examples with spans on dev, and it takes"):
         task.require_attainable(examples[10:], (), 1)
 
