@@ -35,7 +35,7 @@ def evidence(monkeypatch):
 
 def test_results_are_made_from_the_archives_to_the_byte(evidence, tmp_path):
     evidence("results").main([str(tmp_path)])
-    for page in ("RESULTS.md", "README.md", "docs/choosing.md"):
+    for page in evidence("results").PAGES.keys() | {"README.md"}:
         assert (tmp_path / page).read_bytes() == (ROOT / page).read_bytes(), page
     for name in ("curve", "thinned", "why"):
         figure = f"docs/evidence/{name}.svg"
@@ -45,7 +45,7 @@ def test_results_are_made_from_the_archives_to_the_byte(evidence, tmp_path):
 
 
 def test_choosing_repeats_the_numbers_of_the_results():
-    results = (ROOT / "RESULTS.md").read_text()
+    results = (EVIDENCE / "tables.md").read_text()
     page = (ROOT / "docs" / "choosing.md").read_text()
     parts = r"(?:Curve|Tuned|Thinned|Reading): (.*?)"
     sentences = re.findall(parts + r"(?=\b[A-Z][a-z]+:|\|\n)", page)
@@ -87,6 +87,34 @@ def test_tuned_comparisons_are_corrected_over_their_part(evidence):
         assert row.against.verdict.outcome == "better"  # by its own table alone
         (line,) = [line for line in table.splitlines() if f"| `{loss}` |" in line]
         assert line.endswith(f"| {outcome} |")
+
+
+def test_the_mechanism_is_corrected_over_the_cells_of_its_protocol(
+    evidence, monkeypatch
+):
+    mechanism, archive = evidence("mechanism"), evidence("archive")
+    curve = archive.read("curve/250-2")
+    names = {"ce": "ce+prior", "dsc-smooth=0.01": "dsc-smooth=0.01"}
+    runs = [
+        dataclasses.replace(run, loss=names[run.loss], seed=run.seed + 10)
+        for run in curve.runs
+        if run.loss in names
+    ]
+    cells = {"mechanism/250-2": archive.Archived(tuple(runs), (), {})}
+    nothing = archive.Archived((), (), {})
+    monkeypatch.setattr(archive, "read", lambda name: cells.get(name, nothing))
+    (cell,) = mechanism.finished()
+    difference = cell.difference("dsc", "ce+prior")
+    means = [
+        np.mean([100 * run.score for run in runs if run.loss == loss])
+        for loss in names.values()
+    ]
+    assert 100 * difference.mean == pytest.approx(means[1] - means[0])
+    assert difference.sentences == 231
+    assert mechanism.adjusted_p()[250, 2] == pytest.approx(4 * difference.p_value)
+    assert mechanism.adjusted_p()[3500, 2] == 1
+    assert mechanism.claim(cell) == "unstable: no claim"  # cross-entropy fails in some
+    assert "250 sentences and 2 epochs (`ce`, `prior bias`" in mechanism.waiting()
 
 
 def test_documents_take_the_place_of_their_sentences(evidence):

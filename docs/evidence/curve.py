@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import archive
 import documents
@@ -44,9 +45,15 @@ EQUAL_UPDATES = (((1000, 10), (3500, 2)), ((3500, 10), (14041, 2)))
 """Cells of ten epochs, and of two with nearly as many updates."""
 LONG = 220
 """Updates of the shortest cell of the long trainings."""
-NEAR = 6.0
-"""Points above and below 0 that the lower panels of the figure show."""
 LOSSES = ("focal", "dl", "dsc-official", "dsc-eq11", "dsc-smooth=0.01")
+SHAPES = {2: "o", 10: "s"}
+"""Marks of the figure, by epochs."""
+RANGE = (-13.0, 42.0)
+"""Points of gain that the figure shows."""
+SCORED = ("ce", "wce", "ce + tuned threshold", "dsc-smooth=0.01")
+"""Losses and controls whose F1 the figure shows."""
+DRAWN = ("ce", *LOSSES[:3], SCORED[2], LOSSES[4], "wce")
+"""Losses and controls of the figure, in the order of colours."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,48 +282,80 @@ def of_both_slopes(cells: Sequence[Cell]) -> str:
     return tables.table("loss | of updates | of sentences", rows)
 
 
-def of_gains(cells: Sequence[Cell], losses: Sequence[str]) -> str:
-    """Return the table of the gains by updates: bold if decided, italic if equal."""
-    in_order = sorted(cells, key=lambda cell_: cell_.updates)
-    updates = [f"{cell_.updates:,.0f}" for cell_ in in_order]
-    rows = [
-        [f"`{loss}`", *(_marked(cell_.row(loss)) for cell_ in in_order)]
-        for loss in losses
-    ]
-    return tables.table(" | ".join(["updates", *updates]), rows)
+def draw(
+    cells: Sequence[Cell],
+    tuned: Mapping[tuple[int, int], Any],
+    mended: Mapping[float, float],
+) -> Figure:
+    """Draw F1 of cross-entropy and its controls, and below the gain of each loss.
 
-
-def _marked(row: Row) -> str:
-    if not tables.has_learnt(row):
-        return "–"
-    outcome, mean = row.against.verdict.outcome, signed(100 * row.against.mean)
-    if outcome == "unstable":
-        return f"{mean}†"
-    mark = {"better": "**", "worse": "**", "practically equal": "*"}.get(outcome, "")
-    return f"{mark}{mean}{mark}"
-
-
-def draw(cells: Sequence[Cell]) -> Figure:
-    """Draw the gain of each loss, with 95% intervals: all of it, and near 0.
-
-    Over the updates on the left, over the positives seen on the right.
+    Args:
+      cells: of the curve.
+      tuned: comparisons at tuned rates, by sentences and epochs.
+      mended: F1 of cross-entropy with a mended head in points, by updates.
     """
-    figure = Figure(figsize=(11, 8), layout="constrained", facecolor="white")
-    panels = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(3, 2))
-    places = {
-        "updates": "updates of 32 sentences",
-        "positives": "words of entities seen",
-    }
-    for (above, below), (name, label) in zip(panels.T, places.items(), strict=True):
-        for axes in (above, below):
-            draw_gains(axes, {getattr(cell_, name): cell_.rows for cell_ in cells})
-            axes.set_xscale("log", base=2)
-            axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-        below.set_ylim(-NEAR, NEAR)
-        below.set_xlabel(label)
-    figure.supylabel("test F1 minus that of cross-entropy (points, CI over looks)")
-    panels[0, 0].legend(frameon=False)
+    figure = Figure(figsize=(7.5, 8), layout="constrained", facecolor="white")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
+    for loss in SCORED:
+        color = figures.COLORS[DRAWN.index(loss)]
+        for cell_ in cells:
+            f1 = 100 * cell_.row(loss).summary.mean
+            above.plot(cell_.updates, f1, SHAPES[cell_.epochs], color=color, ms=5)
+        above.plot([], [], "o", color=color, ms=5, label=loss)
+    if mended:
+        above.plot([*mended], [*mended.values()], "*", color=figures.TEXT, ms=8)
+        above.plot([], [], "*", color=figures.TEXT, ms=8, label="ce+prior")
+    above.set_ylabel("test F1")
+    above.set_ylim(0, 100)
+    above.legend(frameon=False, ncols=2, loc="lower right")
+    below.axhline(0, color=figures.TEXT, linewidth=1.2)
+    margin = 100 * MARGIN
+    below.axhspan(-margin, margin, color=figures.BASE, alpha=0.15, linewidth=0)
+    for number, loss in enumerate(DRAWN):
+        if loss.startswith("ce"):
+            continue
+        color, shift = figures.COLORS[number], 1.04 ** (number - 3)
+        for cell_ in cells:
+            shape, x = SHAPES[cell_.epochs], cell_.updates * shift
+            _draw_gain(below, x, cell_.row(loss), shape, color, color)
+            other = tuned.get((cell_.sentences, cell_.epochs))
+            rows = [row for row in other.rows if row.loss == loss] if other else []
+            for row in rows:
+                _draw_gain(below, x * 1.02, row, shape, color, "white")
+        below.plot([], [], "o", color=color, ms=5, label=loss)
+    below.set_ylim(*RANGE)
+    below.set_ylabel("test F1 minus that of ce (points)")
+    below.legend(frameon=False, ncols=2, loc="upper right")
+    below.set_xscale("log", base=2)
+    below.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    below.set_xlabel("updates")
+    for axes in (above, below):
+        axes.grid(axis="y")
     return figure
+
+
+def _draw_gain(
+    axes: Axes, x: float, row: Row, shape: str, color: str, face: str
+) -> None:
+    """Draw a gain with its interval, or an arrow where it is beyond the axis."""
+    crossed = row.against.crossed
+    if not tables.has_learnt(row) or crossed is None:
+        return
+    mean, low, high = (100 * end for end in (crossed.mean, crossed.low, crossed.high))
+    if mean < RANGE[0]:
+        axes.plot(x, RANGE[0] + 0.7, "v", color=color, markerfacecolor=face, ms=5)
+        return
+    axes.errorbar(
+        x,
+        mean,
+        yerr=[[mean - low], [high - mean]],
+        fmt=shape,
+        color=color,
+        markerfacecolor=face,
+        markersize=4.5,
+        capsize=1.5,
+        linewidth=0.8,
+    )
 
 
 def draw_gains(axes: Axes, rows: Mapping[float, Sequence[Row]]) -> None:

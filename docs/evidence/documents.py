@@ -18,6 +18,7 @@ from pathlib import Path
 import archive
 import numpy as np
 
+from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import Row
 
 FILE = Path(__file__).parent / "scores" / "documents.json"
@@ -51,18 +52,15 @@ def starts() -> np.ndarray:
 
 def by_document(runs: archive.Archived) -> archive.Archived:
     """Return runs whose items are documents, with the sums of their sentences."""
-    return dataclasses.replace(
-        runs,
-        runs=tuple(
-            dataclasses.replace(
-                run,
-                example_statistics=np.add.reduceat(run.example_statistics, starts()),
-            )
-            if run.result
-            else run
-            for run in runs.runs
-        ),
-    )
+    return dataclasses.replace(runs, runs=tuple(map(in_documents, runs.runs)))
+
+
+def in_documents(run: Outcome) -> Outcome:
+    """Return a run whose items are documents; one without a result as it is."""
+    if not run.result:
+        return run
+    sums = np.add.reduceat(run.example_statistics, starts())
+    return dataclasses.replace(run, example_statistics=sums)
 
 
 def changed(rows: Sequence[Row], rows_by_document: Sequence[Row]) -> list[str]:

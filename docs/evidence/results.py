@@ -2,8 +2,9 @@
 
     python docs/evidence/results.py [FOLDER]
 
-writes below the folder, by default that of the repository: RESULTS.md, the paragraph
-of README.md below its figure, docs/choosing.md, and the figures in docs/evidence. Texts
+writes below the folder, by default that of the repository: RESULTS.md and
+docs/evidence/tables.md, the paragraph of README.md below its figure, docs/choosing.md,
+and the figures in docs/evidence. Texts
 are the templates in this folder. The numbers in them and all tables are computed here
 from the archives, but for those of a pilot (pilot.jinja). The same version of
 Matplotlib draws the same bytes each time.
@@ -20,6 +21,7 @@ import archive
 import curve
 import documents
 import jinja2
+import mechanism
 import reading
 import tables
 import thinned
@@ -34,7 +36,11 @@ from dicejax.study import figures, significance
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PAGES = {"RESULTS.md": "results.md.jinja", "docs/choosing.md": "choosing.md.jinja"}
+PAGES = {
+    "RESULTS.md": "results.md.jinja",
+    "docs/choosing.md": "choosing.md.jinja",
+    "docs/evidence/tables.md": "tables.md.jinja",
+}
 CAPTION = "readme.md.jinja"
 FIGURE = re.compile(r"(?<=docs/evidence/curve\.svg\)\n\n).+?(?=\n\n)", re.DOTALL)
 """The paragraph below the figure of README.md."""
@@ -61,6 +67,8 @@ def pages() -> dict[str, str]:
         "every_share": thinned.SHARES,
         "reading": reading,
         "forms": reading.finished(),
+        "mechanism": mechanism,
+        "mechanisms": mechanism.finished(),
         "tuned": tuned,
         "tunings": tuned.finished(),
         "documents": documents,
@@ -158,7 +166,11 @@ def main(argv: list[str]) -> None:
         (folder / page).write_text(text, encoding="utf-8")
     with figures.look():
         drawn = {
-            "curve": curve.draw(curve.finished()),
+            "curve": curve.draw(
+                curve.finished(),
+                tuned.by_cell(),
+                {c.updates: c.mean("ce+prior") for c in mechanism.finished()},
+            ),
             "thinned": thinned.draw(thinned.finished()),
             "why": why.draw(why.archived()),
         }

@@ -113,6 +113,18 @@ def outcome_of(row: Row, over_part: Mapping[str, float]) -> str:
     return "inconclusive" if claims and over_part.get(row.loss, 0) > 0.05 else outcome
 
 
+def marked(row: Row, over_part: Mapping[str, float] | None = None) -> str:
+    """Return a gain with half of its interval: bold if decided, italic if equal."""
+    if not has_learnt(row):
+        return "–"
+    outcome, crossed = outcome_of(row, over_part or {}), row.against.crossed
+    if crossed is None or outcome == "unstable":
+        return f"{signed(100 * row.against.mean, 1)}†"
+    gain = f"{signed(100 * crossed.mean, 1)} ± {50 * (crossed.high - crossed.low):.1f}"
+    mark = {"better": "**", "worse": "**", "practically equal": "*"}.get(outcome, "")
+    return f"{mark}{gain}{mark}"
+
+
 def with_interval(difference: CrossedDifference) -> str:
     """Return a difference with its interval, in points."""
     return estimate(difference.mean, difference.low, difference.high)

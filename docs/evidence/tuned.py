@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import archive
@@ -30,6 +30,7 @@ DATA = {
 CELLS = {curve.name_of(*cell).rpartition("/")[-1]: cell for cell in curve.CELLS}
 CELLS["conll2003"] = (14041, 2)
 """Cells of the curve by the data that run them again."""
+CONTROLS = ("wce", "ce + tuned threshold")
 RATE = "optimizer.learning_rate"
 ITEMS = ("rows", "by_document")
 RATE_OF_CURVE = 2e-4
@@ -98,6 +99,37 @@ def over_part(items: str = "rows") -> dict[str, dict[str, float]]:
 def p_of(name: str, loss: str) -> str:
     """Return the p-value of a primary comparison, adjusted over the part."""
     return tables.p_value(over_part()[name][loss])
+
+
+def by_cell() -> dict[tuple[int, int], Comparison]:
+    """Return the finished comparisons that have a cell of the curve, by that cell."""
+    some = [comparison for comparison in finished() if comparison.name in CELLS]
+    return {CELLS[comparison.name]: comparison for comparison in some}
+
+
+def of_gains(cells: Sequence[curve.Cell]) -> str:
+    """Return the table of gains by updates, at the rate of the curve and tuned."""
+    in_order = sorted(cells, key=lambda cell: cell.updates)
+    names = [*curve.LOSSES, *CONTROLS]
+    lines = [
+        [f"`{loss}`", *(tables.marked(cell.row(loss)) for cell in in_order)]
+        for loss in names
+    ]
+    for loss in names:
+        columns = [by_cell().get((cell.sentences, cell.epochs)) for cell in in_order]
+        marks = [_tuned_gain(comparison, loss) for comparison in columns]
+        if any(mark != "–" for mark in marks):
+            lines.append([f"`{loss}`, tuned", *marks])
+    updates = [f"{cell.updates:,.0f}" for cell in in_order]
+    return tables.table(" | ".join(["updates", *updates]), lines)
+
+
+def _tuned_gain(comparison: Comparison | None, loss: str) -> str:
+    """Return a gain at tuned rates, decided over the part; "–" where it was not run."""
+    rows = [row for row in comparison.rows if row.loss == loss] if comparison else []
+    if not rows:
+        return "–"
+    return tables.marked(rows[0], over_part()[comparison.name])
 
 
 def of_part() -> str:

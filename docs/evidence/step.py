@@ -1,0 +1,13 @@
+"""The arm `step` of the second protocol: dice for the first fifth of the updates."""
+
+import dataclasses
+
+from dicejax.config import Experiment
+from dicejax.objectives import CrossEntropy, SelfAdjustingDice, StepSchedule
+from experiments.ner import conll03
+
+
+def get_config() -> Experiment:
+    dice = SelfAdjustingDice(smooth=0.01)
+    step = StepSchedule(first=dice, then=CrossEntropy(), at=0.2)
+    return dataclasses.replace(conll03.get_config(), objective=step)
