@@ -1,7 +1,7 @@
 """Pages of the site that are files of the repository: README, results, notebooks.
 
 A page holds a marker such as `<!-- RESULTS.md -->` or
-`<!-- README.md until Features -->` on a line of its own; this extension of
+`<!-- README.md until Limits -->` on a line of its own; this extension of
 Python-Markdown replaces it. Links lead to the pages of the site; files that are not on
 the site are named without a link.
 """
@@ -36,6 +36,7 @@ MARKER = re.compile(r"<!-- (?P<file>\S+\.(?:md|ipynb))(?: until (?P<heading>.+))
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _REMOTE_IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]+\)")
 _LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]+)\)")
+_PICTURE = re.compile(r'\b(src|srcset)="docs/')
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -105,7 +106,7 @@ def with_links(text: str, file: str) -> str:
     parts = _FENCED.split(text)
     for place in range(0, len(parts), 2):  # between the fences
         plain = _REMOTE_IMAGE.sub(r"\1", parts[place])  # nothing is fetched
-        parts[place] = _LINK.sub(linked, plain)
+        parts[place] = _PICTURE.sub(r'\1="', _LINK.sub(linked, plain))
     return "".join(parts)
 
 

@@ -37,7 +37,7 @@ def test_results_are_made_from_the_archives_to_the_byte(evidence, tmp_path):
     evidence("results").main([str(tmp_path)])
     for page in evidence("results").PAGES.keys() | {"README.md"}:
         assert (tmp_path / page).read_bytes() == (ROOT / page).read_bytes(), page
-    for name in ("curve", "thinned", "why"):
+    for name in ("curve", "summary", "thinned", "why"):
         figure = f"docs/evidence/{name}.svg"
         drawn, committed = ((root / figure).read_bytes() for root in (tmp_path, ROOT))
         if VERSION.search(committed)[0] == VERSION.search(drawn)[0]:
@@ -324,3 +324,13 @@ def test_the_overview_repeats_the_tables():
                 assert cell.strip("*") == row[4], (name, loss)
                 assert cell.startswith("**") == row[7].startswith(("better", "worse"))
         assert set(by_loss) <= {line[0] for line in overview}, name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md"])
+def test_no_sentence_has_more_than_two_numbers(page):
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.S | re.M)
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)|<[^>]*>", "", text)
+    sentences = re.split(r"(?<=[.:;?])\s|\n\s*\n|\n- |\n#+ |\|", text)
+    for sentence in sentences:
+        numbers = re.findall(r"(?<![\w.,])[+−-]?\d[\d.,]*(?![\w])", sentence)
+        assert len(numbers) <= 2, sentence

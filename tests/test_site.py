@@ -143,9 +143,10 @@ def test_links_of_the_repository_become_those_of_the_site():
 def test_the_home_page_is_the_first_part_of_the_readme():
     made = rendered((DOCS / "index.md").read_text(), "repository")
     assert dicejax.DESCRIPTION in made
-    for part in ('src="evidence/curve.svg"', "pip install -e .", 'href="results.md"'):
+        figures = ('src="evidence/summary.svg"', 'srcset="figures/report-dark.png"')
+    for part in (*figures, "pip install -e .", 'href="results.md"'):
         assert part in made
-    assert "Features" not in made
+    assert "<h2>Limits" not in made and "CONTRIBUTING" not in made
 
 
 def test_a_notebook_is_a_page_with_its_outputs():

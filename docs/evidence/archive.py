@@ -31,6 +31,7 @@ from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
     Outcome,
+    outcome_of,
     require_one_test_set,
 )
 from dicejax.study.compare.statistics import Row, rows_of
@@ -39,6 +40,8 @@ from dicejax.training.setup import prepare
 SCORES = Path(__file__).parent / "scores"
 LOOKS = (5, 10)
 """Seeds, from 0 on, of the looks of the protocol."""
+WITHOUT_MOVED = ("mechanism",)
+"""Parts of the second protocol, all arms of which are trained."""
 KEPT = (
     "primary_metric",
     "test_data",
@@ -228,8 +231,11 @@ def _is_trained(outcome: Outcome) -> bool:
 def _of_folder(folder: str) -> Archived:
     """Return the runs of a folder that have ended, with moved decisions."""
     jobs = jobs_from([folder])
-    score_baselines(jobs, print)
-    outcomes, controls = outcomes_of(jobs)
+    if Path(folder).parts[-2] in WITHOUT_MOVED:
+        outcomes, controls = [outcome_of(job) for job in jobs], []
+    else:
+        score_baselines(jobs, print)
+        outcomes, controls = outcomes_of(jobs)
     ended = [
         dataclasses.replace(outcome, groups=None)  # `documents` has them
         for outcome in outcomes

@@ -52,6 +52,12 @@ RANGE = (-13.0, 42.0)
 """Points of gain that the figure shows."""
 SCORED = ("ce", "wce", "ce + tuned threshold", "dsc-smooth=0.01")
 """Losses and controls whose F1 the figure shows."""
+SUMMARY = {
+    "dsc-smooth=0.01": "dice over the batch",
+    "wce": "class weights",
+    "ce + tuned threshold": "tuned threshold",
+}
+"""Losses and controls of the figure of the first page, in words."""
 DRAWN = ("ce", *LOSSES[:3], SCORED[2], LOSSES[4], "wce")
 """Losses and controls of the figure, in the order of colours."""
 
@@ -324,14 +330,47 @@ def draw(
                 _draw_gain(below, x * 1.02, row, shape, color, "white")
         below.plot([], [], "o", color=color, ms=5, label=loss)
     below.set_ylim(*RANGE)
-    below.set_ylabel("test F1 minus that of ce (points)")
-    below.legend(frameon=False, ncols=2, loc="upper right")
-    below.set_xscale("log", base=2)
-    below.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-    below.set_xlabel("updates")
-    for axes in (above, below):
-        axes.grid(axis="y")
+    _label(below, "test F1 minus that of ce (points)")
+    above.grid(axis="y")
     return figure
+
+
+def draw_summary(cells: Sequence[Cell], mended: Mapping[float, float]) -> Figure:
+    """Draw gains of dice and of the controls in one panel, for the first page.
+
+    Args:
+      cells: of the curve.
+      mended: gain of cross-entropy with a mended head in points, by updates.
+    """
+    figure = Figure(figsize=(7.5, 3.6), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    axes.set_title("Dice leads in short trainings; a better head does most of that")
+    axes.axhline(0, color=figures.TEXT, linewidth=1.2)
+    in_order = sorted(cells, key=lambda cell_: cell_.updates)
+    for loss, name in SUMMARY.items():
+        number = DRAWN.index(loss)
+        axes.plot(
+            [cell_.updates for cell_ in in_order],
+            [100 * cell_.row(loss).against.mean for cell_ in in_order],
+            "o",
+            color=figures.COLORS[number],
+            markersize=5,
+            label=name,
+        )
+    if mended:
+        label = "cross-entropy, prior bias and faster head"
+        axes.plot([*mended], [*mended.values()], "*", color=figures.TEXT, label=label)
+    _label(axes, "test F1 minus that of cross-entropy")
+    return figure
+
+
+def _label(axes: Axes, label: str) -> None:
+    axes.legend(frameon=False, ncols=2, loc="upper right")
+    axes.set_ylabel(label)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    axes.set_xlabel("updates")
+    axes.grid(axis="y")
 
 
 def _draw_gain(

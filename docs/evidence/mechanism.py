@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
 
 import archive
@@ -109,7 +108,9 @@ def cell(sentences: int, epochs: int) -> Cell:
     runs: dict[str, list[Outcome]] = {}
     for arm, (ending, loss) in ARMS.items():
         archived = archive.read(f"mechanism/{sentences}-{epochs}{ending}")
-        some = [documents.in_documents(run) for run in archived.runs if run.loss == loss]
+        some = [
+            documents.in_documents(run) for run in archived.runs if run.loss == loss
+        ]
         by_seed = {run.seed: run for run in some}
         complete = {*SEEDS} <= {*by_seed}
         runs[arm] = [by_seed[seed] for seed in SEEDS] if complete else []
@@ -227,8 +228,13 @@ def _difference(cell_: Cell, arm: str, other: str) -> str:
     return tables.with_interval(cell_.difference(arm, other))
 
 
-def share_owed(cell_: Cell) -> float:
-    """Return the share of the lead of `dsc` over `ce` that `ce+prior` closes."""
-    lead = cell_.mean("dsc") - cell_.mean("ce")
-    left = cell_.mean("dsc") - cell_.mean("ce+prior")
-    return 1 - left / lead if lead > 0 else math.nan
+def primary_gain(sentences: int, epochs: int) -> str:
+    """Return the primary difference of a cell with its interval and p-value."""
+    difference = tables.with_interval(cell(sentences, epochs).difference(*PRIMARY))
+    return f"{difference} (p = {tables.p_value(adjusted_p()[sentences, epochs])})"
+
+
+def lead(sentences: int, epochs: int) -> float:
+    """Return the lead of dice over plain cross-entropy, of means, in points."""
+    cell_ = cell(sentences, epochs)
+    return cell_.mean("dsc") - cell_.mean("ce")

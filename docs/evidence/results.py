@@ -3,7 +3,7 @@
     python docs/evidence/results.py [FOLDER]
 
 writes below the folder, by default that of the repository: RESULTS.md and
-docs/evidence/tables.md, the paragraph of README.md below its figure, docs/choosing.md,
+docs/evidence/tables.md, the list of README.md below its figure, docs/choosing.md,
 and the figures in docs/evidence. Texts
 are the templates in this folder. The numbers in them and all tables are computed here
 from the archives, but for those of a pilot (pilot.jinja). The same version of
@@ -42,8 +42,8 @@ PAGES = {
     "docs/evidence/tables.md": "tables.md.jinja",
 }
 CAPTION = "readme.md.jinja"
-FIGURE = re.compile(r"(?<=docs/evidence/curve\.svg\)\n\n).+?(?=\n\n)", re.DOTALL)
-"""The paragraph below the figure of README.md."""
+FIGURE = re.compile(r"(?<=docs/evidence/summary\.svg\)\n\n).+?(?=\n\n)", re.DOTALL)
+"""The list below the figure of README.md."""
 Compared = Cell | Share | Form | Comparison
 
 
@@ -69,6 +69,7 @@ def pages() -> dict[str, str]:
         "forms": reading.finished(),
         "mechanism": mechanism,
         "mechanisms": mechanism.finished(),
+        "short": mechanism.cell(250, 2),
         "tuned": tuned,
         "tunings": tuned.finished(),
         "documents": documents,
@@ -164,12 +165,17 @@ def main(argv: list[str]) -> None:
     drawings.mkdir(parents=True, exist_ok=True)
     for page, text in pages().items():
         (folder / page).write_text(text, encoding="utf-8")
+    mended = mechanism.finished()
     with figures.look():
         drawn = {
             "curve": curve.draw(
                 curve.finished(),
                 tuned.by_cell(),
-                {c.updates: c.mean("ce+prior") for c in mechanism.finished()},
+                {c.updates: c.mean("ce+prior") for c in mended},
+            ),
+            "summary": curve.draw_summary(
+                curve.finished(),
+                {c.updates: c.mean("ce+prior") - c.mean("ce") for c in mended},
             ),
             "thinned": thinned.draw(thinned.finished()),
             "why": why.draw(why.archived()),

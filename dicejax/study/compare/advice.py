@@ -144,12 +144,12 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     # No score is above 1, however wide the interval.
     gain = min(max(most.against.crossed.high, 0.0), 1 - rows[0].summary.mean)
     no_better = ("worse", "identical predictions", "identical scores")
-    if gain <= margin:
+    if all(outcomes[row.loss] in no_better for row in stable):
+        text = f"Keep {baseline}: no loss is better, and all are worse or the same."
+    elif gain <= margin:
         text = (
             f"Keep {baseline}: no loss beats it by more than {100 * gain:.1f} {metric}."
         )
-    elif all(outcomes[row.loss] in no_better for row in stable):
-        text = f"Keep {baseline}: no loss is better, and all are worse or the same."
     else:
         text = (
             f"Undecided: no loss is shown to beat {baseline}.\nA gain of up to "
