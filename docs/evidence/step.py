@@ -8,6 +8,7 @@ from experiments.ner import conll03
 
 
 def get_config() -> Experiment:
+    """Return the experiment of conll03.py with a change of losses."""
     dice = SelfAdjustingDice(smooth=0.01)
     step = StepSchedule(first=dice, then=CrossEntropy(), at=0.2)
     return dataclasses.replace(conll03.get_config(), objective=step)
