@@ -92,7 +92,7 @@ def test_controls_of_a_comparison_move_the_decision_of_each_label(folder):
     tuned = controls["tuned threshold"]
     assert tuned["value"] == limits["threshold"]
     described = thresholds.describe(limits["threshold"])
-    assert f"tuned threshold {described}, dev" in lines[1]
+    assert f"tuned threshold {described}, dev" in lines[0]
     # The statistics are those of the scores.
     above, below = np.sum(tuned["example_statistics"], axis=(0, 1))
     assert above / below == pytest.approx(tuned["test"]["micro_f1"])

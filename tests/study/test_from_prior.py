@@ -21,6 +21,7 @@ from dicejax.study import compare as comparison
 from dicejax.study.compare import spaces
 from dicejax.study.compare.finding import jobs_from
 from dicejax.tasks import QuestionAnswering
+from dicejax.training.run_folder import Run
 
 from .made_runs import EXPERIMENT, made
 
@@ -145,6 +146,7 @@ def test_a_comparison_trains_them(tmp_path, capsys):
         first[loss] = json.loads(line)["loss"]
     assert first["ce+prior"] < first["ce"]
     assert (tmp_path / "ce" / "seed-0" / "baselines.json").exists()
-    assert not (tmp_path / "ce+prior" / "seed-0" / "baselines.json").exists()
+    moved = Run.open(str(tmp_path / "ce+prior" / "seed-0")).baselines()
+    assert set(moved) == {"logit adjustment", "tuned threshold"}
     record = json.loads((tmp_path / "comparison.json").read_text())
     assert record["losses"]["ce+prior"]["is_control"] is True

@@ -76,7 +76,8 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     something is shown to beat the one before: the first that is wrongly said to be
     beaten is so with a probability of at most 5 %, and all of them together with it.
     One that is ahead of the baseline by no more than the margin on average is passed
-    over: it is no more advice than the baseline.
+    over: it is no more advice than the baseline. Vs. a control with moved decisions,
+    losses have theirs moved alike.
     """
     settled = [
         row
@@ -101,12 +102,20 @@ def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
     for row in rivals_of(rows):
         if row.versus and row.against.verdict.outcome not in _UNSETTLED:
             points = {k: _points(v.crossed, metric) for k, v in row.versus.items()}
-            return row.loss, {k: f"{mean} ({ci})" for k, (mean, ci) in points.items()}
+            return row.loss, {
+                control: f"{mean} ({interval}){_alike(row, control)}"
+                for control, (mean, interval) in points.items()
+            }
     return "", {}
 
 
 def _gain(row: Row) -> float:
     return row.against.crossed.mean
+
+
+def _alike(row: Row, control: str) -> str:
+    """Say that a loss has its decisions moved as a control's are; empty if not."""
+    return ", decided alike" if row.versus[control].decided_alike else ""
 
 
 def _versus(row: Row, control: Row) -> str:
@@ -181,17 +190,25 @@ def _advice(rows: Sequence[Row], best: Row, metric: str) -> str:
                 f"{limit}"
             )
         if rivals:
-            rival = max(rivals, key=lambda row: row.versus[best.loss].crossed.mean)
+            # One that is not shown to be better than the baseline may beat the control,
+            # as it has moved decisions there.
+            beating = [row for row in rivals if _versus(row, best) == "better"]
+            mean = {row.loss: row.versus[best.loss].crossed.mean for row in rivals}
+            rival = max(beating or rivals, key=lambda row: mean[row.loss])
             apart = _points(rival.versus[best.loss].crossed, metric)
-            text += f" {rival.loss} vs. the control: {apart[0]} ({apart[1]})."
+            alike = _alike(rival, best.loss)
+            text += f" {rival.loss} vs. the control{alike}: {apart[0]} ({apart[1]})."
             if best is claim:
-                text += " No loss is shown to beat it."
+                text += f" {rival.loss if beating else 'No loss'} is shown to beat it."
         return text
     text = f"Use {best.loss}: {over[0]} over {baseline}.\n{over[1]}.{limit}"
     controls = sorted((row for row in rows if row.is_control), key=cost)
     # The error rate holds up to the first that is not beaten.
     beaten = itertools.takewhile(lambda row: _versus(best, row) == "better", controls)
-    beaten = [_name(row.loss) for row in beaten]
+    beaten = [
+        _name(row.loss) + " (decided alike)" * bool(best.versus[row.loss].decided_alike)
+        for row in beaten
+    ]
     if beaten:
         text += f" It beats {', '.join(beaten)} too."
     elif not controls:

@@ -1,10 +1,12 @@
 """Cheap baselines: finished cross-entropy runs with shifted logits.
 
-The shift is chosen on dev, and test is scored once.
+The shift is chosen on dev, and test is scored once. The runs of all other losses are
+shifted in the same way, to be compared with these baselines on equal terms.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh
 
+from dicejax.errors import InputError
 from dicejax.metrics import thresholds
 from dicejax.objectives import FromPrior, WeightedCrossEntropy, name_of
 from dicejax.study.compare.jobs import (
@@ -74,12 +77,16 @@ def threshold_shifts(
 
 
 def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
-    """Score the baselines of finished cross-entropy runs that have none yet."""
+    """Score finished runs of all losses with moved decisions, if not scored yet.
+
+    Runs of other losses than cross-entropy whose weights are gone are passed over.
+
+    Raises:
+      InputError: weights of a cross-entropy run cannot be read.
+    """
     setup: Setup | None = None
     for job in jobs:
         run = Run(epath.Path(job.folder))
-        if job.loss != name_of(BASELINE):
-            continue
         if not run.is_finished or (run.path / BASELINES).exists():
             continue
         with run_lock(run.path):
@@ -87,16 +94,18 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
             if setup is None or setup.experiment.data != job.experiment.data:
                 setup = prepare(job.experiment, lambda text: None, weights=False)
             mesh, checkpoints = job.experiment.mesh.make(), run.path / CHECKPOINTS
-            _, params = restore_params(checkpoints, setup.network, "best", mesh)
+            try:
+                _, params = restore_params(checkpoints, setup.network, "best", mesh)
+            except InputError as error:
+                if job.loss == name_of(BASELINE):
+                    raise
+                say(f"{job.loss} seed {job.seed}: decisions are not moved: {error}")
+                continue
             controls = _controls(setup, mesh, params)
             run.write_baselines(controls)
-        for name, control in controls.items():
-            value = control["value"]
-            text = (
-                thresholds.describe(value) if isinstance(value, dict) else f"{value:g}"
-            )
-            dev = f"dev {100 * control['dev_score']:.2f}"
-            say(f"{job.loss} seed {job.seed}: {name} {text}, {dev}")
+        if controls:
+            texts = "; ".join(map(_described, controls, controls.values()))
+            say(f"{job.loss} seed {job.seed}: {texts}")
 
 
 def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
@@ -111,21 +120,38 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
         for outcome in outcomes
         if outcome.loss == weighted or outcome.loss.startswith(from_prior)
     }
+    outcomes = [dataclasses.replace(run, moved=_moved(run)) for run in outcomes]
     for run in [outcome for outcome in outcomes if outcome.loss == standard]:
-        scored = Run(epath.Path(run.folder)).baselines() if run.result else None
-        for name, control in (scored or {}).items():
-            label, shares = f"{standard} + {name}", control["example_statistics"]
-            result = {
-                "primary_metric": run.result["primary_metric"],
-                "test_data": run.result["test_data"],
-                "test": control["test"],
-                "control": {key: control[key] for key in ("value", "dev_score")},
-            }
+        for name, (result, shares) in run.moved.items():
+            label = f"{standard} + {name}"
             outcomes.append(
                 Outcome(label, run.seed, run.folder, "finished", result, shares)
             )
             controls.add(label)
     return outcomes, sorted(controls)
+
+
+def _moved(run: Outcome) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
+    """Read the result and statistics of a run with each move of its decisions."""
+    scored = Run(epath.Path(run.folder)).baselines() if run.result else None
+    return {
+        name: (
+            {
+                "primary_metric": run.result["primary_metric"],
+                "test_data": run.result["test_data"],
+                "test": control["test"],
+                "control": {key: control[key] for key in ("value", "dev_score")},
+            },
+            control["example_statistics"],
+        )
+        for name, control in (scored or {}).items()
+    }
+
+
+def _described(name: str, control: Mapping[str, Any]) -> str:
+    value = control["value"]
+    text = thresholds.describe(value) if isinstance(value, dict) else f"{value:g}"
+    return f"{name} {text}, dev {100 * control['dev_score']:.2f}"
 
 
 def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:

@@ -249,6 +249,7 @@ class Outcome:
       dev: primary metric on dev at each evaluation.
       source: a run of this package, scores of test examples from elsewhere, or scores
         of whole runs from elsewhere, of which two equal examples take the place.
+      moved: result and statistics with moved decisions, by the name of the move.
     """
 
     loss: str
@@ -261,6 +262,21 @@ class Outcome:
     source: Source = "run"
     groups: np.ndarray | None = None
     dev: tuple[float, ...] = ()
+    moved: Mapping[str, tuple[Mapping[str, Any], np.ndarray]] = dataclasses.field(
+        default_factory=dict
+    )
+
+    def with_move(self, move: str) -> Outcome | None:
+        """Return the run with moved decisions; None if it has no such scores.
+
+        A run without a result has no decisions to move.
+        """
+        if self.result is None:
+            return self
+        if move not in self.moved:
+            return None
+        result, shares = self.moved[move]
+        return dataclasses.replace(self, result=result, example_statistics=shares)
 
     @property
     def score(self) -> float:

@@ -134,6 +134,7 @@ class Row:
                 control: {
                     "crossed": versus.crossed.to_json(),
                     "verdict": dataclasses.asdict(versus.verdict),
+                    "decided_alike": versus.decided_alike,
                 }
                 for control, versus in self.versus.items()
             },
@@ -152,8 +153,9 @@ def rows_of(
 
     P-values hold over all looks, of which `looks` are the earlier ones, and are
     adjusted together by Holm's method: those of losses, apart from them those of
-    controls, and those of all others vs. a control. Differences within the margin do
-    not matter in practice. A loss that failed in some runs is unstable, whatever its
+    controls, and those of all others vs. a control. Vs. a control with moved decisions,
+    losses have theirs moved alike where each finished run was scored so. Differences
+    within the margin do not matter in practice. A loss that failed in some runs is unstable, whatever its
     p-value; where the baseline did, a verdict has to hold for the other seeds too.
 
     Raises:
@@ -185,8 +187,16 @@ def rows_of(
     versus: dict[str, dict[str, Versus]] = {loss: {} for loss in by_loss}
     for control in moved:
         family = [k for k in by_loss if k not in (baseline, control)]
-        for loss, result in tests.versus(control, family, rivals).items():
-            versus[loss][control] = result
+        alike = _decided_alike(by_loss, family, control)
+        ended = [run for runs in alike.values() for run in runs]
+        equal = dataclasses.replace(
+            tests,
+            runs={**tests.runs, **_statistics_of(ended, finished[0])},
+            failures={**tests.failures, **{k: failures_of(alike[k]) for k in alike}},
+        )
+        for loss, result in equal.versus(control, family, rivals).items():
+            is_alike = loss in alike if " + " in control else None
+            versus[loss][control] = result._replace(decided_alike=is_alike)
     rows, places = [], {}
     for loss, runs in by_loss.items():
         scores = [run.score for run in runs if run.result]
@@ -238,6 +248,27 @@ def samples_of(rows: Sequence[Row]) -> str:
 def rivals_of(rows: Sequence[Row]) -> list[Row]:
     """Return the rows that are neither the baseline nor controls, the best first."""
     return [row for row in rows if row.against and not row.is_control]
+
+
+def _decided_alike(
+    by_loss: Mapping[str, Sequence[Outcome]], family: Sequence[str], control: str
+) -> dict[str, list[Outcome]]:
+    """Return the runs of a family with the moved decisions of a control.
+
+    Losses of which a finished run lacks them are left out, as is the control's loss:
+    it would be the control itself.
+    """
+    loss_of_control, _, move = control.rpartition(" + ")
+    moved = {
+        loss: [run.with_move(move) for run in by_loss[loss]]
+        for loss in family
+        if loss_of_control and loss != loss_of_control
+    }
+    return {
+        loss: [run for run in runs if run is not None]
+        for loss, runs in moved.items()
+        if None not in runs
+    }
 
 
 def _statistics_of(

@@ -47,10 +47,16 @@ class Test:
 
 
 class Versus(NamedTuple):
-    """A loss vs. a control, of which p-values are adjusted for all other losses."""
+    """A loss vs. a control, of which p-values are adjusted for all other losses.
+
+    Attributes:
+      decided_alike: whether the loss has its decisions moved as the control's are; None
+        for a control whose decisions are not.
+    """
 
     crossed: CrossedDifference
     verdict: Verdict
+    decided_alike: bool | None = None
 
 
 def baseline_name(loss: str) -> str:

@@ -1,0 +1,216 @@
+"""Losses are compared with moved decisions by their own, moved in the same way."""
+
+import dataclasses
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from dicejax.objectives import Dice
+from dicejax.study import significance
+from dicejax.study.compare.advice import headline, recommended, versus_controls
+from dicejax.study.compare.baselines import THRESHOLD, outcomes_of
+from dicejax.study.compare.statistics import rows_of
+from dicejax.training.run_folder import Run
+
+from .made_runs import made, outcome
+from .test_significance_simulated import exhaustive, most_of
+
+MOVED = f"ce + {THRESHOLD}"
+CONTROLS = ["wce", MOVED]
+SKILLS = {"ce": (0.6, 0.8), "wce": (0.7, 0.75), "dsc": (0.75, 0.7), "dl": (0.8, 0.9)}
+"""Shares of right answers of a loss, without and with moved decisions."""
+
+
+def drawn(skills, seeds=5, n=3000, spread=0.01, draw=0):
+    """Draw runs with their moved decisions, which have nearly the same right answers.
+
+    Runs of a seed share half of its effect.
+    """
+    outcomes = []
+    for seed in range(seeds):
+        shared = np.random.default_rng([99, seed + 1000 * draw]).normal()
+        for place, (loss, (plain, moved)) in enumerate(skills.items()):
+            rng = np.random.default_rng([place, seed + 1000 * draw])
+            effect = spread * (shared + rng.normal()) / np.sqrt(2)
+            chance, flip = rng.random((2, n))
+            run = outcome(loss, seed, chance < plain + effect)
+            ease = np.where(flip < 0.02, flip / 0.02, chance)
+            other = outcome(loss, seed, ease < moved + effect, control={"value": 1.0})
+            scored = {THRESHOLD: (other.result, other.example_statistics)}
+            outcomes.append(dataclasses.replace(run, moved=scored))
+            if loss == "ce":
+                outcomes.append(dataclasses.replace(other, loss=MOVED))
+    return outcomes
+
+
+def compared(outcomes):
+    return {row.loss: row for row in rows_of(outcomes, "ce", controls=CONTROLS)}
+
+
+def shares(outcomes, loss, is_moved):
+    """Return the shares of right answers, [S, N], in float64."""
+    runs = [run for run in outcomes if run.loss == loss]
+    arrays = [
+        run.moved[THRESHOLD][1] if is_moved else run.example_statistics for run in runs
+    ]
+    return np.stack(arrays)[:, :, 0, 0]
+
+
+@pytest.mark.parametrize(("control", "is_moved"), [(MOVED, True), ("wce", False)])
+def test_the_difference_to_moved_decisions_is_that_of_moved_decisions(
+    control, is_moved
+):
+    outcomes = drawn(SKILLS)
+    rows = compared(outcomes)
+    other = shares(outcomes, "ce" if is_moved else "wce", is_moved)
+    for loss in ("dsc", "dl"):
+        versus = rows[loss].versus[control]
+        difference = shares(outcomes, loss, is_moved) - other
+        assert versus.crossed.mean == pytest.approx(difference.mean(), rel=1e-12)
+        assert versus.decided_alike is (True if is_moved else None)
+        # Not that of the rows.
+        plain = shares(outcomes, loss, is_moved=False).mean()
+        moved_away = plain - rows[control].summary.mean - difference.mean()
+        assert (abs(moved_away) > 0.04) == is_moved
+    record = rows["dl"].to_json()["against_controls"]
+    assert [record[name]["decided_alike"] for name in CONTROLS] == [None, True]
+
+
+def test_the_interval_is_that_of_seeds_and_examples():
+    outcomes = drawn({k: SKILLS[k] for k in ("ce", "dsc")})
+    crossed = compared(outcomes)["dsc"].versus[MOVED].crossed
+    table = shares(outcomes, "dsc", is_moved=True) - shares(outcomes, "ce", True)
+    # Cornfield and Tukey: residuals are in the variances of both means.
+    s, n = table.shape
+    by_seed, by_example = table.mean(1), table.mean(0)
+    rest = table - by_seed[:, None] - by_example + table.mean()
+    twice = (rest**2).sum() / ((s - 1) * (n - 1)) / (s * n)
+    seeds, examples = by_seed.var(ddof=1) / s, by_example.var(ddof=1) / n
+    assert seeds > 0 and examples > twice
+    expected = significance.seeds_and_items(
+        np.stack([run.moved[THRESHOLD][1] for run in outcomes if run.loss == "dsc"]),
+        np.stack([run.example_statistics for run in outcomes if run.loss == MOVED]),
+        level=0.03,  # of a first look at five seeds
+    )
+    assert (crossed.low, crossed.high) == pytest.approx((expected.low, expected.high))
+    # Within the widths that either part alone and their sum would have.
+    half = (crossed.high - crossed.low) / 2
+    assert 2 * np.sqrt(max(seeds, examples) - twice) < half
+    assert half < 4 * np.sqrt(seeds + examples)
+
+
+def test_losses_of_which_a_run_lacks_moved_decisions_keep_their_own():
+    outcomes = drawn(SKILLS)
+    lacking = [
+        dataclasses.replace(run, moved={})
+        if (run.loss, run.seed) == ("dsc", 3)
+        else run
+        for run in outcomes
+    ]
+    rows = compared(lacking)
+    versus, alike = (rows[loss].versus[MOVED] for loss in ("dsc", "dl"))
+    plain = shares(outcomes, "dsc", is_moved=False) - shares(outcomes, "ce", True)
+    assert versus.crossed.mean == pytest.approx(plain.mean(), rel=1e-12)
+    assert versus.decided_alike is False and alike.decided_alike is True
+
+
+def test_a_diverged_run_scores_0_whatever_its_decisions():
+    outcomes = [
+        dataclasses.replace(
+            run, status="diverged", result=None, example_statistics=None, moved={}
+        )
+        if (run.loss, run.seed) == ("dsc", 3)
+        else run
+        for run in drawn(SKILLS)
+    ]
+    versus = compared(outcomes)["dsc"].versus[MOVED]
+    ours = shares([run for run in outcomes if run.result], "dsc", True).mean(1)
+    scores = np.insert(ours, 3, 0) - shares(outcomes, "ce", True).mean(1)
+    assert versus.crossed.mean == pytest.approx(scores.mean(), rel=1e-12)
+    assert versus.decided_alike and versus.verdict.outcome == "unstable"
+
+
+def test_families_and_all_other_tests_are_those_of_plain_decisions():
+    outcomes = drawn(SKILLS)
+    plain = [dataclasses.replace(run, moved={}) for run in outcomes]
+    sizes, rows = [], []
+    for runs in (outcomes, plain):
+        with mock.patch.object(significance, "holm", wraps=significance.holm) as holm:
+            rows.append(compared(runs))
+        sizes.append([len(call.args[0]) for call in holm.call_args_list])
+    assert sizes[0] == sizes[1] and max(sizes[0]) == 3
+    for loss, row in rows[0].items():
+        other = rows[1][loss]
+        assert row.summary == other.summary and row.against == other.against
+        assert set(row.versus) == set(other.versus)
+        assert row.versus.get("wce") == other.versus.get("wce")
+
+
+def test_the_loss_of_a_control_is_not_made_the_control():
+    rows = {row.loss: row for row in rows_of(drawn(SKILLS), "dl", controls=CONTROLS)}
+    versus = rows["ce"].versus[MOVED]
+    assert versus.crossed.mean < -0.1 and versus.decided_alike is False
+
+
+def test_texts_say_that_both_are_decided_alike():
+    rows = rows_of(drawn(SKILLS), "ce", controls=CONTROLS)
+    assert " It beats ce + tuned threshold (decided alike), class weights (w" in (
+        headline(rows)
+    )
+    best, differences = versus_controls(rows)
+    assert best == "dl" and "alike" not in differences["wce"]
+    assert differences[MOVED].endswith("), decided alike")
+    # What is ahead of the control with cross-entropy's decisions alone is not advised.
+    rows = rows_of(drawn({"ce": (0.6, 0.7), "dsc": (0.8, 0.7)}), "ce", controls=[MOVED])
+    text = headline(rows)
+    assert text.startswith(f"Use {MOVED}: +")
+    assert " dsc vs. the control, decided alike: " in text
+    assert text.endswith(" No loss is shown to beat it.")
+    # A loss that beats the control though without moved decisions it gains nothing.
+    rows = rows_of(drawn({"ce": (0.6, 0.7), "dsc": (0.6, 0.8)}), "ce", controls=[MOVED])
+    text = headline(rows)
+    assert text.startswith(f"Use {MOVED}: +")
+    assert text.endswith(" dsc is shown to beat it.")
+
+
+def test_moved_decisions_are_read_from_the_folder_of_each_run(tmp_path):
+    jobs = made(tmp_path, [Dice()], 3)
+    for job in jobs:
+        run = Run.open(job.folder)
+        control = {"value": -0.5, "dev_score": 0.5, "test": run.result()["test"]}
+        control |= {"example_statistics": run.example_statistics() + [1.0, 1.0]}
+        run.write_baselines({THRESHOLD: control})
+    outcomes, controls = outcomes_of(jobs)
+    losses = [run.loss for run in outcomes]
+    assert sorted(set(losses)) == ["ce", MOVED, "dice"] and controls == [MOVED]
+    for run in outcomes:
+        if run.loss == "dice":
+            moved = run.with_move(THRESHOLD)
+            assert moved.result["control"] == {"value": -0.5, "dev_score": 0.5}
+            added = moved.example_statistics - run.example_statistics
+            np.testing.assert_array_equal(added, np.ones_like(added))
+            assert run.with_move("logit adjustment") is None
+
+
+@pytest.mark.parametrize("comparisons", [8, *exhaustive(2000)])
+@pytest.mark.parametrize(
+    ("skills", "best"),
+    [
+        (dict.fromkeys(("ce", "wce", "dsc", "dl", "focal"), (0.7, 0.7)), None),
+        # All gain by other decisions alone, and moved they are equal.
+        (
+            {"ce": (0.6, 0.8), "wce": (0.7, 0.8)}
+            | dict.fromkeys(("dsc", "dl", "focal"), (0.8, 0.8)),
+            MOVED,
+        ),
+    ],
+)
+def test_at_most_5_percent_of_the_advice_is_wrong(comparisons, skills, best):
+    wrong = 0
+    for draw in range(comparisons):
+        runs = drawn(skills, n=150, spread=0.02, draw=draw)
+        advised = recommended(rows_of(runs, "ce", controls=CONTROLS))
+        wrong += (advised and advised.loss) != best
+    print(f"{wrong} of {comparisons}")
+    assert wrong <= most_of(comparisons)
