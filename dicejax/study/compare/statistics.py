@@ -155,8 +155,9 @@ def rows_of(
     adjusted together by Holm's method: those of losses, apart from them those of
     controls, and those of all others vs. a control. Vs. a control with moved decisions,
     losses have theirs moved alike where each finished run was scored so. Differences
-    within the margin do not matter in practice. A loss that failed in some runs is unstable, whatever its
-    p-value; where the baseline did, a verdict has to hold for the other seeds too.
+    within the margin do not matter in practice. A loss that failed in some runs is
+    unstable, whatever its p-value; where the baseline did, a verdict has to hold for
+    the other seeds too.
 
     Raises:
       InputError: no run of the baseline is finished.
