@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import json
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import sys
+from collections.abc import Generator, Iterable
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
 from rich.progress import Progress
@@ -154,8 +157,7 @@ class Predict:
 
     def __call__(self, console: Console) -> None:
         """Predict, and print or write."""
-        from dicejax.formats import brat, recognise, tables, texts
-        from dicejax.training import inference
+        from dicejax.training import new_texts
 
         if not (self.text or self.file):
             raise InputError("nothing to predict: give texts, or a file with --file")
@@ -165,68 +167,100 @@ class Predict:
             raise InputError(f"--json contradicts --out_format {self.out_format}")
         if self.out is not None:
             _check_target(self.out)
+        with new_texts.standard_input(self.file) as stream:
+            self._write(console, stream)
+
+    def _write(self, console: Console, stream: IO[bytes] | None) -> None:
+        """Write or print the predictions as they are made."""
+        from dicejax.formats import brat, recognise, tables, texts
+        from dicejax.training import new_texts
+
         form = "jsonl" if self.json else self.out_format
         form = form or texts.format_of(self.out or "")
         cut: list[str] = []
+        examples: Iterable[Text]
         source = None
         if self.file is None:
             examples = [texts.Text(number, x) for number, x in enumerate(self.text, 1)]
         else:
-            read = inference.read_texts(self.run, self.file, self.format)
+            read = new_texts.read_texts(self.run, self.file, self.format, stream)
             examples, name, source = read
         if form == "same" and source is None:
             raise InputError(
                 "--out_format same is for a file in the format of the run's data; "
                 "name jsonl instead"
             )
-        results = self._predict(console, cut, form, examples)
-        records = [record for record, _ in results]
-        pairs = list(zip(examples, records, strict=True))
+        note = ""
         if self.file is not None and not (self.format or tables.is_table(self.file)):
             what = texts.FORMS[name]
             if source is not None:
                 what = f"the run's data are ({recognise.fields_of(source)})"
-            note_printer(console)(f"{self.file} read as {what}; --format names another")
-        match form:
-            case "same" if source is not None and self.file is not None:
-                if brat.is_folder(self.file):
-                    brat.write(self.out, pairs)
-                    return warn_of_cuts(console, cut)
-                lines = list(source.lines(pairs))
-            case "squad":
-                lines = [texts.official(examples, records, self.file)]
-            case "csv":
-                lines = list(texts.table(examples, records))
-            case "conll" | "jsonl":
-                write = texts.conll if form == "conll" else texts.jsonl
-                lines = [write(*pair) for pair in pairs]
-            case _:
-                lines = ["\n".join(parts) for _, parts in results]
-        if self.out is not None:
-            _write_lines(self.out, lines)
-        else:
-            for line in lines:
-                show(line, keep="\n\t")  # columns are separated by tabs
+            note = f"{self.file} read as {what}; --format names another"
+        lines: Iterable[str]
+        predicted = self._predict(console, cut, form, examples, note)
+        with contextlib.closing(predicted) as results:
+            pairs = ((text, record) for text, record, _ in results)
+            match form:
+                case "same" if source is not None and self.file is not None:
+                    if brat.is_folder(self.file):
+                        brat.write(self.out, list(pairs))
+                        return warn_of_cuts(console, cut)
+                    lines = source.lines(pairs)
+                case "squad":
+                    lines = [texts.official(pairs)]
+                case "csv":
+                    lines = texts.table(examples, pairs)
+                case "conll" | "jsonl":
+                    write = texts.conll if form == "conll" else texts.jsonl
+                    lines = itertools.starmap(write, pairs)
+                case _:
+                    lines = ("\n".join(parts) for _, _, parts in results)
+            if self.out is not None:
+                _write_lines(self.out, lines)
+            else:
+                for line in lines:
+                    show(line, keep="\n\t")  # columns are separated by tabs
         warn_of_cuts(console, cut)
 
     def _predict(
-        self, console: Console, cut: list[str], out_form: str, examples: list[Text]
-    ) -> list[tuple[dict[str, Any], list[str]]]:
-        """Return predictions; add warnings of cut inputs to `cut`."""
+        self,
+        console: Console,
+        cut: list[str],
+        out_form: str,
+        examples: Iterable[Text],
+        note: str,
+    ) -> Generator[tuple[Text, dict[str, Any], list[str]]]:
+        """Print the note, yield predictions, add warnings of cut inputs to `cut`."""
         from dicejax.training import inference
 
         if self.file is None and out_form not in ("conll", "squad"):
-            return inference.predict(self.run, self.text, self.checkpoint, cut.append)
-        count = sum(not example.is_blank for example in examples)
-        with Progress(console=console, transient=True) as bar:
-            task = bar.add_task("predict", total=count)
-            return inference.predict_texts(
+            results = inference.predict(
+                self.run, self.text, self.checkpoint, cut.append
+            )
+            for text, result in zip(examples, results, strict=True):
+                yield text, *result
+            return
+        # Lines on a terminal show how far it is, and would disturb the display. Else
+        # they go where standard output goes, which the display would redirect.
+        is_shown = self.out is None and sys.stdout.isatty()
+        with Progress(
+            console=console, transient=True, redirect_stdout=False, disable=is_shown
+        ) as bar:
+            task = bar.add_task("predict", total=None)
+
+            def begin(count: int) -> None:
+                bar.update(task, total=count)
+                if note:
+                    note_printer(console)(note)
+
+            yield from inference.predict_texts(
                 self.run,
                 examples,
                 self.checkpoint,
                 self.file,
                 tagged=out_form == "conll",
                 official=out_form == "squad",
+                begin=begin,
                 decoded=lambda: bar.advance(task),
                 warn=cut.append,
             )
@@ -384,13 +418,13 @@ class Plot:
 
 
 def _write_lines(out: str, lines: Iterable[str]) -> None:
-    """Write lines to a file, atomically."""
+    """Write lines as they come to a file that appears whole at the end."""
     from etils import epath
 
     from dicejax.io import files
 
     path = epath.Path(out)
-    files.write_whole(path.parent, path.name, "".join(f"{line}\n" for line in lines))
+    files.write_lines(path.parent, path.name, lines)
 
 
 def _check_target(out: str) -> None:

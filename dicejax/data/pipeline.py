@@ -47,7 +47,8 @@ class Batches:
 
     A batch depends on the plan and its number alone, so a run can begin anywhere. The
     number of rows is a multiple of `multiple_of`, such as the number of devices.
-    `example_weights` are those of the examples, float `[E]`; None: they have none.
+    `example_weights` are those of the examples, float `[E]`; None: they have none. Rows
+    have room for `min_sequences` examples at least.
 
     >>> from dicejax.data.plan import packing_plan
     >>> examples = [{"input_ids": np.full(n, n)} for n in (5, 6, 2, 3)]
@@ -71,6 +72,7 @@ class Batches:
         plan: BatchPlan,
         multiple_of: int = 1,
         example_weights: np.ndarray | None = None,
+        min_sequences: int = 0,
     ):
         if len(examples) != (count := len(plan.lengths)):
             raise ValueError(f"{len(examples)} examples, but the plan is for {count}")
@@ -80,7 +82,7 @@ class Batches:
         self.plan = plan
         self.example_weights = example_weights
         # Of the fullest row of any batch: with it all have one shape.
-        self.sequences = int(np.diff(plan.row_starts).max(initial=0))
+        self.sequences = int(np.diff(plan.row_starts).max(initial=min_sequences))
 
     def __len__(self) -> int:
         return len(self.plan)

@@ -208,7 +208,7 @@ class ColumnFiles(FileSource):
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> list[Text]:
+    ) -> Iterator[Text]:
         """Read sentences to predict; columns behind the words may be missing.
 
         Raises:

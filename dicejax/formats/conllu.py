@@ -6,7 +6,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import Sentence, TaggedWords, by_character
@@ -151,7 +151,7 @@ class ConlluFiles(FileSource):
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> list[Text]:
+    ) -> Iterator[Text]:
         """Read sentences to predict, whose labels may be missing.
 
         Raises:

@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, ClassVar, NamedTuple
 
 from dicejax.data import tags
@@ -340,7 +340,7 @@ class JsonSentences(FileSource):
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> list[Text]:
+    ) -> Iterator[Text]:
         """Read words or texts; gold is not looked at."""
         return texts_of(
             containers.records(path, stream=stream, blanks=True), self._text

@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import IO, Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
@@ -17,7 +17,7 @@ from dicejax.formats.rows import has_tags
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError
 from dicejax.formats.source import FileSource
-from dicejax.formats.text import Text
+from dicejax.formats.text import Text, Texts
 from dicejax.io import files
 
 _BLANK = re.compile("[ \t]")
@@ -68,14 +68,16 @@ class LabelFirstFiles(LineSource):
         label, *rest = _BLANK.split(line.strip(" \t"), maxsplit=1)
         return label, rest[0].strip() if rest else ""
 
-    def without_gold(self, texts: list[Text], labels: Collection[str]) -> list[Text]:
+    def without_gold(
+        self, texts: Iterable[Text], labels: Collection[str]
+    ) -> Iterable[Text]:
         """Remove the first words if each is a label, with a text behind it."""
-        parts = [self._parts(text.text) for text in texts]
-        filled = [pair for pair in parts if any(pair)]
-        if not all(label in labels and text for label, text in filled):
+        parts = (self._parts(text.text) for text in texts)
+        if not all(label in labels and text for label, text in filter(any, parts)):
             return texts
-        pairs = zip(texts, parts, strict=True)
-        return [Text(text.line, rest) for text, (_, rest) in pairs]
+        return Texts(
+            lambda: (Text(text.line, self._parts(text.text)[1]) for text in texts)
+        )
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the predicted label and the text."""
@@ -128,10 +130,10 @@ class FastTextFiles(LineSource):
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> list[Text]:
+    ) -> Iterator[Text]:
         """Read lines to predict, without their labels."""
-        lines = files.lines(path, stream=stream)
-        return [Text(number, _LABEL.sub("", line).strip()) for number, line in lines]
+        for number, line in files.lines(path, stream=stream):
+            yield Text(number, _LABEL.sub("", line).strip())
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the predicted labels and the text."""

@@ -123,7 +123,7 @@ class LabelledSource(FileSource):
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> list[Text]:
+    ) -> Iterator[Text]:
         """Read the texts of a file to predict, a tab between those of a pair."""
         names = [self.first] if self.second is None else [self.first, self.second]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from dicejax.errors import Flaw, InputError
@@ -105,19 +105,18 @@ def read_examples(
 
 def texts_of(
     records: Iterable[FileRecord], make: Callable[[FileRecord], Text]
-) -> list[Text]:
+) -> Iterator[Text]:
     """Make a text to predict of each record, a blank one of a blank line.
 
     Raises:
       InputError: a record is flawed.
     """
-    texts = []
     for record in records:
         try:
-            texts.append(Text(record.number, "") if record.is_blank else make(record))
+            text = Text(record.number, "") if record.is_blank else make(record)
         except Flaw as flaw:
             raise record.error(flaw) from None
-    return texts
+        yield text
 
 
 def join_pair(parts: Sequence[str]) -> str:

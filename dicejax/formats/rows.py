@@ -266,30 +266,31 @@ def texts(
     do: str,
     *,
     characters: bool = False,
-) -> list[Text]:
-    """Return sentences to predict with the lines around them; `do` mends an empty file.
+) -> Iterator[Text]:
+    """Yield sentences to predict with the lines around them; `do` mends an empty file.
 
     Raises:
       InputError: there is no sentence.
     """
-    result: list[Text] = []
+    last: Text | None = None  # it waits for the lines behind it
     before: list[str] = []
     for block in blocks:
         words = words_of(block) if block.lines or block.flaws else []
         before += [*block.before, *([] if words else block.lines)]
         around = tuple(before)
-        if result:
-            result[-1] = dataclasses.replace(result[-1], after=around)
+        if last is not None:
+            last = dataclasses.replace(last, after=around)
         if words:
             parts, text = "".join(words) if characters else words, " ".join(words)
             example = Text(block.start, text, tuple(parts), rows=tuple(block.lines))
-            if not result:
+            if last is None:
                 example = dataclasses.replace(example, before=around)
-            result.append(example)
-            before = []
-    if not result:
+            else:
+                yield last
+            last, before = example, []
+    if last is None:
         raise InputError.at(path, None, "holds no sentences", do)
-    return result
+    yield last
 
 
 def labels_of(

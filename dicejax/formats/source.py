@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import (
     Collection,
@@ -127,10 +128,11 @@ class FileSource(Source):
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> list[Text]:
+    ) -> Iterable[Text]:
         """Read the examples of a file to predict, in the way of the training files.
 
-        Gold may be missing; where it is there it is not looked at.
+        Gold may be missing; where it is there it is not looked at. The file is read on
+        as examples are taken, so that any number are predicted in little memory.
 
         Args:
           path: the file.
@@ -139,11 +141,15 @@ class FileSource(Source):
         Raises:
           InputError: the file is missing or malformed.
         """
-        lines = files.lines(path, stream=stream)
-        return [Text(number, line) for number, line in lines]
+        return itertools.starmap(Text, files.lines(path, stream=stream))
 
-    def without_gold(self, texts: list[Text], labels: Collection[str]) -> list[Text]:
-        """Return texts without gold that only the labels of a run tell from them."""
+    def without_gold(
+        self, texts: Iterable[Text], labels: Collection[str]
+    ) -> Iterable[Text]:
+        """Return texts without gold that only the labels of a run tell from them.
+
+        They can be looped over as often as the texts given.
+        """
         del labels
         return texts
 

@@ -302,7 +302,7 @@ class SquadFiles(FileSource):
 
     def texts(
         self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> list[Text]:
+    ) -> Iterator[Text]:
         """Read the questions of a document, of JSON lines or of a table.
 
         Fields of a document's question are its id, the question and the context.

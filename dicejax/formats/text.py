@@ -1,9 +1,9 @@
-"""An example to predict."""
+"""Examples to predict."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -35,3 +35,17 @@ class Text:
     def is_blank(self) -> bool:
         """Whether there is nothing to predict."""
         return not self.text.strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """The examples of a file; each loop reads it anew, so that few are in memory.
+
+    Attributes:
+      read: function that begins to read.
+    """
+
+    read: Callable[[], Iterable[Text]]
+
+    def __iter__(self) -> Iterator[Text]:
+        return iter(self.read())

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import itertools
 import json
 import os
@@ -30,10 +29,9 @@ from dicejax.formats import containers, json_sentences, rows, separated, squad, 
 from dicejax.formats.classification import AGAIN, CsvFiles, TableSource
 from dicejax.formats.conll import ColumnFiles, ConllFiles
 from dicejax.formats.records import FileRecord, join_pair, texts_of
-from dicejax.formats.rows import begins_document
 from dicejax.formats.sample import FileSample
 from dicejax.formats.source import FileSource
-from dicejax.formats.text import Text
+from dicejax.formats.text import Text, Texts
 from dicejax.io import files, json_text
 
 Format = Literal["text", "jsonl", "conll", "csv"]
@@ -106,30 +104,38 @@ def read(
     stream: IO[bytes] | None = None,
     columns: Sequence[str] = ("text",),
     source: FileSource | None = None,
-) -> list[Text]:
-    """Read the examples of a file, or of a stream in its place.
+) -> Texts:
+    """Return the examples of a file, or of a stream in its place, to be looped over.
 
     With a source it is read as its training files were. Else `columns` hold the text,
     or the two of a pair, of CSV and of objects.
 
-    Raises:
-      InputError: see `files.lines`; or a line is not of the format, or all are blank.
+    A loop raises InputError: see `files.lines`; or a line is not of the format, or, at
+    its end, all are blank.
     """
-    if form == "csv":
-        texts = _rows(path, stream, columns, source)
-    elif source is not None:
-        texts = source.texts(path, stream)
-    elif form == "jsonl":
-        texts = _objects(path, stream, columns)
-    elif form == "conll":
-        texts = ConllFiles(dir="").texts(path, stream)
-    else:
-        texts = [
-            Text(number, line) for number, line in files.lines(path, stream=stream)
-        ]
-    if all(text.is_blank for text in texts):
-        raise InputError(f"{path}: holds no text")
-    return texts
+
+    def begin() -> Iterable[Text]:
+        if stream is not None:
+            stream.seek(0)
+        if form == "csv":
+            return _rows(path, stream, columns, source)
+        if source is not None:
+            return source.texts(path, stream)
+        if form == "jsonl":
+            return _objects(path, stream, columns)
+        if form == "conll":
+            return ConllFiles(dir="").texts(path, stream)
+        return itertools.starmap(Text, files.lines(path, stream=stream))
+
+    def read() -> Iterator[Text]:
+        is_blank = True
+        for text in begin():
+            is_blank = is_blank and text.is_blank
+            yield text
+        if is_blank:
+            raise InputError(f"{path}: holds no text")
+
+    return Texts(read)
 
 
 def _rows(
@@ -137,33 +143,35 @@ def _rows(
     stream: IO[bytes] | None,
     columns: Sequence[str],
     source: FileSource | None,
-) -> list[Text]:
+) -> Iterable[Text]:
     """Read a table; its separator is that of the source, if the header has it.
 
     Else it is the one that the header has most of.
     """
-    content = files.read_bytes(path) if stream is None else stream.read()
-    _, header = next(iter(files.lines(path, stream=io.BytesIO(content))))
+    _, header = next(files.lines(path, stream=stream))
+    if stream is not None:
+        stream.seek(0)
     if not isinstance(source, TableSource):
         first, second = [*columns, None][:2]
         source = CsvFiles(dir="", first=first or "text", second=second)
     if source.separator not in header:
         separator = max(separated.SEPARATORS, key=header.count)
         source = dataclasses.replace(source, separator=separator, quoted=True)
-    return source.texts(path, io.BytesIO(content))
+    return source.texts(path, stream)
 
 
 def table(
-    examples: Sequence[Text], records: Sequence[Mapping[str, Any]]
+    examples: Iterable[Text], pairs: Iterable[tuple[Text, Mapping[str, Any]]]
 ) -> Iterator[str]:
-    """Yield lines of CSV: the columns of the examples, prediction and probability.
+    """Yield lines of CSV: the columns of all examples, prediction and probability.
 
+    `pairs` are the examples again, with their predictions.
     The prediction is the class of a text, else a JSON object. Names of columns differ,
     and a text that would be a formula has an apostrophe before it, see `as_text`.
 
     >>> rows = [Text(2, "fine", fields={"id": "7", "text": "fine"})]
     >>> record = {"texts": ["fine"], "label": "good", "probabilities": {"good": 0.9}}
-    >>> list(table(rows, [record]))
+    >>> list(table(rows, [(rows[0], record)]))
     ['id,text,prediction,probability', '7,fine,good,0.9']
     """
     columns: dict[Any, str] = {}  # names in the table, by those of fields
@@ -177,7 +185,7 @@ def table(
                 columns[name] = _unique(str(name), taken)
                 taken.add(columns[name])
     yield _row([*columns.values(), *separated.PREDICTED])
-    for text, record in zip(examples, records, strict=True):
+    for text, record in pairs:
         values = text.fields or {"text": text.text}
         label = record.get("label")
         if "label" in record:
@@ -240,48 +248,44 @@ def jsonl(text: Text, record: Mapping[str, Any]) -> str:
     return json.dumps({**text.fields, **record, **identity}, ensure_ascii=False)
 
 
-def ids_of(texts: Sequence[Text], path: str | None = None) -> dict[str, int]:
-    """Return the place of each example by its id, which blank lines have not.
+def check_ids(texts: Iterable[Text], path: str | None = None) -> None:
+    """Raise unless each example has an id of its own; blank lines need none.
 
     Raises:
       InputError: an example has no id, or two have the same.
     """
-    places: dict[str, int] = {}
-    for place, text in enumerate(texts):
+    lines: dict[str, int] = {}
+    for text in texts:
         if text.is_blank and not text.fields:
             continue
-        value = text.fields.get("id")
-        name = str(value) if type(value) in (str, int) else ""
-        what = do = ""
+        name, what, do = _id_of(text), "", ""
         if not name:
             what, do = "has no id, the key of an answer of squad", "add it"
-        elif name in places:
-            line = texts[places[name]].line
-            what, do = f"has the id {quote(name)} of line {line}", "give each its own"
+        elif name in lines:
+            what = f"has the id {quote(name)} of line {lines[name]}"
+            do = "give each its own"
         if what:
             raise InputError.at(path or "texts", text.line, what, do)
-        places[name] = place
-    return places
+        lines[name] = text.line
 
 
-def official(
-    texts: Sequence[Text],
-    records: Sequence[Mapping[str, Any]],
-    path: str | None = None,
-) -> str:
+def _id_of(text: Text) -> str:
+    value = text.fields.get("id")
+    return str(value) if type(value) in (str, int) else ""
+
+
+def official(pairs: Iterable[tuple[Text, Mapping[str, Any]]]) -> str:
     """Format answers for SQuAD's evaluation scripts, `{id: text}`; "" for none.
 
-    Raises:
-      InputError: see `ids_of`.
+    The ids are those that `check_ids` has passed.
     """
-    places = ids_of(texts, path).items()
-    answers = {name: records[place].get("answer", "") for name, place in places}
-    return json.dumps(answers, ensure_ascii=False)
+    named = ((_id_of(text), record.get("answer", "")) for text, record in pairs)
+    return json.dumps({name: x for name, x in named if name}, ensure_ascii=False)
 
 
 def _objects(
     path: str | os.PathLike[str], stream: IO[bytes] | None, columns: Sequence[str]
-) -> list[Text]:
+) -> Iterator[Text]:
     """Read words, questions, or the columns of texts, whichever an object has."""
 
     def make(record: FileRecord) -> Text:
@@ -298,12 +302,3 @@ def _objects(
     if is_document and containers.is_document(containers.first_line(path)):
         return texts_of(squad.to_predict(path), make)
     return texts_of(containers.records(path, stream=stream, blanks=True), make)
-
-
-def documents(texts: Sequence[Text]) -> list[int]:
-    """Number the documents of examples, by the `-DOCSTART-` rows of column files."""
-    numbers, number = [], 0
-    for text in texts:
-        numbers.append(number)
-        number += any(map(begins_document, text.after))
-    return numbers

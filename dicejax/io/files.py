@@ -12,11 +12,12 @@ import contextlib
 import gzip
 import hashlib
 import io
+import itertools
 import os
 import stat
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO
 
 from etils import epath
@@ -133,6 +134,43 @@ def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
         raise InputError(
             f"{folder}: cannot be written to: {error.strerror or error}"
         ) from error
+
+
+def write_lines(folder: epath.Path, name: str, lines: Iterable[str]) -> None:
+    """Write lines as they come to a file that appears whole at the end.
+
+    The file and its folder, made if missing, are begun when there is a line.
+
+    Raises:
+      InputError: the folder cannot be made or written to.
+    """
+    lines, name_meanwhile = iter(lines), f".{name}.{uuid.uuid4().hex}.partial"
+    begin, partial = list(itertools.islice(lines, 1)), folder / name_meanwhile
+    try:
+        with _write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            file = partial.open("wb")
+        with file:
+            for line in itertools.chain(begin, lines):
+                with _write_errors(folder):
+                    file.write(_encoded(f"{line}\n"))
+            with _write_errors(folder):
+                file.close()
+        with _write_errors(folder):
+            partial.replace(folder / name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def _write_errors(folder: epath.Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{folder}: cannot be written to: {reason}") from error
 
 
 def write_together(folder: epath.Path, contents: Mapping[str, str | bytes]) -> None:

@@ -24,6 +24,7 @@ from dicejax.models.heads import SequenceHead
 from dicejax.tasks.task import (
     IGNORED,
     PROBABILITIES,
+    Cuts,
     Examples,
     Item,
     Items,
@@ -139,14 +140,18 @@ class TextTask(Task):
         mean = np.mean([output[HEAD] for output in outputs], axis=0)
         return dict(zip(labels, mean.tolist(), strict=True))
 
-    def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
-        """Warn of pairs that are cut off."""
+    def count_cuts(self, items: Items) -> Cuts:
+        """Count the pairs that are cut off."""
         count = sum(item.is_cut for item in items)
-        if not count:
+        return Cuts(count, len(items), max(map(len, items), default=0))
+
+    def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
+        """Warn of pairs that are cut off."""
+        if not cuts.count:
             return []
         text = (
-            f"{count} of {len(items)} {split} pairs ({count / len(items):.0%}) are cut "
-            f"off at {max(map(len, items))} tokens; raise --training.max_length"
+            f"{cuts.count} of {cuts.total} {split} pairs ({cuts.share:.0%}) are cut "
+            f"off at {cuts.longest} tokens; raise --training.max_length"
         )
         return [Truncation("input", text)]
 
@@ -163,7 +168,7 @@ class TextTask(Task):
         text = "example{s} of %s {label}, which train lacks: counted as wrong"
         return [
             *unseen_labels(split, counts, labels, text % self.noun),
-            *self.cut_inputs(split, items),
+            *self.cut_inputs(split, self.count_cuts(items)),
             *remark(split, examples, items),
         ]
 

@@ -31,6 +31,7 @@ from dicejax.tasks.answers import Answer, Candidate, Questions, RankedAnswers
 from dicejax.tasks.contexts import ContextPart
 from dicejax.tasks.task import (
     IGNORED,
+    Cuts,
     Item,
     Items,
     Labels,
@@ -368,12 +369,15 @@ class QuestionAnswering(Task):
         scores = [self.score([x], [y], characters=unit).values for x, y in pairs]
         return mean_statistics([values["f1"] for values in scores])
 
-    def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
-        """Warn of questions that are cut off."""
+    def count_cuts(self, items: Items) -> Cuts:
+        """Count the questions that are cut off."""
         count = len({item.example for item in items if item.detail.cuts_question})
-        total = len({item.example for item in items})
-        text = f"{split}: {count} of {total} questions are cut off; raise "
-        return [Truncation("input", f"{text}--task.max_question")] if count else []
+        return Cuts(count, len({item.example for item in items}))
+
+    def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
+        """Warn of questions that are cut off."""
+        text = f"{split}: {cuts.count} of {cuts.total} questions are cut off; raise "
+        return [Truncation("input", f"{text}--task.max_question")] if cuts.count else []
 
     def warnings(
         self, split: str, examples: Questions, items: Items, labels: Labels = ()
@@ -395,7 +399,7 @@ class QuestionAnswering(Task):
             if count:
                 text = f"{text}: no exact match{remedy}"
                 remarks.append(Truncation("gold", text) if remedy else text)
-        remarks += self.cut_inputs(split, items)
+        remarks += self.cut_inputs(split, self.count_cuts(items))
         if answers.by_characters(examples) and not self.several_spans:
             script = "most answers are in a script without spaces"
             remarks.append(f"{split}: {script}: F1 counts characters, not words")

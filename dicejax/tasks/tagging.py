@@ -35,6 +35,7 @@ from dicejax.tasks.spans import (
 )
 from dicejax.tasks.task import (
     IGNORED,
+    Cuts,
     Examples,
     Item,
     Items,
@@ -144,15 +145,19 @@ class TokenTask(WordsTask):
             [example.prompt for example in examples] if self.prompt else None,
         )
 
-    def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
-        """Warn of prompts that are cut off."""
+    def count_cuts(self, items: Items) -> Cuts:
+        """Count the prompts that are cut off."""
         count = len({item.example for item in items if item.is_cut})
-        if not count:
-            return []
         total = len({item.example for item in items})
+        return Cuts(count, total, max(map(len, items), default=0))
+
+    def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
+        """Warn of prompts that are cut off."""
+        if not cuts.count:
+            return []
         text = (
-            f"{count} of {total} {split} prompts ({count / total:.0%}) are cut off at "
-            f"their end at {max(map(len, items))} tokens; raise --training.max_length"
+            f"{cuts.count} of {cuts.total} {split} prompts ({cuts.share:.0%}) are cut "
+            f"off at their end at {cuts.longest} tokens; raise --training.max_length"
         )
         return [Truncation("input", text)]
 
@@ -301,7 +306,7 @@ class Tagging(TokenTask, SpanTask):
         types = {tag.partition("-")[2] for tag in labels}
         which = "which tags cannot express"
         remarks = gold_warnings(split, examples, types, 0, items, overlapping=which)
-        cuts = self.cut_inputs(split, items)
+        cuts = self.cut_inputs(split, self.count_cuts(items))
         return [*remarks, *cuts, *windows.remark(split, examples, items)]
 
 
@@ -365,7 +370,7 @@ class WordTagging(TokenTask):
         counts = Counter(label for text in examples for label in text.labels)
         text = "word{s} labelled {label}, which train lacks: counted as wrong"
         remarks = unseen_labels(split, counts, labels, text)
-        cuts = self.cut_inputs(split, items)
+        cuts = self.cut_inputs(split, self.count_cuts(items))
         return [*remarks, *cuts, *windows.remark(split, examples, items)]
 
     def of_words(self, words: Sequence[str], number: int) -> TaggedWords:

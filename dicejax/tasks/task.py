@@ -39,6 +39,33 @@ Remark = str | Truncation
 
 
 @dataclasses.dataclass(frozen=True)
+class Cuts:
+    """Counts of inputs that are cut off; of parts of a data set they are added.
+
+    >>> Cuts(1, 4, 32) + Cuts(0, 6, 30)
+    Cuts(count=1, total=10, longest=32)
+
+    Attributes:
+      count: inputs that are cut off.
+      total: all inputs.
+      longest: tokens of the longest, where they are cut off.
+    """
+
+    count: int = 0
+    total: int = 0
+    longest: int = 0
+
+    def __add__(self, other: Cuts) -> Cuts:
+        longest = max(self.longest, other.longest)
+        return Cuts(self.count + other.count, self.total + other.total, longest)
+
+    @property
+    def share(self) -> float:
+        """Share of all inputs that is cut off; 0 of none."""
+        return self.count / max(self.total, 1)
+
+
+@dataclasses.dataclass(frozen=True)
 class Item:
     """One input sequence; an example may need several.
 
@@ -186,8 +213,17 @@ class Codec(abc.ABC):
           InputError: `max_length` leaves no room.
         """
 
-    def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
-        """Return warnings of inputs that are cut off, whatever their gold."""
+    def count_cuts(self, items: Items) -> Cuts:
+        """Count the inputs that are cut off, whatever their gold.
+
+        The counts of a data set are the sum of those of its parts.
+        """
+        del items
+        return Cuts()
+
+    def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
+        """Return warnings of inputs that are cut off."""
+        del split, cuts
         return []
 
     @abc.abstractmethod

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import html
-import io
 import os
-import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from dicejax.config import Experiment
-from dicejax.data.examples import ReadingExample
 from dicejax.errors import Flaw, InputError, Truncation
-from dicejax.formats import FileSource
 from dicejax.formats import texts as text_files
-from dicejax.formats.conll import neighbours
-from dicejax.formats.texts import Format, Text
+from dicejax.formats.text import Text
 from dicejax.io import json_text
 from dicejax.mesh import MeshShape
 from dicejax.metrics.guarantees import GuaranteedThreshold, Observation, guarantee_of
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
 from dicejax.tasks import Item, Prediction, QuestionAnswering
-from dicejax.tasks.classification import TextTask
 from dicejax.tasks.described import beside_gold
+from dicejax.tasks.task import Cuts
+from dicejax.training import new_texts
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.outcome import nothing_learnt
 from dicejax.training.predict import search
@@ -108,8 +104,9 @@ def evaluate(
     examples = getattr(corpus, split)
     task, labels = experiment.task, opened.labels()
 
-    step, items, candidates, chosen = _find(opened, examples, checkpoint)
-    threshold = None if chosen is None else chosen["threshold"]
+    predictor = _Predictor(opened, checkpoint)
+    items, candidates = predictor(examples)
+    step, threshold = predictor.step, predictor.threshold
     notes = task.warnings(split, examples, items, labels)
     cut = tuple(note.text for note in notes if isinstance(note, Truncation))
     for note in notes:
@@ -125,12 +122,12 @@ def evaluate(
     if threshold is not None:
         tuned = task.score_found(examples, candidates, labels, threshold)
     untaught = nothing_learnt(task, default, scores)
-    guarantee, observed = guarantee_of(chosen), {}
-    if guarantee is not None:
-        for text in guarantee.warnings:
-            warn(text)
-        if split == "test" and corpus.test != corpus.dev:  # which chose the threshold
-            observed = task.observe(guarantee, examples, candidates, labels)
+    for text in predictor.remarks:
+        warn(text)
+    guarantee, observed = predictor.guarantee, {}
+    is_new = split == "test" and corpus.test != corpus.dev  # which chose the threshold
+    if guarantee is not None and is_new:
+        observed = task.observe(guarantee, examples, candidates, labels)
     return Evaluation(
         step, scores, threshold, tuned, rows, cut, untaught, guarantee, observed
     )
@@ -158,29 +155,37 @@ def predict(
         if not line.strip():
             raise InputError(f"text {number}: is blank; give some words")
     texts = [Text(number, line) for number, line in enumerate(lines, start=1)]
-    return predict_texts(_folder(run), texts, which, warn=warn)
+    results = predict_texts(_folder(run), texts, which, warn=warn)
+    return [(record, printed) for _, record, printed in results]
 
 
 def predict_texts(
     folder: str,
-    texts: Sequence[Text],
+    texts: Iterable[Text],
     which: Which = "best",
     path: str | None = None,
     *,
     tagged: bool = False,
     official: bool = False,
+    begin: Callable[[int], None] = lambda count: None,
     decoded: Callable[[], None] = lambda: None,
     warn: Callable[[str], None] = lambda text: None,
-) -> list[tuple[dict[str, Any], list[str]]]:
-    """Predict for the examples of a file, as `predict` does for lines.
+) -> Iterator[tuple[Text, dict[str, Any], list[str]]]:
+    """Yield predictions for the examples of a file, as `predict` makes for lines.
+
+    The texts are looped over more than once: first all are checked, then some are
+    predicted at a time, so that memory does not grow with their number.
 
     Positions in the records count from 0, the end excluded: `start` and `end` of an
     entity in words, `start_char` and `end_char` in characters of the text, or of the
     answer alone where the run reads prompts. A blank example has a record without
     labels. The examples of a file, whose `path` errors name, are each other's context
-    where the run was trained with that. `decoded` is called after each example that is
-    not blank. `tagged` results are for column files, `official` ones for
-    `texts.official`.
+    where the run was trained with that. `begin` is called with the number of examples
+    that are not blank, `decoded` after each of them. `tagged` results are for column
+    files, `official` ones for `texts.official`.
+
+    Yields:
+      Each text, its record, and its prediction as lines for a terminal.
 
     Raises:
       InputError: the run cannot be used, an example lacks a part, words have no tags,
@@ -203,111 +208,30 @@ def predict_texts(
                 f"task {type(task).__name__} does not give each question the text of "
                 "one answer; write jsonl instead of squad"
             )
-        text_files.ids_of(texts, path)
-    written = [text for text in texts if not text.is_blank]
-    second = getattr(experiment.data, "second", "")  # other sources may have pairs
-    is_single = isinstance(task, TextTask) and second is None
-    examples = [_parse(experiment, text, path, is_single) for text in written]
-    context = getattr(experiment.data, "context", 0)
-    if context and path is not None:
-        words = [example.words for example in examples]
-        around = neighbours(words, text_files.documents(written), context)
-        examples = [
-            dataclasses.replace(example, before=before, after=after)
-            for example, (before, after) in zip(examples, around, strict=True)
-        ]
-    try:
-        adapted = task.adapt(examples)
-    except InputError as error:
-        raise error if path is None else InputError(f"{path}: {error}") from None
-    _, items, candidates, chosen = _find(run, adapted, which, decoded)
-    threshold = None if chosen is None else chosen["threshold"]
-    for note in task.cut_inputs("given", items):
+        text_files.check_ids(texts, path)
+    begin(sum(len(some) for _, some in new_texts.parts(experiment, texts, path)))
+    predictor, cuts = _Predictor(run, which), Cuts()
+    for part, examples in new_texts.parts(experiment, texts, path):
+        items, candidates = predictor(examples, decoded)
+        cuts += task.count_cuts(items)
+        outputs = (
+            task.show(example, task.decide(candidate, predictor.threshold))
+            for example, candidate in zip(examples, candidates, strict=True)
+        )
+        for text in part:
+            if text.is_blank:
+                yield text, dict(nothing), [""]
+                continue
+            record, lines = next(outputs)
+            yield text, _with_characters(record, text), lines
+    for note in task.cut_inputs("given", cuts):
         warn(note.text)
-    if (guarantee := guarantee_of(chosen)) is not None:
-        for remark in guarantee.warnings:
-            warn(remark)
-    outputs = (
-        task.show(example, task.decide(candidate, threshold))
-        for example, candidate in zip(adapted, candidates, strict=True)
-    )
-    results: list[tuple[dict[str, Any], list[str]]] = []
-    for text in texts:
-        if text.is_blank:
-            results.append((dict(nothing), [""]))
-            continue
-        record, lines = next(outputs)
-        results.append((_with_characters(record, text), lines))
-    return results
+    for remark in predictor.remarks:
+        warn(remark)
 
 
 def _folder(run: Folder | Result) -> str:
     return run.folder if isinstance(run, Result) else os.fspath(run)
-
-
-def _columns(experiment: Experiment) -> tuple[str, ...]:
-    """Return the columns that hold the texts in a run's data, by default "text"."""
-    if ReadingExample in experiment.task.takes:
-        return ("question", "context")
-    data = experiment.data
-    names = (getattr(data, "first", None), getattr(data, "second", None))
-    return tuple(name for name in names if isinstance(name, str)) or ("text",)
-
-
-def read_texts(
-    folder: str, path: str, form: Format | None = None
-) -> tuple[list[Text], Format, FileSource | None]:
-    """Read examples of a file in a format; None recognises it, "-" is standard input.
-
-    A file of the format of the training files is read as they were.
-
-    Returns:
-      The examples, the format, and the source of the training files if it read them.
-
-    Raises:
-      InputError: see `formats.texts.read`.
-    """
-    run = Run.open(folder)
-    experiment = run.experiment()
-    source = experiment.data if isinstance(experiment.data, FileSource) else None
-    form = form or text_files.format_of(path, source)
-    stream = io.BytesIO(sys.stdin.buffer.read()) if path == "-" else None
-    if source is not None:
-        source = text_files.same_format(path, form, source, stream)
-    texts = text_files.read(path, form, stream, _columns(experiment), source)
-    if source is not None:
-        texts = source.without_gold(texts, run.labels())
-    return texts, form, source
-
-
-def _parse(
-    experiment: Experiment, text: Text, path: str | None, is_single: bool
-) -> Any:
-    """Return the example of a text; a task of single texts refuses a pair."""
-    task, data, words = experiment.task, experiment.data, text.words
-    if words is None and task.reads_words and isinstance(data, FileSource):
-        words = data.words_of(text.text)
-    try:
-        if words is not None:
-            example = task.of_words(words, text.line)
-            if text.prompt:
-                example = dataclasses.replace(example, prompt=text.prompt)
-            return example
-        if not is_single or "\t" not in text.text:
-            return task.parse(text.text, text.line)
-        fields = [x.strip() for x in text.fields.values() if isinstance(x, str)]
-        if text.text.strip() not in fields:
-            raise InputError(
-                f"text {text.line} has a tab, which separates two texts, but the run "
-                "was trained on single ones; replace it with a space, or read a table "
-                "that has a header with --format csv"
-            )
-        example = task.parse(text.text.replace("\t", " "), text.line)
-        return dataclasses.replace(example, first=text.text.strip())  # as in training
-    except InputError as error:
-        if path is None:
-            raise
-        raise InputError(f"{path}:{text.line}: {error}") from None
 
 
 def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
@@ -330,37 +254,64 @@ def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     return {**record, key: spans}
 
 
-def _find(
-    run: Run,
-    examples: Sequence[Any],
-    which: Which,
-    decoded: Callable[[], None] = lambda: None,
-) -> tuple[int, list[Item], list[Any], Mapping[str, Any] | None]:
-    """Return the step of the checkpoint, the items and the decoded candidates.
+class _Predictor:
+    """A run's network, which decodes the candidates of some examples at a time.
 
-    The last is the threshold that was chosen on dev, as in the run's result, if this is
-    the best checkpoint.
+    Attributes:
+      step: update at which the checkpoint was saved.
+      threshold: that was chosen on dev, if this is the best checkpoint.
+      guarantee: the threshold with what it promises, if it promises something.
     """
-    experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
-    network, mesh = run.network(), MeshShape().make(jax.local_devices())
-    limits = (experiment.training.max_length, network.encoder.max_length)
-    length = min(filter(None, limits))
-    items = experiment.task.encode(examples, tokenizer, labels, length)
-    step, params = restore_params(run.path / CHECKPOINTS, network, which, mesh)
-    result = search(
-        params,
-        examples,
-        items,
-        task=experiment.task,
-        network=network,
-        labels=labels,
-        tokenizer=tokenizer,
-        max_length=experiment.training.max_length,
-        mesh=mesh,
-        decoded=decoded,
-    )
-    chosen = run.result().get("threshold") if which == "best" else None
-    return step, items, result.candidates[0], chosen
+
+    def __init__(self, run: Run, which: Which):
+        self._run, self._which = run, which
+        self._experiment, self._labels = run.experiment(), run.labels()
+        self._tokenizer, self._network = run.tokenizer(), run.network()
+        self._mesh = MeshShape().make(jax.local_devices())
+        self._sequences = 0
+        chosen = (run.result().get("threshold") if which == "best" else None) or {}
+        self.threshold: float | Mapping[str, float] | None = chosen.get("threshold")
+        self.guarantee = guarantee_of(chosen or None)
+
+    @functools.cached_property
+    def _restored(self) -> tuple[int, Any]:
+        folder = self._run.path / CHECKPOINTS
+        return restore_params(folder, self._network, self._which, self._mesh)
+
+    @property
+    def step(self) -> int:
+        return self._restored[0]
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Warnings of a promise that could not be made."""
+        return self.guarantee.warnings if self.guarantee else ()
+
+    def __call__(
+        self, examples: Sequence[Any], decoded: Callable[[], None] = lambda: None
+    ) -> tuple[list[Item], list[Any]]:
+        """Return the items and the candidates of examples, of none for none."""
+        if not examples:
+            return [], []
+        task, training = self._experiment.task, self._experiment.training
+        limits = (training.max_length, self._network.encoder.max_length)
+        length = min(filter(None, limits))
+        items = task.encode(examples, self._tokenizer, self._labels, length)
+        result = search(
+            self._restored[1],
+            examples,
+            items,
+            task=task,
+            network=self._network,
+            labels=self._labels,
+            tokenizer=self._tokenizer,
+            max_length=training.max_length,
+            mesh=self._mesh,
+            min_sequences=self._sequences,
+            decoded=decoded,
+        )
+        self._sequences = result.sequences
+        return items, result.candidates[0]
 
 
 def export(

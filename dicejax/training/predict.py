@@ -26,10 +26,14 @@ Shift = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """Results of `Task.decode` for each shift and example, and counts by output."""
+    """Results of `Task.decode` for each shift and example, and counts by output.
+
+    `sequences` is the number of items that rows had room for.
+    """
 
     candidates: list[list[Any]]
     counts: dict[str, np.ndarray]
+    sequences: int
 
 
 def search(
@@ -45,6 +49,7 @@ def search(
     mesh: Mesh,
     shifts: Sequence[Shift] = ({},),
     count: Callable[..., Array] | None = None,
+    min_sequences: int = 0,
     between: Callable[[], None] = lambda: None,
     decoded: Callable[[], None] = lambda: None,
 ) -> Search:
@@ -53,8 +58,9 @@ def search(
     Items are packed as in training. Every process has all results. The network runs
     once for all `shifts`, `[C]` by output, which are added to its logits; the logits of
     all outputs but positions are counted by `count`, a function of
-    `metrics.score_counts`. `between` is called before each batch, and may raise to
-    stop; `decoded` is called after each example.
+    `metrics.score_counts`. Rows have room for `min_sequences` items at least: with what
+    a search before had, the program is not compiled anew. `between` is called before
+    each batch, and may raise to stop; `decoded` is called after each example.
     """
     batches = Batches(
         [item.arrays for item in items],
@@ -63,6 +69,7 @@ def search(
             [len(item) for item in items], max_length=max_length, rows=ROWS
         ),
         multiple_of=batch_parts(mesh),
+        min_sequences=min_sequences,
     )
     targets = task.targets(labels).items() if count else ()
     settings = {
@@ -72,7 +79,8 @@ def search(
         "counted": tuple(pair for pair in targets if pair[1].kind != "positions"),
         "count": count,
     }
-    result = Search([[None] * len(examples) for _ in shifts], {})
+    nothing = [[None] * len(examples) for _ in shifts]
+    result = Search(nothing, {}, batches.sequences)
     num_items = Counter(item.example for item in items)
     waiting: dict[int, dict[int, list[Any]]] = {}
 

@@ -135,7 +135,7 @@ DAMAGE = {
     "missing": (PLACES["missing"], "no such file"),
 }
 OPENERS = {
-    "predict": lambda path: texts.read(path, "text"),
+    "predict": lambda path: list(texts.read(path, "text")),
     "synonyms": lambda path: SynonymPairs(path=str(path)).load(),
     "json": json_text.read,
     "bytes": files.read_bytes,

@@ -176,7 +176,7 @@ def test_a_file_to_predict_is_read_as_in_training_and_comes_back(
         write(train)
     path = write(content, "new.conll")
     source = ConllFiles(dir=str(path.parent), **fields)
-    texts, labels = source.texts(path), ["X", "Y", "Z"]
+    texts, labels = [*source.texts(path)], ["X", "Y", "Z"]
     records = [{"words": t.words, "labels": labels[: len(t.words)]} for t in texts]
     written = map(source.write, texts, records)
     expected = expected.replace("- a", "-DOCSTART- x\n\na")
@@ -187,7 +187,7 @@ def test_words_at_the_end_of_rows_need_the_training_file(write):
     source = ConllFiles(dir="/gone", word_column=-2)
     message = r"train\.txt: .*; restore the file, or name the column from 0"
     with pytest.raises(InputError, match=message):
-        source.texts(write("N a O\n"))
+        list(source.texts(write("N a O\n")))
 
 
 def test_spans_are_written_in_the_scheme_and_characters_are_not(write):
@@ -278,7 +278,7 @@ def test_published_files_come_back_as_they_are(data_folder, file, scheme):
     """Exact tags, so schemes are read as the corpora mean them."""
     path = data_folder / file
     source = ConllFiles(dir=str(data_folder), train=file, scheme=scheme)
-    texts, sentences = source.texts(path), read(path)
+    texts, sentences = [*source.texts(path)], read(path)
     assert [(t.words, t.line) for t in texts] == [(s.words, s.line) for s in sentences]
     records = [
         {"words": s.words, "entities": [x._asdict() for x in s.spans]}

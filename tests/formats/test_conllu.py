@@ -79,7 +79,7 @@ def test_ranges_empty_nodes_and_comments_come_back_around_predictions(write):
     unlabelled = re.sub("\t(PRON|VERB|ADP|DET|NOUN|INTJ)\t", "\t_\t", FRENCH)
     labels = [["PRON", "VERB", "ADP", "DET", "NOUN"], ["INTJ"]]
     source = ConlluFiles(dir=".")
-    texts = source.texts(write(f"# newdoc\n\n{unlabelled}"))
+    texts = [*source.texts(write(f"# newdoc\n\n{unlabelled}"))]
     assert [(e.line, e.words) for e in texts] == [
         (5, ("Il", "va", "à", "le", "lit")),
         (14, ("Oui",)),

@@ -130,7 +130,7 @@ def test_gold_is_read_predicted_and_written(tmp_path, name):
     source = recognise.source_of("classification", str(path))
     assert source.lists_labels == (name in SEVERAL)
     classes = gold if field == "label" else ()
-    texts = source.without_gold(source.texts(path), classes)
+    texts = [*source.without_gold([*source.texts(path)], classes)]
     for golds in (None, gold, [gold[1]] * 3):
         if golds is not None:
             records = [{field: x} for x in golds] * 4
@@ -140,7 +140,7 @@ def test_gold_is_read_predicted_and_written(tmp_path, name):
         assert {type(example) for example in examples} == {kind}
         assert [getattr(e, field) for e in examples] == [*(golds or gold)] * 4
         assert [e.first for e in examples] == [*WORDS * 4]
-        texts = source.without_gold(source.texts(path), classes)
+        texts = [*source.without_gold([*source.texts(path)], classes)]
         assert [text.text for text in texts] == [*WORDS * 4]
 
 
@@ -261,7 +261,7 @@ def test_advice_on_a_file_without_header_reads_it(tmp_path, separator, order):
     source = recognise.source_of("classification", str(path), named)
     examples = source.read(path, None)
     assert [[e.first, e.label] for e in examples] == rows
-    texts = source.texts(path)
+    texts = [*source.texts(path)]
     assert [text.text for text in texts] == [text for text, _ in rows]
     pairs = [(t, {"label": e.label}) for t, e in zip(texts, examples, strict=True)]
     assert list(source.lines(pairs)) == content.splitlines()
@@ -272,7 +272,7 @@ def test_lists_in_columns_without_names(tmp_path):
     path.write_text(table(",", ("", "a", "a;b", "b"), ("", "a", "b", "a"), head=[]))
     source = recognise.source_of("classification", str(path), Columns("0", label="1"))
     assert [e.labels for e in source.read(path, None)] == [*SPLIT] * 4
-    texts = source.texts(path)
+    texts = [*source.texts(path)]
     rows = source.lines((text, {"labels": ["b"]}) for text in texts)
     assert next(rows) == "a fine film,b,a"
 
@@ -280,7 +280,7 @@ def test_lists_in_columns_without_names(tmp_path):
 def test_rows_keep_their_columns_when_predicted(write):
     path = write('id,a,text,a\n7,"x, y", so fine ,z\n8,,dull,\n', "new.csv")
     source = CsvFiles(dir="")
-    texts = source.texts(path)
+    texts = [*source.texts(path)]
     assert [text.text for text in texts] == ["so fine", "dull"]
     records = [{"label": "good"}, {"label": "bad"}]
     assert list(source.lines(zip(texts, records, strict=True))) == [
@@ -307,14 +307,14 @@ def test_gold_of_a_text_without_prediction_is_left_empty(write, source):
 
 def test_a_pair_is_two_texts_with_a_tab_between(write):
     path = write("q,r,label\na\tb,c,1\nd,,1\n")
-    texts = CsvFiles(dir="", first="q", second="r").texts(path)
+    texts = [*CsvFiles(dir="", first="q", second="r").texts(path)]
     assert [text.text for text in texts] == ["a b\tc", "d\t"]
 
 
 def test_objects_keep_their_lines_and_the_kind_of_their_classes(write):
     content = '{"text": "so fine", "label": 1}\n\n{"text": "dull", "x": [2]}\n'
     source = JsonTexts(dir="", names=("bad", "good"))
-    texts = source.texts(write(content))
+    texts = [*source.texts(write(content))]
     assert [text.text for text in texts] == ["so fine", "", "dull"]
     records = [{"label": "bad"}, {}, {"label": "good"}]
     assert list(source.lines(zip(texts, records, strict=True))) == [
@@ -337,7 +337,8 @@ def test_first_words_of_lines_to_predict_are_removed_where_all_are_labels(
     write, content, texts
 ):
     source = LabelFirstFiles(dir="")
-    lines = source.without_gold(source.texts(write(content)), ("0", "1"))
+    read = [*source.texts(write(content))]
+    lines = [*source.without_gold(read, ("0", "1"))]
     assert [text.text for text in lines] == texts
     assert [text.line for text in lines] == [n + 1 for n in range(len(texts))]
 

@@ -14,7 +14,7 @@ WITHIN = "\x0b\x0c\x1c\x85\u2028"  # `str.splitlines` ends lines there
 def read(tmp_path, content, form):
     path = tmp_path / "file"
     path.write_bytes(content.encode())
-    return texts.read(path, form)
+    return [*texts.read(path, form)]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

@@ -48,7 +48,7 @@ def test_words_are_predicted_on_where_words_were_trained_on(write, beside, names
     record = {"tokens": ["Ada", "left"], "ner_tags": ["S-PER", "O"], **beside}
     path = write(lines([record] * 2), "train.jsonl")
     source = JsonSentences(dir="", names=names)
-    text = source.texts(path)[0]
+    text = next(iter(source.texts(path)))
     assert text.words == ("Ada", "left") == read_sentences(path, names=names)[0].words
     predicted = {"entities": [{"start": 1, "end": 2, "type": "PER"}]}
     again = write(source.write(text, predicted), "again.jsonl")
@@ -182,8 +182,8 @@ def test_a_list_is_read_from_a_stream_as_from_a_file(write):
     content = json.dumps([{"text": "a"}, {"text": "b"}], indent=1).encode()
     path = write(content, "new.json")
     for stream in (io.BytesIO(content), io.BytesIO(b"\xef\xbb\xbf" + content)):
-        read = JsonTexts(dir="").texts("-", stream)
-        assert read == JsonTexts(dir="").texts(path)
+        read = [*JsonTexts(dir="").texts("-", stream)]
+        assert read == [*JsonTexts(dir="").texts(path)]
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ NEW = {"texts": ["fine"], "label": "new", "probabilities": {"new": 0.5}}
 def test_names_of_columns_differ_and_an_earlier_prediction_goes(
     write, content, header, row
 ):
-    read = texts.read(write(content, "new.csv"), "csv")
-    assert [*texts.table(read, [NEW])] == [
+    read = [*texts.read(write(content, "new.csv"), "csv")]
+    assert [*texts.table(read, [(read[0], NEW)])] == [
         f"{header},prediction,probability",
         f"{row},new,0.5",
     ]
@@ -238,14 +238,14 @@ CELLS = ("=1+1", "@SUM(A1)", "+x", "- no", "'=quoted", "-0.5", "+1e-3", "'tis", 
 def test_cells_that_spreadsheets_execute_are_quoted_and_read_back_the_same(write):
     rows = [("text", "=more"), *zip(CELLS, CELLS[::-1], strict=True)]
     path = write("".join(f"{text},{more}\n" for text, more in rows), "x.csv")
-    read = texts.read(path, "csv")
+    read = [*texts.read(path, "csv")]
     assert [text.text for text in read] == list(CELLS)
     record = NEW | {"label": "=cmd", "probabilities": {"=cmd": 0.5}}
-    lines = [*texts.table(read, [record] * len(read))]
+    lines = [*texts.table(read, [(text, record) for text in read])]
     cells = [cell for row in csv.reader(lines) for cell in row]
     dangerous = {cell for cell in cells if cell[:1] in tuple("=+-@\t\r")}
     assert dangerous == {"-0.5", "+1e-3"}  # which are numbers
-    again = texts.read(write("\n".join(lines), "again.csv"), "csv")
+    again = [*texts.read(write("\n".join(lines), "again.csv"), "csv")]
     assert [text.text for text in again] == list(CELLS)
     assert [text.fields["=more"] for text in again] == list(CELLS[::-1])
     assert {text.fields["prediction"] for text in again} == {"=cmd"}
