@@ -50,8 +50,8 @@ def read_texts(
 ) -> tuple[Iterable[Text], Format, FileSource | None]:
     """Return examples of a file, read anew by each loop.
 
-    A stream is read in place of the path. A format of None is recognised. A file of the format of the training files is read
-    as they were.
+    A stream is read in place of the path. A format of None is recognised. A file of the
+    format of the training files is read as they were.
 
     Returns:
       The examples, the format, and the source of the training files if it reads them.

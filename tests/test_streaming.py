@@ -1,0 +1,217 @@
+"""`dicejax predict` reads, predicts and writes a file a few examples at a time."""
+
+import io
+import json
+import random
+import shutil
+import weakref
+
+import pytest
+from rich.console import Console
+
+from dicejax.cli import run, runs
+from dicejax.errors import InputError
+from dicejax.formats import conll
+from dicejax.formats.text import Text, Texts
+from dicejax.io import files
+from dicejax.tasks import Tagging
+from dicejax.training import inference, new_texts
+from dicejax.training.step import predict_step
+
+from .faults import strace
+from .small_project import fails
+from .test_cli_predict import write_experiment
+
+DATA = "Ada B-PER\nsaw O\nOslo B-LOC\n\nBo B-PER\nleft O\n\n" * 8
+SENTENCES = [
+    " ".join(random.Random(n).choices(["Ada", "saw", "Oslo", "x"], k=n % 7 + 1))
+    for n in range(23)
+]
+CONTEXT = 5
+FILES = {
+    "txt": "".join(f"{line}\n" + "\n" * (len(line) % 3 == 0) for line in SENTENCES),
+    "jsonl": "".join(json.dumps({"id": x, "text": x}) + "\n" for x in SENTENCES),
+    "csv": "n,text\n" + "".join(f"1,{line}\n" for line in SENTENCES),
+    "conll": "".join(
+        "-DOCSTART-\n\n" * (n % 5 == 0) + "\n".join(line.split()) + "\n\n"
+        for n, line in enumerate(SENTENCES)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("streamed")
+    reads = f"test=None, context={CONTEXT}"
+    assert run(write_experiment(root, "ConllFiles", "Tagging", DATA, reads=reads)) == 0
+    return str(root / "run")
+
+
+@pytest.fixture
+def predict(folder, tmp_path):
+    """Return a function that predicts a file to one of its kind."""
+
+    def predict(ending, content):
+        file, out = tmp_path / f"in.{ending}", tmp_path / f"out.{ending}"
+        file.write_text(content)
+        argv = ["predict", folder, "--format", {"txt": "text"}.get(ending, ending)]
+        assert run([*argv, "--file", str(file), "--out", str(out)]) == 0
+        return out.read_text()
+
+    return predict
+
+
+def rounded(text):
+    """Return lines, the probabilities in them to five digits."""
+
+    def cut(value):
+        if isinstance(value, float):
+            return float(f"{value:.5g}")
+        if isinstance(value, dict):
+            return {name: cut(part) for name, part in value.items()}
+        return list(map(cut, value)) if isinstance(value, list) else value
+
+    lines = text.splitlines()
+    return [cut(json.loads(x)) if x.startswith("{") else x for x in lines]
+
+
+@pytest.mark.parametrize("ending", ["txt", "jsonl", "conll"])
+def test_predictions_do_not_depend_on_what_is_read_at_once(
+    predict, monkeypatch, ending
+):
+    whole = predict(ending, FILES[ending])
+    assert len(rounded(whole)) >= len(SENTENCES)
+    monkeypatch.setattr(new_texts, "EXAMPLES", 4)
+    few = predict(ending, FILES[ending])
+    monkeypatch.setattr(new_texts, "CHARACTERS", 1)  # each text alone
+    alone = predict(ending, FILES[ending])
+    assert rounded(few) == rounded(whole) == rounded(alone)
+
+
+def test_tables_have_the_columns_of_all_their_rows(predict, monkeypatch):
+    monkeypatch.setattr(new_texts, "EXAMPLES", 4)
+    rows = predict("csv", FILES["csv"]).splitlines()
+    assert rows[0] == "n,text,prediction,probability"
+    assert [row.split(",")[1] for row in rows[1:]] == SENTENCES
+
+
+def test_few_examples_are_alive_and_none_is_read_long_before_its_result(
+    folder, monkeypatch
+):
+    monkeypatch.setattr(new_texts, "EXAMPLES", 4)
+    made, count = [], 200
+
+    def read():
+        made.clear()
+        for number in range(count):
+            text = Text(number + 1, f"Ada saw {number}")
+            made.append(weakref.ref(text))
+            yield text
+
+    results = inference.predict_texts(folder, Texts(read), path="x")
+    for place, (text, record, _) in enumerate(results):
+        assert text.text == " ".join(record["words"]) == f"Ada saw {place}"
+        # Of a part, and those whose words are behind its last.
+        assert len(made) <= place + 4 + CONTEXT
+        assert sum(ref() is not None for ref in made) <= 2 * 4 + CONTEXT
+    assert place == count - 1
+
+
+def test_a_part_whose_rows_hold_fewer_examples_takes_no_other_program(
+    folder, monkeypatch
+):
+    monkeypatch.setattr(new_texts, "EXAMPLES", 16)
+    lines = ["Ada"] * 16 + ["Ada saw Oslo x x"] * 16 + ["x"]
+    texts = [Text(number, line) for number, line in enumerate(lines, start=1)]
+    predict_step.clear_cache()
+    assert len(list(inference.predict_texts(folder, texts))) == len(lines)
+    assert predict_step._cache_size() == 1
+
+
+@pytest.mark.parametrize("count", [1, 4, 100])
+def test_words_around_are_those_of_the_whole_file(count):
+    draw = random.Random(count)
+    texts, examples, numbers, number = [], [], [], 0
+    for line in range(60):
+        words = [f"{line}.{n}" for n in range(draw.randint(0, 4))]
+        is_last = draw.random() < 0.1
+        after = ("-DOCSTART-",) * is_last
+        texts.append(Text(line, " ".join(words), after=after))
+        examples.append(Tagging().of_words(tuple(words), line) if words else None)
+        numbers.append(number)
+        number += is_last
+    filled = [n for n, example in enumerate(examples) if example is not None]
+    expected = conll.neighbours(
+        [examples[n].words for n in filled], [numbers[n] for n in filled], count
+    )
+    pairs = list(new_texts.with_context(zip(texts, examples, strict=True), count))
+    assert [text for text, _ in pairs] == texts
+    around = [(x.before, x.after) for _, x in pairs if x is not None]
+    assert around == expected and any(before for before, _ in expected)
+
+
+def test_a_flaw_at_the_end_is_met_before_anything_is_written(
+    folder, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(new_texts, "EXAMPLES", 2)
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"text": "a"}\n' * 9 + "{}\n")
+    out = tmp_path / "new" / "out.jsonl"
+    fails(capsys, ["predict", folder, "--file", str(bad)], f"{bad}:10: ")
+    argv = ["predict", folder, "--file", str(bad), "--out", str(out)]
+    fails(capsys, argv, f"{bad}:10: ")
+    assert not out.parent.exists()
+
+
+def test_an_error_in_the_midst_leaves_the_file_as_it_was(tmp_path):
+    target = tmp_path / "out.txt"
+    target.write_text("before")
+
+    def lines():
+        yield "a"
+        assert [path.name for path in tmp_path.glob(".out.txt.*.partial")]
+        assert target.read_text() == "before"
+        raise InputError("stopped")
+
+    with pytest.raises(InputError, match="stopped"):
+        files.write_lines(tmp_path, "out.txt", lines())
+    assert [(x.name, x.read_text()) for x in tmp_path.iterdir()] == [
+        ("out.txt", "before")
+    ]
+
+
+def test_a_display_on_a_terminal_leaves_standard_output_alone(folder, tmp_path, capsys):
+    file, display = tmp_path / "in.txt", io.StringIO()
+    file.write_text("Ada saw Oslo\n" * 3)
+    command = runs.Predict(run=folder, file=str(file), json=True)
+    command(Console(file=display, force_terminal=True))
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["words"] for line in lines] == [["Ada", "saw", "Oslo"]] * 3
+    assert "predict" in display.getvalue() and "Ada" not in display.getvalue()
+
+
+@pytest.mark.skipif(bool(strace.why_not()), reason=f"calls: {strace.why_not()}")
+@pytest.mark.parametrize("before", [None, "before"], ids=["new", "there"])
+def test_killed_at_any_write_the_file_is_as_before_or_whole(
+    folder, tmp_path, monkeypatch, before
+):
+    monkeypatch.setattr(new_texts, "EXAMPLES", 4)
+    recorded, state = tmp_path / "recorded", tmp_path / "state"
+    recorded.mkdir()
+    (recorded / "in.txt").write_text(FILES["txt"] * 15)
+    out = recorded / "out.jsonl"
+    if before is not None:
+        out.write_text(before)
+    shutil.copytree(recorded, state)
+    argv = ["predict", folder, "--file", str(recorded / "in.txt"), "--out", str(out)]
+    with strace.recording(tmp_path / "calls.log"):
+        assert run(argv) == 0
+    after, seen = out.read_text(), []
+    operations = strace.operations(tmp_path / "calls.log", recorded)
+    assert sum(str(operation).startswith("write") for operation in operations) > 8
+    with strace.Replay(recorded, state) as replay:
+        for operation in operations:
+            replay.apply(operation)
+            now = state / "out.jsonl"
+            seen.append(now.read_text() if now.exists() else None)
+    assert set(seen) == {before, after} and seen[-1] == after
