@@ -2,14 +2,17 @@
 
 import io
 import json
+import os
 import random
 import shutil
+import signal
 import weakref
 
 import pytest
 from rich.console import Console
 
-from dicejax.cli import run, runs
+from dicejax.cli import predict as predicting
+from dicejax.cli import results, run
 from dicejax.errors import InputError
 from dicejax.formats import conll
 from dicejax.formats.text import Text, Texts
@@ -180,10 +183,26 @@ def test_an_error_in_the_midst_leaves_the_file_as_it_was(tmp_path):
     ]
 
 
+def test_a_kill_that_can_be_caught_leaves_no_hidden_file_either(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def lines():
+        yield "a"
+        assert len(list(tmp_path.iterdir())) == 1
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield "b"
+
+    with pytest.raises(SystemExit) as stopped:
+        results.write_lines(str(tmp_path / "out.txt"), lines())
+    assert stopped.value.code == 128 + signal.SIGTERM
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_a_display_on_a_terminal_leaves_standard_output_alone(folder, tmp_path, capsys):
     file, display = tmp_path / "in.txt", io.StringIO()
     file.write_text("Ada saw Oslo\n" * 3)
-    command = runs.Predict(run=folder, file=str(file), json=True)
+    command = predicting.Predict(run=folder, file=str(file), json=True)
     command(Console(file=display, force_terminal=True))
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["words"] for line in lines] == [["Ada", "saw", "Oslo"]] * 3

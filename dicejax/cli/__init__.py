@@ -29,8 +29,9 @@ from dicejax import __version__
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.help import description, epilog, flags_of, overview
 from dicejax.cli.init import Init
+from dicejax.cli.predict import Predict
 from dicejax.cli.process import quieten, use_huge_pages
-from dicejax.cli.runs import Evaluate, Export, Plot, Predict, Report
+from dicejax.cli.runs import Evaluate, Export, Plot, Report
 from dicejax.errors import Diverged, InputError, Stopped, hint, quote
 from dicejax.io.terminal import literal
 

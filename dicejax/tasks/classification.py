@@ -21,10 +21,10 @@ from dicejax.metrics import classification, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import SequenceHead
+from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.task import (
     IGNORED,
     PROBABILITIES,
-    Cuts,
     Examples,
     Item,
     Items,

@@ -29,9 +29,9 @@ from dicejax.models.settings import check_choice
 from dicejax.tasks import answers, contexts
 from dicejax.tasks.answers import Answer, Candidate, Questions, RankedAnswers
 from dicejax.tasks.contexts import ContextPart
+from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.task import (
     IGNORED,
-    Cuts,
     Item,
     Items,
     Labels,

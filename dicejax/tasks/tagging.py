@@ -25,6 +25,7 @@ from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
 from dicejax.models.heads import TokenHead
 from dicejax.tasks import windows
+from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.spans import (
     Sentences,
     SpanTask,
@@ -35,7 +36,6 @@ from dicejax.tasks.spans import (
 )
 from dicejax.tasks.task import (
     IGNORED,
-    Cuts,
     Examples,
     Item,
     Items,
@@ -144,12 +144,6 @@ class TokenTask(WordsTask):
             [(example.before, example.after) for example in examples],
             [example.prompt for example in examples] if self.prompt else None,
         )
-
-    def count_cuts(self, items: Items) -> Cuts:
-        """Count the prompts that are cut off."""
-        count = len({item.example for item in items if item.is_cut})
-        total = len({item.example for item in items})
-        return Cuts(count, total, max(map(len, items), default=0))
 
     def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
         """Warn of prompts that are cut off."""

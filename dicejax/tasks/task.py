@@ -19,6 +19,7 @@ from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, Truncation, quote
 from dicejax.metrics.scores import Scores
 from dicejax.models.heads import Head
+from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.decider import Decider
 
 IGNORED = -100
@@ -36,33 +37,6 @@ Outputs = Sequence[Output]
 _MOST_UNSEEN = 20  # labels that are named
 Remark = str | Truncation
 """A warning about a split."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Cuts:
-    """Counts of inputs that are cut off; of parts of a data set they are added.
-
-    >>> Cuts(1, 4, 32) + Cuts(0, 6, 30)
-    Cuts(count=1, total=10, longest=32)
-
-    Attributes:
-      count: inputs that are cut off.
-      total: all inputs.
-      longest: tokens of the longest, where they are cut off.
-    """
-
-    count: int = 0
-    total: int = 0
-    longest: int = 0
-
-    def __add__(self, other: Cuts) -> Cuts:
-        longest = max(self.longest, other.longest)
-        return Cuts(self.count + other.count, self.total + other.total, longest)
-
-    @property
-    def share(self) -> float:
-        """Share of all inputs that is cut off; 0 of none."""
-        return self.count / max(self.total, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,12 +188,13 @@ class Codec(abc.ABC):
         """
 
     def count_cuts(self, items: Items) -> Cuts:
-        """Count the inputs that are cut off, whatever their gold.
+        """Count the examples that are cut off, whatever their gold.
 
         The counts of a data set are the sum of those of its parts.
         """
-        del items
-        return Cuts()
+        count = len({item.example for item in items if item.is_cut})
+        longest = max(map(len, items), default=0)
+        return Cuts(count, len({item.example for item in items}), longest)
 
     def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
         """Return warnings of inputs that are cut off."""

@@ -22,8 +22,8 @@ from dicejax.metrics.guarantees import GuaranteedThreshold, Observation, guarant
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
 from dicejax.tasks import Item, Prediction, QuestionAnswering
+from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.described import beside_gold
-from dicejax.tasks.task import Cuts
 from dicejax.training import new_texts
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.outcome import nothing_learnt
