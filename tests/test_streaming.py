@@ -8,18 +8,21 @@ import shutil
 import signal
 import weakref
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from dicejax.cli import predict as predicting
 from dicejax.cli import results, run
+from dicejax.data.pack import BatchLayout
+from dicejax.data.pipeline import Batches
+from dicejax.data.plan import packing_plan
 from dicejax.errors import InputError
 from dicejax.formats import conll
 from dicejax.formats.text import Text, Texts
 from dicejax.io import files
 from dicejax.tasks import Tagging
 from dicejax.training import inference, new_texts
-from dicejax.training.step import predict_step
 
 from .faults import strace
 from .small_project import fails
@@ -120,15 +123,32 @@ def test_few_examples_are_alive_and_none_is_read_long_before_its_result(
     assert place == count - 1
 
 
-def test_a_part_whose_rows_hold_fewer_examples_takes_no_other_program(
-    folder, monkeypatch
-):
+def test_rows_have_the_room_that_a_part_before_took(folder, monkeypatch):
     monkeypatch.setattr(new_texts, "EXAMPLES", 16)
+    rooms, search = [], inference.search
+
+    def recorded(*args, **settings):
+        result = search(*args, **settings)
+        rooms.append((settings["min_sequences"], result.sequences))
+        return result
+
+    monkeypatch.setattr(inference, "search", recorded)
     lines = ["Ada"] * 16 + ["Ada saw Oslo x x"] * 16 + ["x"]
     texts = [Text(number, line) for number, line in enumerate(lines, start=1)]
-    predict_step.clear_cache()
     assert len(list(inference.predict_texts(folder, texts))) == len(lines)
-    assert predict_step._cache_size() == 1
+    (none, room), *others = rooms
+    assert none == 0 and room > 1 and others == [(room, room)] * 2
+
+
+def test_batches_have_room_for_as_many_sequences_as_asked():
+    examples = [{"input_ids": np.full(n, n), "label": n} for n in (5, 6, 2, 3)]
+    layout = BatchLayout(tokens={"input_ids": 0}, sequences={"label": -1})
+    plan = packing_plan([5, 6, 2, 3], max_length=8, rows=2)
+    for least, room in ((0, 2), (5, 5)):
+        batches = Batches(examples, layout=layout, plan=plan, min_sequences=least)
+        labels = batches[0].arrays["label"]
+        assert labels.shape == (2, room) and labels[:, :2].tolist() == [[5, 3], [6, 2]]
+        assert (labels[:, 2:] == -1).all()
 
 
 @pytest.mark.parametrize("count", [1, 4, 100])
