@@ -234,7 +234,8 @@ def _of_folder(folder: str) -> Archived:
     if Path(folder).parts[-2] in WITHOUT_MOVED:
         outcomes, controls = [outcome_of(job) for job in jobs], []
     else:
-        score_baselines(jobs, print)
+        # Of other losses the archive holds decisions as they are.
+        score_baselines([job for job in jobs if job.loss == name_of(BASELINE)], print)
         outcomes, controls = outcomes_of(jobs)
     ended = [
         dataclasses.replace(outcome, groups=None)  # `documents` has them

@@ -1,11 +1,14 @@
 """Baselines move decisions by their formulas, and are chosen on dev."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from etils import epath
 
 from dicejax.cli import run
-from dicejax.objectives import CrossEntropy, Focal, WeightedCrossEntropy
+from dicejax.errors import InputError
+from dicejax.objectives import CrossEntropy, Dice, Focal, WeightedCrossEntropy
 from dicejax.study import compare as comparison
 from dicejax.study.compare import baselines
 from dicejax.tasks import QuestionAnswering, Tagging, Target
@@ -13,7 +16,7 @@ from dicejax.training.checkpoint import restore_params
 from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import prepare
 
-from .made_runs import EXPERIMENT
+from .made_runs import EXPERIMENT, made
 
 
 def test_adjusted_logits_are_those_of_the_formula():
@@ -63,11 +66,8 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     setup = prepare(experiment, lambda text: None, weights=False)
     mesh = experiment.mesh.make()
     task, data = experiment.task, setup.data
-    run_0 = Run(epath.Path(out) / "ce" / "seed-0")
-    assert set(run_0.baselines()) == {baselines.ADJUSTED, baselines.THRESHOLD}
-    _, params = restore_params(run_0.path / CHECKPOINTS, setup.network, "best", mesh)
 
-    def score(split, shift):
+    def score(params, split, shift):
         search = setup.search(params, split, mesh, shifts=[shift])
         examples = getattr(data.corpus, split)
         return task.score_found(examples, search.candidates[0], data.labels).values
@@ -78,15 +78,21 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
         baselines.ADJUSTED: baselines.logit_adjustments(targets, counts),
         baselines.THRESHOLD: baselines.threshold_shifts(targets, counts),
     }
-    for name, control in run_0.baselines().items():
-        best = max(score("dev", shift)["f1"] for shift in shifts[name].values())
-        assert control["dev_score"] == best
-        chosen = shifts[name][control["value"]]
-        assert score("dev", chosen)["f1"] == best
-        test = score("test", chosen)
-        assert {key: control["test"][key] for key in test} == dict(test)
-        numerator, denominator = control["example_statistics"].sum(axis=(0, 1))
-        assert numerator / max(denominator, 1) == pytest.approx(test["f1"])
+    for loss in ("focal", "ce"):
+        run_0 = Run(epath.Path(out) / loss / "seed-0")
+        assert set(run_0.baselines()) == {baselines.ADJUSTED, baselines.THRESHOLD}
+        places = run_0.path / CHECKPOINTS, setup.network, "best", mesh
+        _, params = restore_params(*places)
+        for name, control in run_0.baselines().items():
+            on_dev = [score(params, "dev", shift) for shift in shifts[name].values()]
+            best = max(scores["f1"] for scores in on_dev)
+            assert control["dev_score"] == best
+            chosen = shifts[name][control["value"]]
+            assert score(params, "dev", chosen)["f1"] == best
+            test = score(params, "test", chosen)
+            assert {key: control["test"][key] for key in test} == dict(test)
+            numerator, denominator = control["example_statistics"].sum(axis=(0, 1))
+            assert numerator / max(denominator, 1) == pytest.approx(test["f1"])
     content = (out / "comparison.json").read_text()
     for loss in ("focal", "wce", "ce + logit adjustment", "ce + tuned threshold"):
         assert f'"{loss}"' in content
@@ -99,6 +105,18 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     before = (run_0.path / "baselines.json").read_text()
     assert run(["compare", str(file), "--out", str(out), *words]) == 0
     assert (run_0.path / "baselines.json").read_text() == before
+
+
+def test_weights_that_are_gone_are_missed_of_cross_entropy_alone(tmp_path):
+    lines = []
+    ce, dice = made(tmp_path, [Dice()], 1)
+    with mock.patch.object(baselines, "prepare"):
+        baselines.score_baselines([dice], lines.append)
+        (line,) = lines
+        assert line.startswith("dice seed 0: decisions are not moved: ")
+        assert line.endswith("checkpoints: missing; the run holds no checkpoint")
+        with pytest.raises(InputError, match="the run holds no checkpoint"):
+            baselines.score_baselines([ce], lines.append)
 
 
 def test_runs_that_are_not_finished_have_no_baselines(tmp_path):
