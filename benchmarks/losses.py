@@ -222,8 +222,8 @@ def beside_torch(shape: tuple[int, int], rounds: int) -> None:
         "cross_entropy": (losses.cross_entropy, cross_entropy),
         "cross_entropy, weights": (weighed, lambda: cross_entropy(weight=w)),
         "focal": (losses.focal, focal),
-        "jaccard": (losses.jaccard, jaccard),
-        "log_dice": (losses.log_dice, log_dice),
+        "jaccard": (functools.partial(losses.jaccard, smooth=1.0), jaccard),
+        "log_dice": (functools.partial(losses.log_dice, smooth=1.0), log_dice),
         "lovasz_softmax": (losses.lovasz_softmax, lovasz),
     }
     print(f"{shape[0]} x {shape[1]:<20} {'ms':>8} {'x torch':>8}")

@@ -44,16 +44,6 @@ def test_results_are_made_from_the_archives_to_the_byte(evidence, tmp_path):
             assert drawn == committed
 
 
-def test_choosing_repeats_the_numbers_of_the_results():
-    results = (EVIDENCE / "tables.md").read_text()
-    page = (ROOT / "docs" / "choosing.md").read_text()
-    parts = r"(?:Curve|Tuned|Thinned|Reading): (.*?)"
-    sentences = re.findall(parts + r"(?=\b[A-Z][a-z]+:|\|\n)", page)
-    numbers = re.findall(r"\d+\.\d\d", " ".join(sentences))
-    assert len(numbers) > 20
-    assert set(numbers) <= set(re.findall(r"\d+\.\d\d(?!\d)", results))
-
-
 def test_archives_hold_what_the_scores_are_computed_from(evidence):
     parts = [evidence(name) for name in ("curve", "thinned", "reading")]
     for table in [table for part in parts for table in part.finished()]:

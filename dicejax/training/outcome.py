@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dicejax.config import Experiment, ScratchEncoder
+from dicejax.data.examples import groups_of
 from dicejax.errors import quote
 from dicejax.metrics.scores import Scores
 from dicejax.objectives import name_of
@@ -17,6 +20,7 @@ from dicejax.tasks import (
     Task,
     WordTagging,
 )
+from dicejax.tasks.described import predicted_text
 
 MOST_SKIPPED = 0.1
 """Share of skipped updates above which a run has diverged."""
@@ -121,3 +125,11 @@ def remedy(experiment: Experiment, steps: int, skipped: int = 0) -> str:
         f"the learning rate {rate:g} may be low: "
         f"try --optimizer.learning_rate {3 * rate:g}"
     )
+
+
+def by_example(examples: Sequence[Any], decided: Sequence[Any]) -> dict[str, Any]:
+    """Return the predictions in words, and the documents if the data have some."""
+    pairs = zip(examples, decided, strict=True)
+    arrays = {"predictions": np.array([predicted_text(*pair) for pair in pairs])}
+    groups = groups_of(examples)
+    return arrays if groups is None else {**arrays, "groups": groups}

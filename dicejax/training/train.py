@@ -11,12 +11,10 @@ from importlib import metadata
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 import dicejax
 from dicejax.config import Experiment
-from dicejax.data.examples import groups_of
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
 from dicejax.metrics.guarantees import GuaranteedThreshold, Observation
@@ -24,10 +22,9 @@ from dicejax.metrics.score_counts import count_decisions, count_scores
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.objectives import Objective, name_of
-from dicejax.tasks.described import predicted_text
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import require_wandb
-from dicejax.training.outcome import nothing_learnt
+from dicejax.training.outcome import by_example, nothing_learnt
 from dicejax.training.processes import StopRequest, barrier, is_main_process
 from dicejax.training.progress import TrainingProgress, format_count
 from dicejax.training.recorder import LoopState, Recorder
@@ -415,11 +412,7 @@ def score_test_split(
     with contextlib.suppress(InputError):  # reported by comparisons
         shares = task.example_statistics(data.corpus.test, decided, data.labels)
         if is_main_process():
-            pairs = zip(data.corpus.test, decided, strict=True)
-            more = {"predictions": np.array([predicted_text(*pair) for pair in pairs])}
-            if (groups := groups_of(data.corpus.test)) is not None:
-                more["groups"] = groups
-            run.write_statistics(shares, **more)
+            run.write_statistics(shares, **by_example(data.corpus.test, decided))
     if is_main_process():
         run.write_arrays(SCORE_COUNTS, search.counts)
     scores = at_last = task.score(data.corpus.test, decided, data.labels)

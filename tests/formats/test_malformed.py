@@ -354,4 +354,4 @@ def test_a_flaw_of_a_file_to_predict_is_refused(write, refusal, case):
         read = functools.partial(texts.read, form=reader)
     else:
         read = reader(dir=str(path.parent), train="gone", **fields).texts
-    assert refusal(read, path).startswith(message)
+    assert refusal(lambda path: list(read(path)), path).startswith(message)

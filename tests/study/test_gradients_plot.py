@@ -134,7 +134,7 @@ def _bad_input(project, capsys):
     fails(capsys, ["plot", "nowhere"], "nowhere: holds no run")
     fails(capsys, ["plot", "run", "--losses", "dicee"], "did you mean dice")
     fails(capsys, ["plot", "run", "--batches", "0"], "--batches is 0; want at least 1")
-    fails(capsys, ["plot", "run", "--out", "mine.py"], "cannot be made a folder")
+    fails(capsys, ["plot", "run", "--out", "mine.py"], "mine.py: cannot be written to")
     file = project / "run/analysis.jsonl"
     content = file.read_bytes()
     file.write_bytes(content[:-1] + b" \n")

@@ -93,7 +93,7 @@ def semimetric(p, y, w):
 
 ORACLES = {
     "soft and weighted": (ce, CrossEntropy(), {"soft": True, "weighted": True}),
-    "soft set": (semimetric, objectives.DiceSemimetric(), {"soft": True}),
+    "soft set": (semimetric, objectives.DiceSemimetric(smooth=1.0), {"soft": True}),
     "weighted words": (ce, CrossEntropy(), {"task": "words", "weighted": True}),
 }
 
