@@ -227,6 +227,7 @@ REFUSED = [
     ("train mine.py --data.dir nowhere", "nowhere: no such folder"),
     ("train mine.py --data.train bad.txt", "bad.txt:4:", "2 columns"),
     ("compare mine.py --losses ce ce", "named twice"),
+    ("compare mine.py --losses ce,focal", "'ce,focal'; separate names by spaces"),
     ("compare mine.py --losses dsc:alfa=1", "dsc has no 'alfa'", "did you mean alpha?"),
     (
         "compare mine.py --losses dsc:alpha=high",

@@ -69,6 +69,8 @@ def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
             f"{kind} {quote(name)} is one of compare; here take "
             f"{name.removesuffix(FromPrior.SUFFIX)} with --training.head_bias prior"
         )
+    if name not in classes and "," in name:
+        raise InputError(f"unknown {kind} {quote(name)}; separate names by spaces")
     if name not in classes:
         names = nearest(name, classes)
         few = f"nearest of {len(classes)}" if len(names) < len(classes) else "choices"
