@@ -11,4 +11,6 @@ def get_config() -> Experiment:
     """Return the experiment of conll03.py with a change of losses."""
     dice = SelfAdjustingDice(smooth=0.01)
     step = StepSchedule(first=dice, then=CrossEntropy(), at=0.2)
-    return dataclasses.replace(conll03.get_config(), objective=step)
+    compared = (CrossEntropy(), step)
+    experiment = conll03.get_config()
+    return dataclasses.replace(experiment, objective=step, compared=compared)
