@@ -178,7 +178,7 @@ def of_primaries(cells: Sequence[Cell]) -> str:
                 str(len(SEEDS)),
                 tables.with_interval(difference),
                 tables.p_value(adjusted_p()[cell_.sentences, cell_.epochs]),
-                *(failure_count(cell_, arm) for arm in PRIMARY),
+                *(tables.failed_of(cell_.runs[arm]) for arm in PRIMARY),
                 claim(cell_),
             ]
         )
@@ -202,19 +202,13 @@ def of_arms(cell_: Cell) -> str:
             for other in ("ce", PRIMARY[1])
         ]
         row = [f"{np.mean(scores):.2f} ± {np.std(scores, ddof=1):.2f}"]
-        row += [f"{np.median(scores):.2f}", failure_count(cell_, arm), *minus]
+        row += [f"{np.median(scores):.2f}", tables.failed_of(cell_.runs[arm]), *minus]
         rows.append([f"`{arm}`", *row])
     return tables.table(
         "arm | test F1 | median | failed | minus `ce` (95% CI) | "
         "minus `ce+prior` (95% CI)",
         rows,
     )
-
-
-def failure_count(cell_: Cell, arm: str) -> str:
-    """Return the failed runs of an arm, with the limit of their share."""
-    failures = cell_.failures(arm)
-    return f"{len(failures.seeds)} of {failures.runs}, ≤ {100 * failures.limit:.0f}%"
 
 
 def _difference(cell_: Cell, arm: str, other: str) -> str:

@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dicejax.study.compare.failures import failures_of
+from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.significance import (
     CrossedDifference,
-    failure_limit,
     seeds_and_items,
     signed,
+)
+from dicejax.study.significance import (
+    failure_limit as failure_limit,
 )
 
 
@@ -57,6 +60,12 @@ def failures(row: Row) -> tuple[int, int]:
     return len(failed.seeds), failed.runs
 
 
+def failed_of(outcomes: Sequence[Outcome]) -> str:
+    """Return the number of failed runs, with the limit of their share."""
+    failed = failures_of(outcomes)
+    return f"{len(failed.seeds)} of {failed.runs}, ≤ {100 * failed.limit:.0f}%"
+
+
 def comparison(
     rows: Sequence[Row],
     by_document: Sequence[Row] = (),
@@ -81,8 +90,7 @@ def _cells_of(
 ) -> list[str]:
     scores = mean_and_spread(row.scores("f1"))
     first = [f"`{row.loss}`", str(row.summary.n), scores]
-    failed, runs = failures(row)
-    failed_runs = f"{failed} of {runs}, ≤ {100 * failure_limit(failed, runs):.0f}%"
+    failed_runs = failed_of(row.outcomes)
     beside = [""] if documents else []
     if row.against is None:
         return [*first, "", "", *beside, "", "", failed_runs, "baseline"]

@@ -29,8 +29,8 @@ def files(folder):
     """Return what a folder shows: its files but the hidden ones."""
     if not folder.exists():
         return {}
-    shown = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    return {path.name: path.read_bytes() for path in shown if path.is_file()}
+    visible = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    return {path.name: path.read_bytes() for path in visible if path.is_file()}
 
 
 def commands(folder, data, experiment):

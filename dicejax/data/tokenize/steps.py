@@ -13,7 +13,7 @@ from tokenizers import Regex, Tokenizer, normalizers
 from dicejax.io import limits
 
 SPACE = "▁"  # SentencePiece's
-# What is in regular expressions that match between characters.
+# A regular expression with one of these may match between characters.
 _BETWEEN = re.compile(r"\(\?|\\[bBAzZGKyY]|[\^$]")
 
 
