@@ -152,6 +152,34 @@ def test_every_table_is_whole(browser, pages, width):
     assert max(right for _, right in ends) <= width - 16
 
 
+HOSTILE = (
+    "<img src=x onerror=document.title='hit'>",
+    "</td></table><script>document.title='hit'</script>",
+    "</style><svg onload=document.title='hit'>",
+    "\u202e\"' javascript:alert(1)",
+)
+
+
+def test_names_of_strangers_are_text_and_the_page_loads_nothing(browser, tmp_path):
+    jobs = made(tmp_path, (CrossEntropy(), Focal()), 2, types=HOSTILE)
+    report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
+    page = tmp_path / "report.html"
+    browser.open(page, 1280)
+    title = browser.evaluate("document.title")
+    assert title and title != "hit"
+    assert browser.errors == []
+    assert browser.evaluate("document.querySelectorAll('img, script').length") == 0
+    text = browser.evaluate("document.body.textContent")
+    assert all(name in text for name in HOSTILE[:3])
+    # Escapes that somebody forgot: the policy of the page holds them back.
+    forgotten = "".join(HOSTILE[:2]) + "<img src=http://127.0.0.1:9/x>"
+    page.write_text(page.read_text().replace("</body>", f"{forgotten}</body>"))
+    browser.open(page, 1280)
+    assert browser.evaluate("document.querySelectorAll('img').length") == 2
+    assert browser.evaluate("document.title") == title
+    assert any("Content Security Policy" in error for error in browser.errors)
+
+
 @pytest.mark.parametrize("name", ["many", "one"])
 def test_a_card_names_what_a_column_names(browser, pages, name):
     browser.open(pages[name], 500)

@@ -15,17 +15,14 @@ def write_lines(out: str, lines: Iterable[str]) -> None:
     """Write lines as they come to a file that appears whole at the end."""
     from etils import epath
 
-    from dicejax.io import files
+    from dicejax.io import files, signals
 
     def stop(number: int, frame: object) -> NoReturn:
         sys.exit(128 + number)
 
     path = epath.Path(out)
-    before = signal.signal(signal.SIGTERM, stop)  # so that the lines are removed
-    try:
+    with signals.handled(stop):  # so that the lines are removed
         files.write_lines(path.parent, path.name, lines)
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def check_target(out: str) -> None:
@@ -38,6 +35,8 @@ def check_target(out: str) -> None:
     folder = path.parent
     if path.is_dir():
         fault = ("is a folder", "name a file in it")
+    elif os.path.exists(out) and not os.path.isfile(out):
+        fault = ("is no regular file", "name one, or leave --out away to print")
     elif folder.is_dir() and not os.access(folder, os.W_OK):
         fault = (f"{folder} cannot be written to", "name a file elsewhere")
     elif tables.is_table(path):

@@ -57,7 +57,7 @@ def write(
     """
     if path is None:
         raise InputError("brat's files are written to a folder: name it with --out")
-    folder = epath.Path(path)
+    folder = files.follow_link(epath.Path(path))
     partial = folder.with_name(f".{folder.name}.partial")
     with files.input_errors(folder):
         if partial.exists():

@@ -115,6 +115,11 @@ def input_errors(path: epath.Path, done: str = "written") -> Iterator[None]:
         raise InputError.at(path, None, what, do) from error
 
 
+def follow_link(path: epath.Path) -> epath.Path:
+    """Return the place that a symbolic link names, so that the link is not replaced."""
+    return epath.Path(os.path.realpath(path)) if os.path.islink(path) else path
+
+
 def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
     """Write a file atomically, text in UTF-8, to a folder that is made if missing.
 
@@ -144,8 +149,9 @@ def write_lines(folder: epath.Path, name: str, lines: Iterable[str]) -> None:
     Raises:
       InputError: the folder cannot be made or written to.
     """
-    lines, name_meanwhile = iter(lines), f".{name}.{uuid.uuid4().hex}.partial"
-    begin, partial = list(itertools.islice(lines, 1)), folder / name_meanwhile
+    target, lines = follow_link(folder / name), iter(lines)
+    begin, folder = list(itertools.islice(lines, 1)), target.parent
+    partial = folder / f".{target.name}.{uuid.uuid4().hex}.partial"
     try:
         with _write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +163,7 @@ def write_lines(folder: epath.Path, name: str, lines: Iterable[str]) -> None:
             with _write_errors(folder):
                 file.close()
         with _write_errors(folder):
-            partial.replace(folder / name)
+            partial.replace(target)
     except BaseException:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -182,6 +188,7 @@ def write_together(folder: epath.Path, contents: Mapping[str, str | bytes]) -> N
     Raises:
       InputError: the folder cannot be made or written to.
     """
+    folder = follow_link(folder)
     is_new, mark = not folder.exists(), f"{uuid.uuid4().hex}.partial"
     place = folder.with_name(f".{folder.name}.{mark}") if is_new else folder
     partial = {name: place / f".{name}.{mark}" for name in contents}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from types import FrameType
@@ -10,6 +11,7 @@ import jax
 from jax.experimental import multihost_utils
 
 from dicejax.errors import Stopped
+from dicejax.io import signals
 
 
 def is_main_process() -> bool:
@@ -24,7 +26,7 @@ def barrier(name: str) -> None:
 
 
 class StopRequest:
-    """Handler of SIGTERM and Ctrl-C that raises `Stopped` at safe points.
+    """Handler of SIGTERM, SIGHUP and Ctrl-C that raises `Stopped` at safe points.
 
     Use as a context manager round the loop. A second Ctrl-C stops at once. With several
     processes JAX's preemption service passes a SIGTERM to all, and they stop after the
@@ -35,19 +37,17 @@ class StopRequest:
     def __init__(self, step: int):
         self._step = step
         self._number: int | None = None
-        self._before: dict[int, object] = {}
+        self._handled = contextlib.ExitStack()
 
     def __enter__(self) -> StopRequest:
         in_main = threading.current_thread() is threading.main_thread()
         if jax.process_count() == 1 and in_main:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._note)
+            numbers = (*signals.ENDING, signal.SIGINT)
+            self._handled.enter_context(signals.handled(self._note, numbers))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before.clear()
+        self._handled.close()
 
     def after(self, step: int) -> None:
         """Raise `Stopped` if a signal came; called by all processes at every step."""

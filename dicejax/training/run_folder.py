@@ -159,7 +159,8 @@ class Run:
         Raises:
           InputError: the folder cannot be written.
         """
-        partial = self.path.parent / f".{self.path.name}.partial"
+        folder = files.follow_link(self.path)
+        partial = folder.with_name(f".{folder.name}.partial")
         contents: dict[str, str | bytes] = {
             LABELS: _json(list(labels)),
             ENCODER: _json(dataclasses.asdict(encoder)),
@@ -173,9 +174,9 @@ class Run:
             files.sign(partial, contents)
             for name, content in contents.items():
                 files.write_whole(partial, name, content)
-            if self.path.exists():  # `create` has made sure that it may go
-                self.path.rmtree()
-            partial.rename(self.path)
+            if folder.exists():  # `create` has made sure that it may go
+                folder.rmtree()
+            partial.rename(folder)
         except OSError as error:
             raise InputError(
                 f"{self.path}: cannot be written: {error.strerror or error}; name "
