@@ -1,6 +1,7 @@
 """The built wheel: its content, and that it works without the source tree."""
 
 import configparser
+import importlib.metadata
 import json
 import os
 import re
@@ -46,6 +47,35 @@ def execute(*words, cwd):
     process = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-3000:]
     return process.stdout
+
+
+LICENCES = {
+    "Apache 2.0": r"Apache[- ](Software )?(License|2\.0)",
+    "BSD": r"BSD",
+    "MIT": r"MIT",
+    "PSF": r"Python Software Foundation",
+}
+
+
+def test_dependencies_are_listed_with_their_licences():
+    """By the metadata of what is installed."""
+    rows = re.findall(
+        r"^\| ([\w-]+) \| ([\w. ]+) \| [^|]+ \|$",
+        (ROOT / "docs/dependencies.md").read_text(),
+        re.M,
+    )
+    licences = {name: licence for name, licence in rows if name != "package"}
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    required = setup["options"]["install_requires"].split("\n")
+    assert list(licences) == [re.match(r"[\w-]+", x)[0] for x in required if x]
+    for name, licence in licences.items():
+        metadata = importlib.metadata.metadata(name)
+        stated = [
+            metadata.get("License-Expression") or metadata.get("License") or "",
+            *(metadata.get_all("Classifier") or []),
+        ]
+        assert re.search(LICENCES[licence], "\n".join(stated)), (name, stated)
 
 
 def test_losses_load_jax_and_numpy_alone():

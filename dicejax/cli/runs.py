@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from typing import Annotated, Literal
 
@@ -182,9 +183,10 @@ class Report:
 class Export:
     """Export a finished run as a Hugging Face model folder, for PyTorch.
 
-    The folder holds config.json, model.safetensors and the tokenizer's files; the class
-    that opens it is printed. A threshold that dev has chosen is `decision_threshold` of
-    its configuration.
+    The folder holds config.json, model.safetensors, the tokenizer's files and a card,
+    README.md: scores, limits, and the verdict of the comparison that the run is part
+    of. The class that opens it is printed. A threshold that dev has chosen is
+    `decision_threshold` of its configuration.
 
     Args:
       folder: directory to create.
@@ -199,10 +201,15 @@ class Export:
 
     def __call__(self, console: Console) -> None:
         """Write the folder and print how to open it."""
+        from dicejax.study.card import model_card
         from dicejax.training.inference import export
 
         name = export(
-            self.run, self.folder, self.checkpoint, encoder_only=self.encoder_only
+            self.run,
+            self.folder,
+            self.checkpoint,
+            encoder_only=self.encoder_only,
+            card=functools.partial(model_card, self.run),
         )
         show(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
 

@@ -315,11 +315,17 @@ class _Predictor:
 
 
 def export(
-    folder: str, target: str, which: Which, *, encoder_only: bool = False
+    folder: str,
+    target: str,
+    which: Which,
+    *,
+    encoder_only: bool = False,
+    card: Callable[[str], str] | None = None,
 ) -> str:
     """Export weights, architecture, labels, threshold and tokenizer for transformers.
 
-    The target folder appears whole or not at all.
+    The target folder appears whole or not at all. The card is its README.md, by the
+    class that opens the folder.
 
     Returns:
       The PyTorch class that opens the folder.
@@ -341,4 +347,5 @@ def export(
         labels=run.labels(),
         tokenizer=run.tokenizer(),
         threshold=None if chosen is None else chosen["threshold"],
+        card=card,
     )

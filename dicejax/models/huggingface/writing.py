@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,7 @@ def write(
     labels: Sequence[str] | None = None,
     tokenizer: Tokenizer | None = None,
     threshold: float | Mapping[str, float] | None = None,
+    card: Callable[[str], str] | None = None,
 ) -> str:
     """Write `config.json`, `model.safetensors` and the tokenizer's files.
 
@@ -92,6 +93,7 @@ def write(
       tokenizer: tokenizer of the encoder.
       threshold: decision threshold, one or by label, `decision_threshold` of the
         configuration.
+      card: content of README.md, given the class that is returned.
 
     Returns:
       The PyTorch class that opens the folder, such as "BertForTokenClassification".
@@ -121,6 +123,8 @@ def write(
         )
         if tokenizer is not None:
             write_tokenizer(draft, tokenizer, network.encoder)
+        if card is not None:
+            (draft / "README.md").write_text(card(name), encoding="utf-8")
     return name
 
 

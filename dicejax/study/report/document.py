@@ -147,8 +147,15 @@ def markdown(document: Document) -> str:
         ),
         "## Compared",
         "\n".join(f"- **{plain(name)}**: {plain(text)}" for name, text in compared),
+        markdown_of(document.sections),
     ]
-    for section in document.sections:
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def markdown_of(sections: Sequence[Section]) -> str:
+    """Return sections as Markdown."""
+    blocks: list[str] = []
+    for section in sections:
         blocks += [f"## {plain(section.title)}", *map(plain, section.text)]
         blocks += map(_markdown_table, section.tables)
         for picture in section.pictures:
@@ -157,7 +164,7 @@ def markdown(document: Document) -> str:
         for name, text in section.code.items():
             code = markupsafe.escape(visible(text, "\n"))
             blocks += [f"{plain(name)}:", f"<pre><code>{code}</code></pre>"]
-    return "\n\n".join(filter(None, blocks)) + "\n"
+    return "\n\n".join(filter(None, blocks))
 
 
 def _markdown_table(table: TextTable | None) -> str:

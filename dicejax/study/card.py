@@ -1,0 +1,164 @@
+"""The card of an exported model: README.md, as the Hugging Face hub reads it.
+
+Format: https://huggingface.co/docs/hub/model-cards, written by huggingface_hub.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from huggingface_hub import EvalResult, ModelCardData
+
+from dicejax.config import Experiment
+from dicejax.errors import Flaw
+from dicejax.io.json_text import field, read, value_of
+from dicejax.metrics.guarantees import guarantee_of
+from dicejax.metrics.scores import Scores, heading
+from dicejax.objectives import names_of
+from dicejax.study.compare.results import FILE
+from dicejax.study.report.document import Section, TextTable, markdown_of, plain
+from dicejax.training.run_folder import Run
+from dicejax.training.train import Result
+
+PIPELINES = {
+    "ForTokenClassification": "token-classification",
+    "ForSequenceClassification": "text-classification",
+    "ForQuestionAnswering": "question-answering",
+}
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+MOST_ROWS = 50  # of a table: `dicejax evaluate` prints all
+LIMITS = (
+    "It predicts the labels of its training data and no others.",
+    "The scores are those of one test split. Texts of other sources, times or "
+    "languages were not tested, nor was whether its errors fall on some people more "
+    "than others.",
+    "dicejax reads a text that is longer than the encoder allows in windows; other "
+    "programs may cut it off.",
+    "The licence is not stated: it depends on those of the encoder and of the data.",
+)
+
+
+def model_card(folder: str, opener: str) -> str:
+    """Return the card of a finished run whose export a class of PyTorch opens.
+
+    Its scores are those of the best checkpoint on test. If the run is part of a
+    comparison that has a `comparison.json`, its verdict is there too.
+
+    Raises:
+      InputError: the run or the comparison cannot be read.
+    """
+    run = Run.open(folder)
+    result, experiment = Result.read(run), run.experiment()
+    scores = Scores.from_json(result.test or {})
+    pipeline = next((x for end, x in PIPELINES.items() if opener.endswith(end)), None)
+    path = getattr(experiment.encoder, "path", None)
+    is_hub_id = path is not None and HUB_ID.fullmatch(path) and not Path(path).exists()
+    evaluated = [
+        EvalResult(
+            task_type=pipeline or "other",
+            dataset_type=experiment.name,
+            dataset_name=experiment.name,
+            dataset_split="test",
+            metric_type=name,
+            metric_name=scores.name(name),
+            metric_value=round(value, 6),
+        )
+        for name, value in scores.values.items()
+    ]
+    data = ModelCardData(
+        model_name=experiment.name,
+        base_model=path if is_hub_id else None,
+        library_name="transformers",
+        pipeline_tag=pipeline,
+        tags=["dicejax", experiment.objective.short_name],
+        eval_results=evaluated or None,
+    )
+    encoder = "random weights" if path is None else Path(path).name
+    (name,) = names_of([experiment.objective])
+    begin = f"Trained by dicejax from {encoder}, with the loss {name}."
+    sections = [
+        Section("scores", "Scores on test", tables=[_table(scores)]),
+        Section("loss", "Why this loss", _verdict(run)),
+        Section("threshold", "Threshold", _threshold(result)),
+        Section("data", "Data", _data(experiment, result)),
+        Section("limits", "Limits", LIMITS),
+    ]
+    return (
+        f"---\n{data.to_yaml()}\n---\n\n# {plain(experiment.name)}\n\n"
+        f"{plain(begin)} `transformers.{opener}.from_pretrained` opens this folder.\n\n"
+        f"{markdown_of([x for x in sections if x.text or x.tables])}\n"
+    )
+
+
+def _table(scores: Scores) -> TextTable:
+    rows = {"all": scores.values, **scores.groups}
+    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    lines = [
+        {"": label, **{heading(name): _cell(row.get(name)) for name in columns}}
+        for label, row in list(rows.items())[:MOST_ROWS]
+    ]
+    rest = len(rows) - len(lines)
+    return TextTable(
+        "In percent" + f"; {rest} more rows are left out" * (rest > 0), lines
+    )
+
+
+def _cell(value: float | None) -> str:
+    if isinstance(value, float):
+        return f"{100 * value:.2f}"
+    return "" if value is None else f"{value:,}"
+
+
+def _verdict(run: Run) -> list[str]:
+    """Return what the comparison says that the run is part of, if it is of any."""
+    folder = run.path.parent.parent
+    file = folder / FILE
+    if not file.exists():
+        return []
+    place = run.path.relative_to(folder).as_posix()
+    try:
+        content = read(file)
+        for name, row in field(content, "losses", dict).items():
+            folders = [
+                x.get("folder") for x in field(value_of(row, dict), "runs", list)
+            ]
+            if place not in folders:
+                continue
+            lines = [field(content, "verdict", str)]
+            crossed = (row.get("against_baseline") or {}).get("crossed")
+            if crossed:
+                mean, low, high = (
+                    100 * field(crossed, x, float) for x in ("mean", "low", "high")
+                )
+                lines.append(
+                    f"{name} minus {field(content, 'baseline', str)}, "
+                    f"{len(folders)} seeds: {mean:+.2f} ({low:+.2f} to {high:+.2f})."
+                )
+            if (looks := len(field(content, "looks", list, []))) > 1:
+                lines.append(f"The runs were looked at {looks} times.")
+            return lines
+    except Flaw as flaw:
+        raise flaw.at(file, flaw.line) from None
+    return []
+
+
+def _threshold(result: Result) -> list[str]:
+    if result.threshold is None:
+        return []
+    guarantee = guarantee_of(result.threshold)
+    if guarantee is None:
+        return [f"Chosen on dev: {result.threshold['threshold']}. It promises nothing."]
+    observed = [f"{guarantee.compare(result.observed)}."] if result.observed else []
+    return [f"Chosen on dev: {guarantee}.", *observed]
+
+
+def _data(experiment: Experiment, result: Result) -> list[str]:
+    sizes = ", ".join(f"{n:,} {split}" for split, n in (result.examples or {}).items())
+    versions = ", ".join(f"{name} {x}" for name, x in result.versions.items())
+    return [
+        f"{type(experiment.data).__name__}: {sizes} examples. Checksum of test: "
+        f"{result.test_data}.",
+        f"Trained for {result.steps:,} updates on {result.devices} x "
+        f"{result.device_kind}, seed {experiment.training.seed}, with {versions}.",
+    ]
