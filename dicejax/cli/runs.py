@@ -202,9 +202,9 @@ class Export:
     def __call__(self, console: Console) -> None:
         """Write the folder and print how to open it."""
         from dicejax.study.card import model_card
-        from dicejax.training.inference import export
+        from dicejax.training.export import export
 
-        name = export(
+        name, checked = export(
             self.run,
             self.folder,
             self.checkpoint,
@@ -212,6 +212,7 @@ class Export:
             card=functools.partial(model_card, self.run),
         )
         show(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
+        show(checked)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ import html
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,7 +19,6 @@ from dicejax.io import json_text
 from dicejax.mesh import MeshShape
 from dicejax.metrics.guarantees import GuaranteedThreshold, Observation, guarantee_of
 from dicejax.metrics.scores import Scores
-from dicejax.models import huggingface
 from dicejax.tasks import Item, Prediction, QuestionAnswering
 from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.described import beside_gold
@@ -312,40 +310,3 @@ class _Predictor:
         )
         self._sequences = result.sequences
         return items, result.candidates[0]
-
-
-def export(
-    folder: str,
-    target: str,
-    which: Which,
-    *,
-    encoder_only: bool = False,
-    card: Callable[[str], str] | None = None,
-) -> str:
-    """Export weights, architecture, labels, threshold and tokenizer for transformers.
-
-    The target folder appears whole or not at all. The card is its README.md, by the
-    class that opens the folder.
-
-    Returns:
-      The PyTorch class that opens the folder.
-
-    Raises:
-      InputError: the run cannot be used, the folder is taken, or PyTorch has no class
-        with such a head.
-    """
-    run = Run.open(folder)
-    network = run.network()
-    _, params = restore_params(run.path / CHECKPOINTS, network, which)
-    chosen = run.result().get("threshold") if which == "best" else None
-    if encoder_only:
-        network, chosen = dataclasses.replace(network, heads=()), None
-    return huggingface.write(
-        Path(target).expanduser(),
-        network,
-        params,
-        labels=run.labels(),
-        tokenizer=run.tokenizer(),
-        threshold=None if chosen is None else chosen["threshold"],
-        card=card,
-    )

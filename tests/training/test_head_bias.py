@@ -27,7 +27,7 @@ from dicejax.tasks import (
     TwoPointerNER,
 )
 from dicejax.tasks.priors import log_priors
-from dicejax.training.inference import export
+from dicejax.training.export import export
 from dicejax.training.setup import prepare
 from dicejax.training.step import train_step
 

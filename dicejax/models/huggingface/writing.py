@@ -79,7 +79,7 @@ def write(
     labels: Sequence[str] | None = None,
     tokenizer: Tokenizer | None = None,
     threshold: float | Mapping[str, float] | None = None,
-    card: Callable[[str], str] | None = None,
+    finish: Callable[[Path, str], None] = lambda folder, name: None,
 ) -> str:
     """Write `config.json`, `model.safetensors` and the tokenizer's files.
 
@@ -93,7 +93,7 @@ def write(
       tokenizer: tokenizer of the encoder.
       threshold: decision threshold, one or by label, `decision_threshold` of the
         configuration.
-      card: content of README.md, given the class that is returned.
+      finish: called with the folder before it appears, and the class to return.
 
     Returns:
       The PyTorch class that opens the folder, such as "BertForTokenClassification".
@@ -123,8 +123,7 @@ def write(
         )
         if tokenizer is not None:
             write_tokenizer(draft, tokenizer, network.encoder)
-        if card is not None:
-            (draft / "README.md").write_text(card(name), encoding="utf-8")
+        finish(draft, name)
     return name
 
 
