@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -15,6 +16,7 @@ from dicejax.data import tokenize
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.network import Network, Params
+from dicejax.tasks import Item
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import load_corpus
@@ -34,9 +36,9 @@ def export(
 ) -> tuple[str, str]:
     """Export weights, architecture, labels, threshold and tokenizer for transformers.
 
-    The target folder appears whole or not at all. Before that it is read again: weights
-    and tokenizer must be those of the run, bit for bit, and where PyTorch is installed
-    its logits on dev those of JAX in float32.
+    The target folder appears whole or not at all. Before that it is read again: its
+    weights must be those of the run, bit for bit, its tokenizer must encode dev alike,
+    and where PyTorch is installed its logits on dev must be those of JAX in float32.
 
     Args:
       folder: finished run.
@@ -87,68 +89,77 @@ def _check(
     params: Params,
     tokenizer: Tokenizer,
 ) -> str:
-    """Compare a folder with the run that it was written from; return what was found."""
-    weights = huggingface.read_weights(folder, network, run.labels())
-    leaves = [jax.tree.leaves_with_path(x) for x in (params, weights.params)]
-    same = len(leaves[0]) == len(leaves[1]) and all(
-        path == other and np.array_equal(x, y)
-        for (path, x), (other, y) in zip(*leaves, strict=True)
-    )
-    if not same or tokenize.read(folder).to_str() != tokenizer.to_str():
-        raise InputError(
-            f"{run.path}: weights or tokenizer are others when the exported folder is "
-            "read; nothing was written: report this, with config.json"
-        )
-    equal = "Read again, the folder has the run's weights and tokenizer, bit for bit"
-    if importlib.util.find_spec("torch") is None:
-        return (
-            f"{equal}. PyTorch is not installed here, so its logits were not compared."
-        )
+    """Compare a written folder with its run, and return the result as a sentence."""
+    experiment, labels = run.offline_experiment(), run.labels()
+    again = tokenize.read(folder, words=experiment.task.reads_words)
+    weights = huggingface.read_weights(folder, network, labels).params
+    pairs = zip(jax.tree.leaves(params), jax.tree.leaves(weights), strict=True)
+    same = all(np.array_equal(x, y) for x, y in pairs)
+    same = same and again.get_vocab() == tokenizer.get_vocab()
     try:
-        batches, name = _inputs(run, network, tokenizer), "dev"
+        examples = load_corpus(experiment, lambda note: None).dev[:CHECKED]
     except InputError as error:
-        return f"{equal}. Logits of PyTorch were not compared: {error}."
-    of_torch = _torch_logits(folder, opener)
-    worst, largest = 0.0, 0.0
-    for batch in batches:
-        ours, theirs = _logits(network, params, batch), of_torch(batch)
-        real = batch["segment_ids"] > 0
-        for x, y in zip(ours, theirs, strict=True):
-            if x.shape[:2] == real.shape:
-                x, y = x[real], y[real]
-            worst = max(worst, float(np.abs(x - y).max()))
-            largest = max(largest, float(np.abs(x).max()))
-    if not worst <= ROUNDING * max(largest, 1):
+        examples, of_dev = (), f"no inputs of dev were compared: {error}"
+    else:
+        of_dev = "PyTorch is not installed here, so its logits were not compared"
+    limits = (experiment.training.max_length, network.encoder.max_length)
+    length = min(filter(None, limits))
+    ours, theirs = (
+        experiment.task.encode(examples, x, labels, length)[:CHECKED]
+        for x in (tokenizer, again)
+    )
+    ids = [[x.arrays["input_ids"].tolist() for x in items] for items in (ours, theirs)]
+    if not same or ids[0] != ids[1]:
         raise InputError(
-            f"{run.path}: logits of PyTorch differ by up to {worst:.2g} on {name}; "
-            "nothing was written: report this, with config.json"
+            f"{run.path}: the exported folder is read with other weights or pieces "
+            "than the run has; nothing was written; report this, with its config.json"
         )
-    return f"{equal}; the logits of PyTorch on {name} differ by {worst:.1g} at most."
+    if ours and importlib.util.find_spec("torch") is not None:
+        worst = _difference(folder, opener, network, params, ours)
+        of_dev = f"logits of PyTorch on dev differ by {worst:.1g} at most"
+    return f"Read again, the folder has the run's weights, bit for bit; {of_dev}."
 
 
-def _inputs(
-    run: Run, network: Network, tokenizer: Tokenizer
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yield batches of dev inputs, each in a row: padding is where PyTorch has it.
+def _difference(
+    folder: Path, opener: str, network: Network, params: Params, items: Sequence[Item]
+) -> float:
+    """Return the largest difference of PyTorch's logits from ours in float32.
 
     Raises:
-      InputError: the data cannot be read.
+      InputError: it is more than rounding.
     """
-    experiment, encoder = run.offline_experiment(), network.encoder
-    examples = load_corpus(experiment, lambda note: None).dev[:CHECKED]
-    limits = (experiment.training.max_length, encoder.max_length)
-    length = min(filter(None, limits))
-    items = experiment.task.encode(examples, tokenizer, run.labels(), length)[:CHECKED]
-    width = max(map(len, items), default=0)
-    is_left = encoder.model_type == "xlnet"
+    of_torch = _torch_logits(folder, opener)
+    worst, largest = 0.0, 1.0
+    for batch in _batches(items, network):
+        pairs = zip(_logits(network, params, batch), of_torch(batch), strict=True)
+        for ours, theirs in pairs:
+            if ours.shape[:2] == batch["segment_ids"].shape:  # of tokens
+                real = batch["segment_ids"] > 0
+                ours, theirs = ours[real], theirs[real]
+            worst = max(worst, float(np.abs(ours - theirs).max()))
+            largest = max(largest, float(np.abs(ours).max()))
+    if not worst <= ROUNDING * largest:
+        raise InputError(
+            f"{folder.name}: logits of PyTorch differ by up to {worst:.2g} on dev; "
+            "nothing was written; report this, with its config.json"
+        )
+    return worst
+
+
+def _batches(
+    items: Sequence[Item], network: Network
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield batches with one input in each row, padded as PyTorch's are."""
+    width, encoder = max(map(len, items)), network.encoder
     for start in range(0, len(items), _ROWS):
         rows = [item.arrays for item in items[start : start + _ROWS]]
-        rows += rows[-1:] * (_ROWS - len(rows))  # one shape, one program
+        rows += rows[-1:] * (_ROWS - len(rows))  # one shape, so one program
         names = ("input_ids", "token_type_ids", "segment_ids", "position_ids")
         batch = {name: np.zeros((_ROWS, width), np.int32) for name in names}
         batch["input_ids"][:] = encoder.pad_token_id
         for number, arrays in enumerate(rows):
             n = len(arrays["input_ids"])
+            is_left = encoder.model_type == "xlnet"
             place = slice(width - n, width) if is_left else slice(n)
             batch["input_ids"][number, place] = arrays["input_ids"]
             batch["token_type_ids"][number, place] = arrays.get("token_type_ids", 0)
@@ -177,7 +188,8 @@ def _torch_logits(
     transformers.utils.logging.disable_progress_bar()
     model = getattr(transformers, opener).from_pretrained(folder).eval()
     names = {"input_ids": "input_ids", "attention_mask": "segment_ids"}
-    if getattr(model.config, "type_vocab_size", 2) > 1:
+    takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
+    if takes_types and getattr(model.config, "type_vocab_size", 2) > 1:
         names["token_type_ids"] = "token_type_ids"
 
     def logits(batch: Mapping[str, np.ndarray]) -> list[np.ndarray]:
