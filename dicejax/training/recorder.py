@@ -50,6 +50,22 @@ class LoopState:
     data: int = 0  # checksum of the training data
     # SHA-256 of metrics.jsonl and analysis.jsonl.
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
+    machine: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def move_to(self, machine: dict[str, str]) -> str | None:
+        """Note where training goes on; return a warning if sums may round otherwise."""
+        changes = [
+            f"{name} {self.machine[name]}, now {value}"
+            for name, value in machine.items()
+            if self.machine.get(name, value) != value
+        ]
+        self.machine = machine
+        if not changes:
+            return None
+        return (
+            f"begun with {'; '.join(changes)}: the last bits may differ from those of "
+            "a run that was not stopped"
+        )
 
 
 class Recorder(contextlib.AbstractContextManager["Recorder"]):

@@ -6,15 +6,18 @@ For that the peak speeds of devices as specified, and the CPUs without bfloat16.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import resource
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from dicejax.models.bert import PostNormConfig
 from dicejax.models.deberta import DebertaConfig
@@ -250,6 +253,21 @@ def peak_flops(device_kind: str) -> float | None:
     return _BY_KIND.get(device_kind)
 
 
+def machine_of(mesh: Mesh) -> dict[str, str]:
+    """Return what the order and rounding of sums depend on (docs/limits.md)."""
+    device = mesh.devices.flat[0]
+    machine = {
+        "devices": f"{mesh.size} x {device.device_kind}",
+        "jax": jax.__version__,
+    }
+    if device.platform == "cpu" and sys.platform == "linux":
+        lists = re.findall(_INSTRUCTIONS, _LINUX.read_text(errors="replace"), re.M)
+        machine["cores"] = str(len(os.sched_getaffinity(0)))
+        machine["instructions"] = f"{zlib.crc32(' '.join(lists[:1]).encode()):x}"
+    return machine
+
+
+_INSTRUCTIONS = r"^(?:flags|Features)\s*:(.*)$"
 _LINUX = Path("/proc/cpuinfo")
 _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}  # the last is Arm's
 
@@ -267,5 +285,5 @@ def imitates_bfloat16(cpuinfo: Path = _LINUX) -> bool:
         text = cpuinfo.read_text(errors="replace")
     except OSError:
         return False
-    lists = re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    lists = re.findall(_INSTRUCTIONS, text, re.MULTILINE)
     return any(_BFLOAT16.isdisjoint(flags.split()) for flags in lists)

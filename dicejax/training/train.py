@@ -33,6 +33,7 @@ from dicejax.training.setup import SPLITS, Setup, checksum, prepare
 from dicejax.training.sharding import global_batch, replicate, rows_here, with_shardings
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
+from dicejax.training.throughput import machine_of
 
 LIBRARIES = ("jax", "jaxlib", "flax", "optax")
 """Those that numbers depend on; a result has their versions."""
@@ -230,7 +231,7 @@ def _train(
         progress.say(f"resuming from step {loop.step} of {len(batches)}")
     else:
         state = setup.initial_state(mesh, len(batches))
-        loop = LoopState(data=digest)
+        loop = LoopState(data=digest, machine=machine_of(mesh))
     parameters = sum(x.size for x in jax.tree.leaves(state.params))
     device_kind = mesh.devices.flat[0].device_kind
     sizes = {split: len(getattr(setup.data.corpus, split)) for split in SPLITS}
@@ -385,6 +386,8 @@ def restore(
             f"{run.path}: the training data has changed since the run began; "
             "bring it back, or start anew with --overwrite"
         )
+    if (note := loop.move_to(machine_of(mesh))) is not None:
+        warn(note)
     return state, loop
 
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import dicejax.training.train as training
 from dicejax.cli import run
 
 from ..faults.strace import why_not
@@ -120,8 +121,21 @@ def test_another_number_of_devices_resumes_alike(uninterrupted, half, tmp_path):
     moved = command(out, **moved, **{"--recording.checkpoint_every": 1000})
     done = subprocess.run(moved, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert "begun with devices 1 x cpu, now 4 x cpu: the last bits" in done.stderr
     for ours, theirs in zip(records(out), records(uninterrupted), strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+
+
+def test_other_cores_are_named(half, capsys, monkeypatch, tmp_path):
+    out, here = tmp_path / "moved", training.machine_of
+    shutil.copytree(half, out)
+    monkeypatch.setattr(training, "machine_of", lambda x: here(x) | {"cores": "999"})
+    stop_at(1, signal.SIGTERM, words(out))
+    cores = len(os.sched_getaffinity(0))
+    text = f"begun with cores {cores}, now 999: the last bits may differ"
+    assert text in capsys.readouterr().err
+    stop_at(1, signal.SIGTERM, words(out))
+    assert "the last bits" not in capsys.readouterr().err
 
 
 def test_what_has_changed_is_said_and_nothing_lost(uninterrupted, capsys):
