@@ -13,8 +13,10 @@ from typing import Any
 import griffe
 
 from dicejax.losses.declaration import REGISTRY
+from dicejax.objectives import CLASSES
 
-# Set losses have arguments that are not in their source.
+# `loss` adds arguments that are not in the source, and objectives have documentation
+# of their functions.
 _LOSSES = {loss.function.__name__: loss.function for loss in REGISTRY.values()}
 _FORMULA = re.compile(r"^\.\. math::(.*\n(?:[ ]+\S.*(?:\n|\Z))*)", re.MULTILINE)
 _DOCTEST = re.compile(r"^([ ]*)>>> .*\n?(?:\1.*\S.*\n?)*", re.MULTILINE)
@@ -30,6 +32,9 @@ class Docstrings(griffe.Extension):
         del rest
         if isinstance(obj, griffe.Function) and obj.path.startswith("dicejax.losses."):
             _complete(obj)
+        is_objective = obj.path == f"dicejax.objectives.of_losses.{obj.name}"
+        if isinstance(obj, griffe.Class) and is_objective and obj.docstring is not None:
+            obj.docstring.value = inspect.getdoc(CLASSES[obj.name]) or ""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
 
@@ -40,16 +45,20 @@ def _complete(obj: griffe.Function) -> None:
     if function is None or obj.docstring is None:
         return
     obj.docstring.value = inspect.getdoc(function) or ""
+    written = {parameter.name: parameter for parameter in obj.parameters}
+    obj.parameters = griffe.Parameters()
     for name, parameter in inspect.signature(function).parameters.items():
-        if name not in obj.parameters:
-            annotation = inspect.formatannotation(parameter.annotation)
-            added = griffe.Parameter(
-                name,
-                annotation=annotation.replace("jax.jaxlib._jax.", ""),
-                kind=griffe.ParameterKind.keyword_only,
-                default=repr(parameter.default),
-            )
-            obj.parameters.add(added)
+        has_default = parameter.default is not parameter.empty
+        annotation = inspect.formatannotation(parameter.annotation)
+        added = griffe.Parameter(
+            name,
+            annotation=annotation.replace("jax.jaxlib._jax.", ""),
+            kind=griffe.ParameterKind.keyword_only
+            if parameter.kind is parameter.KEYWORD_ONLY
+            else griffe.ParameterKind.positional_or_keyword,
+            default=repr(parameter.default) if has_default else None,
+        )
+        obj.parameters.add(written.get(name, added))
 
 
 def as_markdown(docstring: str) -> str:

@@ -1,4 +1,4 @@
-"""Write the modules of `dicejax.objectives` that follow from declared losses."""
+"""Write the module of `dicejax.objectives` that follows from declared losses."""
 
 import inspect
 import re
@@ -8,23 +8,24 @@ import textwrap
 import typing
 from pathlib import Path
 
-import docstring_parser
-
 from dicejax import losses
 from dicejax.losses.declaration import REGISTRY
 
-FOLDER = Path(__file__).parents[1] / "dicejax" / "objectives"
+FILE = Path(__file__).parents[1] / "dicejax" / "objectives" / "of_losses.py"
 
-HEAD = '''"""Objectives of losses over {}.
+HEAD = '''"""Objectives of the losses, whose functions document the fields.
 
 Written by `python -m tests.write_objectives` from the declarations of the losses.
 """
+
+# ruff: noqa: E501 - a summary is one line
 
 from typing import Literal
 
 from dicejax import losses
 from dicejax.objectives.declared import of_loss
-from dicejax.objectives.{}
+from dicejax.objectives.loss_objective import LossObjective
+from dicejax.objectives.sets import SetObjective
 
 # fmt: off
 __all__ = [
@@ -34,28 +35,14 @@ __all__ = [
 
 
 '''
-BASES = {
-    "elements": "loss_objective import LossObjective",
-    "sets": "sets import SetObjective",
-}
-CLASS_COUNTS = "counts per class (multi-label: 0s, 1s); training data's if empty."
 
 
-def sources():
-    return {FOLDER / f"of_{kind}.py": source(kind) for kind in BASES}
-
-
-def source(kind):
-    declarations = [
-        declaration
-        for declaration in REGISTRY.values()
-        if (declaration.kind == "set") == (kind == "sets")
-    ]
-    names = [declaration.class_name for declaration in declarations]
+def source():
+    names = [declaration.class_name for declaration in REGISTRY.values()]
     names.sort(key=lambda name: (not name.isupper(), name))
     listed = textwrap.fill(", ".join(f'"{name}"' for name in names) + ",", 84)
-    head = HEAD.format(kind, BASES[kind], textwrap.indent(listed, "    "))
-    text = head + "".join(map(of_declaration, declarations))
+    head = HEAD.format(textwrap.indent(listed, "    "))
+    text = head + "".join(map(of_declaration, REGISTRY.values()))
     command = [sys.executable, "-m", "ruff", "format", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -64,27 +51,26 @@ def source(kind):
 
 def of_declaration(declaration):
     """Return the source of a class with the settings of a loss."""
-    function, settings = declaration.function, declaration.settings()
+    function = declaration.function
     assert getattr(losses, function.__name__) is function
-    descriptions = {"class_counts": CLASS_COUNTS}
-    for documented in filter(None, (function, declaration.initial_state)):
-        for entry in docstring_parser.parse(inspect.getdoc(documented)).params:
-            descriptions.setdefault(entry.arg_name, entry.description)
     documentation = inspect.getdoc(function)
     lines = [documentation.partition("\n\n")[0], *of_presets(documentation)]
-    lines += ["", "Args:"] if settings else []
-    for name in settings:
-        line = " ".join(f"{name}: {descriptions[name]}".split())
-        indents = {"initial_indent": "  ", "subsequent_indent": "    "}
-        lines += textwrap.wrap(line, 84, break_on_hyphens=False, **indents)
-    raw = "r" * any("\\" in line for line in lines)
-    ends = '"""' if len(lines) == 1 else '\n    """'
-    docstring = textwrap.indent(f'{raw}"""' + "\n".join(lines), "    ") + ends
+    docstring = '"""' + "\n".join(lines) + "\n" * (len(lines) > 1) + '"""'
     base = "SetObjective" if declaration.kind == "set" else "LossObjective"
-    head = f"class {declaration.class_name}({base}):"
-    fields = [f"    {n}: {annotation(h)} = {v!r}" for n, (h, v) in settings.items()]
-    decorator = f"@of_loss(losses.{function.__name__})"
-    return "\n".join([decorator, head, docstring, "", *fields, ""])
+    fields = [
+        f"    {name}: {annotation(hint)} = {default!r}"
+        for name, (hint, default) in declaration.settings().items()
+    ]
+    return "\n".join(
+        [
+            f"@of_loss(losses.{function.__name__})",
+            f"class {declaration.class_name}({base}):",
+            textwrap.indent(docstring, "    "),
+            "",
+            *fields,
+            "",
+        ]
+    )
 
 
 def of_presets(documentation):
@@ -108,5 +94,4 @@ def annotation(hint):
 
 
 if __name__ == "__main__":
-    for file, text in sources().items():
-        file.write_text(text)
+    FILE.write_text(source())

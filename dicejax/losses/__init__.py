@@ -9,13 +9,14 @@ import difflib
 from typing import TYPE_CHECKING
 
 from dicejax.losses import class_weights
-from dicejax.losses.anyloss import anyloss
+from dicejax.losses.anyloss import anyloss, mcc
 from dicejax.losses.aucm import auc_margin
 from dicejax.losses.cross_entropy import (
     cross_entropy,
     focal,
     majority_or_minority,
     poly,
+    poly_focal,
     weighted_cross_entropy,
 )
 from dicejax.losses.density import GHMState, ghm, ghm_regression, ghm_state
@@ -25,11 +26,10 @@ from dicejax.losses.dice import (
     dice_semimetric,
     generalized_dice,
     log_cosh_dice,
+    log_dice,
 )
 from dicejax.losses.f1 import sigmoid_f1, soft_f1
-from dicejax.losses.log_dice import log_dice
 from dicejax.losses.lovasz import lovasz_hinge, lovasz_softmax
-from dicejax.losses.mcc import mcc
 from dicejax.losses.mining import hard_negative_mask, hard_negatives
 from dicejax.losses.multi_label import (
     asymmetric,
@@ -39,7 +39,6 @@ from dicejax.losses.multi_label import (
 )
 from dicejax.losses.overlap import OverlapCounts, overlap_counts
 from dicejax.losses.pairs import average_precision, pairwise_auc
-from dicejax.losses.poly_focal import poly_focal
 from dicejax.losses.priors import adjust_logits, ldam, logit_adjusted, vs
 from dicejax.losses.self_adjusting import self_adjusting_dice
 from dicejax.losses.tversky import focal_tversky, jaccard, tversky, tversky_from_counts
@@ -55,7 +54,7 @@ __all__ = [
     "log_dice", "logit_adjusted", "lovasz_hinge", "lovasz_softmax",
     "majority_or_minority", "mcc", "overlap_counts", "pairwise_auc", "poly",
     "poly_focal", "self_adjusting_dice", "sigmoid_f1", "soft_f1", "tversky",
-    "tversky_from_counts", "unified_focal", "vs", "weighted_cross_entropy", "zlpr",
+    "tversky_from_counts", "unified_focal", "vs", "weighted_cross_entropy", "zlpr"
 ]
 # fmt: on
 

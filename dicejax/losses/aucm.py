@@ -6,7 +6,7 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import POSITIVE
-from dicejax.losses.elements import prepare
+from dicejax.losses.elements import Elements
 
 
 @loss(
@@ -17,17 +17,7 @@ from dicejax.losses.elements import prepare
         0.1, 1.0, why="what LibAUC's authors suggest for probabilities"
     ),
 )
-def auc_margin(
-    logits: Array,
-    labels: Array,
-    *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
-    margin: float | Array = 1.0,
-    axis_name: str | tuple[str, ...] | None = None,
-) -> Array:
+def auc_margin(elements: Elements, *, margin: float | Array = 1.0) -> Array:
     r"""AUC margin loss (AUCM) of each class over a set: means and spread of the scores.
 
     .. math::
@@ -75,7 +65,6 @@ def auc_margin(
       >>> print(f"{auc_margin(logits, labels, class_axis=None):.3f}")
       0.670
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     softmax = elements.form == "softmax"
     p = (jax.nn.softmax if softmax else jax.nn.sigmoid)(elements.logits)
     y = elements.targets

@@ -1,6 +1,6 @@
-"""Class weights, excluded classes and averages, as every loss of each class takes them.
+"""Arguments that `loss` adds to formulas: arrays, class weights, excluded classes.
 
-`loss` adds these arguments to the formula of a set loss, with their documentation.
+Those of arrays are documented by each loss, the others here.
 """
 
 import functools
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dicejax.losses.declaration import Average
+from dicejax.losses.declaration import Average, Kind
 from dicejax.losses.elements import log_probabilities, prepare, set_axes
 from dicejax.losses.ranking import whole
 
@@ -27,6 +27,60 @@ _ADDED = {
     with gold in their set; "micro" for one set of all classes, in which an element
     occurs once for each. Without effect in the binary form.""",
 }
+
+
+def with_arrays(formula: Callable, kind: Kind, multi_label: bool | None) -> Callable:
+    """Give a formula of `Elements` the arguments that they are prepared from.
+
+    `multi_label` is whether labels have the logits' shape: never if None, always if
+    True, else where the caller says so.
+    """
+
+    def of_arrays(
+        logits: Array,
+        labels: Array,
+        *state: Any,
+        where: Array | None = None,
+        axis: int | tuple[int, ...] | None = None,
+        class_axis: int | None = -1,
+        multi_label: bool = bool(multi_label),
+        axis_name: str | tuple[str, ...] | None = None,
+        **settings: Any,
+    ) -> Array:
+        layout = class_axis, multi_label, axis, axis_name
+        elements = prepare(logits, labels, where, *layout)
+        return formula(elements, *state, **settings)
+
+    shared = {**inspect.signature(of_arrays).parameters}
+    del shared["state"], shared["settings"]
+    if kind != "set":
+        del shared["axis"]
+    if kind == "pointwise":
+        del shared["axis_name"]
+    if multi_label is not False:
+        del shared["multi_label"]
+    _, *others = inspect.signature(formula).parameters.values()
+    # In the order of the documentation: arrays of the caller, layout, settings.
+    front = [shared.pop("logits"), shared.pop("labels")]
+    back = [shared.pop("axis_name")] if "axis_name" in shared else []
+    required = [each for each in others if each.default is each.empty]
+    optional = [each for each in others if each.default is not each.empty]
+    _present(
+        of_arrays, formula, [*front, *required, *shared.values(), *optional, *back]
+    )
+    return of_arrays
+
+
+def _present(
+    function: Callable, formula: Callable, parameters: list[inspect.Parameter]
+) -> None:
+    """Give a function the name and the documentation of a formula, and parameters."""
+    functools.update_wrapper(function, formula)
+    hints = {parameter.name: parameter.annotation for parameter in parameters}
+    function.__annotations__ = formula.__annotations__ | hints
+    function.__annotations__.pop("elements", None)
+    signature = inspect.signature(formula).replace(parameters=parameters)
+    vars(function)["__signature__"] = signature
 
 
 def with_classes(formula: Callable, average: Average | None) -> Callable:
@@ -87,16 +141,10 @@ def with_classes(formula: Callable, average: Average | None) -> Callable:
 
     parameters = inspect.signature(averaged).parameters
     new = [parameters[name].replace(default=default) for name, default in added.items()]
-    functools.update_wrapper(averaged, formula)
+    _present(averaged, formula, [*signature.parameters.values(), *new])
     description = "".join(map(_ADDED.__getitem__, added))
     text = inspect.getdoc(formula) or ""
     averaged.__doc__ = text.replace("\n\nReturns:", f"{description}\n\nReturns:")
-    averaged.__annotations__ = formula.__annotations__ | {
-        x.name: x.annotation for x in new
-    }
-    vars(averaged)["__signature__"] = signature.replace(
-        parameters=[*signature.parameters.values(), *new]
-    )
     return averaged
 
 

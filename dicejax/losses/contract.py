@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dicejax.losses.averages import with_classes
+from dicejax.losses.averages import with_arrays, with_classes
 from dicejax.losses.declaration import (
     ANY,
     LOSS_WEIGHTS,
@@ -37,7 +37,7 @@ def loss(
     *,
     kind: Kind,
     class_name: str | None = None,
-    multi_label: bool = False,
+    multi_label: bool | None = False,
     average: Average | None = "none",
     initial_state: Callable | None = None,
     **bounds: Bounds,
@@ -57,7 +57,8 @@ def loss(
         as "batch", with state in and out.
       class_name: the name of its objective; the function's in CamelCase if None.
       multi_label: whether labels have the logits' shape if there is a class axis; else
-        the caller's `multi_label` decides, if the formula takes it.
+        the caller's `multi_label` decides, if the formula takes it. None: never, of a
+        formula of `elements`.
       average: what a "set" loss returns at its defaults: "none" for a loss of each
         class, or their mean; None where the formula has one value for all classes.
       initial_state: returns the state before the first call of a "stateful" loss.
@@ -65,16 +66,21 @@ def loss(
         tuning draws from.
 
     Returns:
-      A decorator. The decorated function keeps its signature and docstring, to which a
+      A decorator of a formula of logits and labels, or of `elements` (`Elements`),
+      which then gets `logits`, `labels` and the keywords that these are prepared from.
+      Besides them the function has the formula's signature and docstring, to which a
       "set" loss that takes each class as a sigmoid adds `exclude_class` and, unless
       `average` is None, `class_weights` and `average`; its attribute `jitted` is the
       compiled function behind the checks.
     """
 
     def decorate(formula: Callable) -> Callable:
-        check, limits = functools.partial(check_inputs, multi_label=multi_label), bounds
+        always, limits = bool(multi_label), bounds
+        check = functools.partial(check_inputs, multi_label=always)
+        if "elements" in inspect.signature(formula).parameters:
+            formula = with_arrays(formula, kind, multi_label)
         name, takes = formula.__name__, inspect.signature(formula).parameters
-        if kind == "set" and (multi_label or "multi_label" in takes):
+        if kind == "set" and (always or "multi_label" in takes):
             formula = with_classes(formula, average)
             limits = (
                 bounds if average is None else bounds | {"class_weights": LOSS_WEIGHTS}
@@ -87,7 +93,7 @@ def loss(
             function=function,
             takes=frozenset(inspect.signature(function).parameters),
             bounds=limits,
-            multi_label=multi_label,
+            multi_label=always,
             initial_state=initial_state,
             is_averaged=average == "macro",
         )

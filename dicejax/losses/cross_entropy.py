@@ -11,31 +11,25 @@ from dicejax.losses.contract import loss
 from dicejax.losses.declaration import (
     CLASS_COUNTS,
     CLASS_WEIGHTS,
-    NON_NEGATIVE,
+    FOCUSING,
     OF_SCHEMES,
     UNIT_INTERVAL,
     Bounds,
     Scheme,
 )
-from dicejax.losses.elements import Elements, over_labels, prepare
+from dicejax.losses.elements import Elements, over_labels
 
 # Not tuned: label smoothing is a separate loss in a comparison.
 SMOOTHING = UNIT_INTERVAL._replace(off=0.0)
-
-
-@loss(
-    "ce",
-    kind="pointwise",
-    label_smoothing=SMOOTHING,
-    class_weights=CLASS_WEIGHTS,
+_EPSILON = Bounds(-1.0, float("inf")).tuned(
+    -1.0, 5.0, why="from the least allowed to a slope near p = 1 six times as steep"
 )
+
+
+@loss("ce", kind="pointwise", label_smoothing=SMOOTHING, class_weights=CLASS_WEIGHTS)
 def cross_entropy(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     label_smoothing: float | Array = 0.0,
     class_weights: Array | None = None,
 ) -> Array:
@@ -85,7 +79,6 @@ def cross_entropy(
       >>> [round(x, 3) for x in cross_entropy(logits, jnp.array([0, -100])).tolist()]
       [0.24, 0.0]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
     return _smoothed(elements, label_smoothing, class_weights)
 
 
@@ -113,13 +106,9 @@ def _minus_log_p(log_p: Array, log_q: Array) -> Array:
     **OF_SCHEMES,
 )
 def weighted_cross_entropy(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
     class_counts: Array,
-    where: Array | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     scheme: Scheme = "log_ratio",
     k: float | Array = 1.0,
     beta: float | Array = 0.999,
@@ -167,28 +156,14 @@ def weighted_cross_entropy(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.032, 0.693]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
     weights = schemes.from_counts(class_counts, scheme=scheme, k=k, beta=beta)
     # The weights are float64 under `jax_enable_x64`.
     weights = weights.astype(elements.logits.dtype)
     return _smoothed(elements, label_smoothing, weights)
 
 
-@loss(
-    kind="pointwise",
-    epsilon=Bounds(-1.0, float("inf")).tuned(
-        -1.0, 5.0, why="from the least allowed to a slope near p = 1 six times as steep"
-    ),
-)
-def poly(
-    logits: Array,
-    labels: Array,
-    *,
-    where: Array | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
-    epsilon: float | Array = 1.0,
-) -> Array:
+@loss(kind="pointwise", epsilon=_EPSILON)
+def poly(elements: Elements, *, epsilon: float | Array = 1.0) -> Array:
     r"""Poly-1 loss: cross-entropy with its first polynomial term reweighted.
 
     .. math:: L = \sum_c y_c \left( -\log p_c + \varepsilon (1 - p_c) \right)
@@ -222,7 +197,6 @@ def poly(
       >>> [round(x, 3) for x in poly(logits, jnp.array([0, 2])).tolist()]
       [0.453, 1.765]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
     return over_labels(
         elements, lambda log_p, log_q: -log_p - epsilon * jnp.expm1(log_p)
     )
@@ -230,18 +204,14 @@ def poly(
 
 @loss(
     kind="pointwise",
-    gamma=NON_NEGATIVE.tuned(0.0, 5.0, why="what Lin et al. 2017 try"),
+    gamma=FOCUSING,
     class_weights=CLASS_WEIGHTS,
     class_counts=CLASS_COUNTS,
     **OF_SCHEMES,
 )
 def focal(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     gamma: float | Array = 2.0,
     class_weights: Array | None = None,
     scheme: Literal["none", Scheme] = "none",
@@ -303,7 +273,6 @@ def focal(
         if class_counts is None or class_weights is not None:
             raise ValueError(f"scheme is {scheme!r} and wants class_counts, no weights")
         class_weights = schemes.from_counts(class_counts, scheme=scheme, k=k, beta=beta)
-    elements = prepare(logits, labels, where, class_axis, multi_label)
 
     def value(log_p: Array, log_q: Array) -> Array:
         log_weight = gamma * log_q
@@ -314,21 +283,68 @@ def focal(
     return over_labels(elements, value, class_weights)
 
 
+@loss(kind="pointwise", gamma=FOCUSING, epsilon=_EPSILON)
+def poly_focal(
+    elements: Elements, *, gamma: float | Array = 2.0, epsilon: float | Array = 1.0
+) -> Array:
+    r"""Poly-1 focal loss: focal loss with its first polynomial term reweighted.
+
+    .. math::
+        L = \sum_c y_c \left( -(1 - p_c)^\gamma \log p_c
+        + \varepsilon (1 - p_c)^{\gamma + 1} \right)
+
+    Near p = 1 it is :math:`(1 + \varepsilon)` times `focal`; with :math:`\gamma = 0` it
+    is `poly`.
+
+    Use it to give focal loss back some slope at easy elements (:math:`\varepsilon` over
+    0), or to take the rest of it away, as its authors do in detection.
+
+    Pitfalls: As of `focal`, its optimum is not the true probability. With
+    :math:`\varepsilon = -1` the first term is gone, so that training stalls early.
+    Below -1 the loss would rise towards p = 1: refused.
+
+    Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
+      gamma: focusing exponent: 0 is `poly`, more down-weights easy elements.
+      epsilon: in [-1, inf); 0 is `focal`.
+
+    Returns:
+      Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
+
+    Source: Leng et al., ICLR 2022 (https://arxiv.org/abs/2204.12511), Poly-1 of the
+    focal loss; without its alpha.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import poly_focal
+      >>> logits = jnp.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+      >>> [round(x, 3) for x in poly_focal(logits, jnp.array([0, 2])).tolist()]
+      [0.021, 0.785]
+    """
+
+    def value(log_p: Array, log_q: Array) -> Array:
+        return jnp.exp(gamma * log_q) * (epsilon * jnp.exp(log_q) - log_p)
+
+    return over_labels(elements, value)
+
+
 @loss(
     "mom",
     kind="pointwise",
+    multi_label=None,
     weight=UNIT_INTERVAL.tuned(
         0.1, 1.0, why="to cross-entropy's 1; at 0 minorities have no gradient"
     ),
 )
 def majority_or_minority(
-    logits: Array,
-    labels: Array,
-    *,
-    where: Array | None = None,
-    class_axis: int | None = -1,
-    weight: float | Array = 0.5,
-    majority_class: int = 0,
+    elements: Elements, *, weight: float | Array = 0.5, majority_class: int = 0
 ) -> Array:
     r"""Majority-or-minority loss: more weight for the majority class, O in tagging.
 
@@ -367,7 +383,6 @@ def majority_or_minority(
       >>> [round(x, 3) for x in losses.tolist()]
       [1.099, 0.549]
     """
-    elements = prepare(logits, labels, where, class_axis)
     elements.require_integers()
     classes = elements.logits.shape[-1] if elements.form == "softmax" else 2
     if not 0 <= majority_class < classes:

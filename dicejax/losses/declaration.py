@@ -142,6 +142,7 @@ SMOOTH = NON_NEGATIVE.tuned(
 SHARE_OF_ERRORS = NON_NEGATIVE.tuned(
     0.1, 0.9, rest="beta", why="what Li et al. 2020 try, with beta 1 - alpha"
 )
+FOCUSING = NON_NEGATIVE.tuned(0.0, 5.0, why="what Lin et al. 2017 try")
 TAU = NON_NEGATIVE.tuned(
     0.0, 2.0, why="from cross-entropy's 0 to twice what balances the classes"
 )

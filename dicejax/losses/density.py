@@ -7,14 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import (
-    check_hyperparameters,
-    check_mask,
-    jit_checked,
-    loss,
-)
+from dicejax.losses.contract import check_hyperparameters, check_mask, jit_checked, loss
 from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, POSITIVE, Bounds
-from dicejax.losses.elements import gold_logit, over_labels, prepare
+from dicejax.losses.elements import Elements, gold_logit, over_labels
 
 
 @jax.tree_util.register_dataclass
@@ -62,15 +57,7 @@ def ghm_state(bins: int = 10) -> GHMState:
     ),
 )
 def ghm(
-    logits: Array,
-    labels: Array,
-    state: GHMState,
-    *,
-    where: Array | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
-    momentum: float | Array = 0.75,
-    axis_name: str | tuple[str, ...] | None = None,
+    elements: Elements, state: GHMState, *, momentum: float | Array = 0.75
 ) -> tuple[Array, GHMState]:
     r"""Gradient-harmonised cross-entropy (GHM-C): down-weights common gradient norms.
 
@@ -121,13 +108,14 @@ def ghm(
       >>> [round(x, 4) for x in losses.tolist()]
       [0.0121, 0.0121, 0.0121, 2.6265]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
     if elements.form != "softmax" and not elements.hard:
         norms = jnp.abs(jax.nn.sigmoid(elements.logits) - elements.labels)
     else:
         elements.require_integers()
         norms = jax.nn.sigmoid(-gold_logit(elements))
-    weights, state = _harmonise(norms, elements.where, state, momentum, axis_name)
+    weights, state = _harmonise(
+        norms, elements.where, state, momentum, elements.axis_name
+    )
     return weights * over_labels(elements, lambda log_p, log_q: -log_p), state
 
 

@@ -9,7 +9,7 @@ from jax import Array
 
 from dicejax.losses.contract import check_counts, jit_checked, loss
 from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH, Absent
-from dicejax.losses.elements import prepare
+from dicejax.losses.elements import Elements
 from dicejax.losses.overlap import OverlapCounts, count
 
 
@@ -76,17 +76,11 @@ def share_of(wrong: Array, denominator: Array, actual: Array, absent: Absent) ->
 
 @loss(kind="set", smooth=SMOOTH)
 def dice(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     squared: bool = False,
     absent: Absent = "smooth",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Dice loss of each class over a set: one minus a soft F1.
 
@@ -144,23 +138,16 @@ def dice(
       >>> [round(x, 3) for x in dice(logits, jnp.array([0, 1, 2])).tolist()]
       [0.035, 0.345, 0.966]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     return dice_of(count(elements, squared=squared), smooth, absent)
 
 
 @loss(kind="set", smooth=SMOOTH)
 def log_cosh_dice(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     squared: bool = False,
     absent: Absent = "smooth",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Log-cosh Dice loss: the slope fades as a class is learned.
 
@@ -200,10 +187,65 @@ def log_cosh_dice(
       >>> [round(x, 4) for x in log_cosh_dice(logits, jnp.array([0, 1, 0])).tolist()]
       [0.0558, 0.0572]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     x = dice_of(count(elements, squared=squared), smooth, absent)
     # log cosh x = x + log((1 + exp(-2x)) / 2), and x is not negative.
     return x + jnp.log1p(jnp.expm1(-2 * x) / 2)
+
+
+@loss(kind="set", smooth=SMOOTH._replace(low=1e-12, high=math.inf))
+def log_dice(
+    elements: Elements,
+    *,
+    smooth: float | Array = 1e-5,
+    squared: bool = False,
+    absent: Absent = "smooth",
+) -> Array:
+    r"""Log Dice loss of each class over a set: steepest for classes that are missed.
+
+    .. math:: L_c = -\log \frac{2 \sum p_c y_c + \gamma}{\sum p_c + \sum y_c + \gamma}
+
+    Its gradient is that of `dice` divided by 1 - dice, the soft F1: a class with a soft
+    F1 of 0.01 weighs a hundred times as much as in `dice`, a learned class the same.
+
+    Use it when `dice` leaves a rare class at p = 0, where its slope vanishes.
+
+    Pitfalls: It is not bounded: a class that is missed costs up to :math:`\log(1 + Y /
+    \gamma)` and more with its false positives, and rules the mean over classes. The
+    smaller `smooth`, the more so; 0 is refused, where a missed class is infinite.
+
+    Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      squared: whether to sum squares in the denominator.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+
+    Returns:
+      Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
+
+    Source: Wong et al., MICCAI 2018 (https://arxiv.org/abs/1809.00076), their Dice term
+    with the exponent 1; `log_loss` of segmentation-models-pytorch.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import log_dice
+      >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 4.0, 0.0]])
+      >>> [round(x, 3) for x in log_dice(logits, jnp.array([0, 1, 2])).tolist()]
+      [0.036, 0.424, 3.394]
+    """
+    counts = count(elements, squared=squared)
+    right = 2 * counts.intersection + smooth
+    wrong = counts.predicted + counts.actual - 2 * counts.intersection
+    # -log(right / (right + wrong)), exact where nearly nothing is wrong.
+    return jnp.log1p(share_of(wrong, right, counts.actual, absent))
 
 
 @loss(
@@ -214,17 +256,11 @@ def log_cosh_dice(
     ),
 )
 def generalized_dice(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     weighting: Literal["square", "simple", "uniform"] = "square",
     absent: Absent = "skip",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Generalised Dice loss: one value for all classes, rare ones weighing more.
 
@@ -269,9 +305,8 @@ def generalized_dice(
       >>> round(float(generalized_dice(logits, jnp.array([0, 0, 0, 1]))), 3)
       0.271
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     counts = count(elements)
-    if class_axis is None:
+    if elements.form == "binary":
         counts = jax.tree.map(lambda x: x[..., None], counts)
     actual, present = counts.actual, counts.actual > 0
     fewest = jnp.min(jnp.where(present, actual, jnp.inf), axis=-1, keepdims=True)
@@ -286,17 +321,11 @@ def generalized_dice(
 
 @loss(kind="set", smooth=SMOOTH)
 def dice_semimetric(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     variant: Literal["dml1", "dml2"] = "dml1",
     absent: Absent = "smooth",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Dice semimetric loss: a Dice loss minimised at p = y for soft labels too.
 
@@ -346,7 +375,6 @@ def dice_semimetric(
       >>> print(f"{dice(logits, labels, class_axis=None):.3f}")
       0.375
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     # |p - y| = p + y - 2 min(p, y), and min(p, y) is p y for labels of 0 and 1.
     smaller = count(elements, intersection="minimum")
     if variant == "dml1":

@@ -6,7 +6,7 @@ from jax import Array
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import ANY, POSITIVE, SMOOTH, Absent
 from dicejax.losses.dice import share_of
-from dicejax.losses.elements import prepare
+from dicejax.losses.elements import Elements
 from dicejax.losses.overlap import OverlapCounts, count
 
 
@@ -19,17 +19,11 @@ from dicejax.losses.overlap import OverlapCounts, count
     smooth=SMOOTH,
 )
 def soft_f1(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     beta: float | Array = 1.0,
     smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""One minus a soft F-beta score over a set, averaged over classes.
 
@@ -79,7 +73,6 @@ def soft_f1(
       >>> round(float(soft_f1(logits, labels, average="micro", exclude_class=0)), 3)
       0.509
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     return _f_beta(count(elements), beta, smooth, absent)
 
 
@@ -94,17 +87,12 @@ def soft_f1(
     smooth=SMOOTH,
 )
 def sigmoid_f1(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
     slope: float | Array = 1.0,
     offset: float | Array = 0.0,
     smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""One minus the F1 of a scaled and shifted sigmoid, multi-label or binary.
 
@@ -148,16 +136,12 @@ def sigmoid_f1(
       >>> round(float(sigmoid_f1(logits, labels, slope=4.0)), 3)
       0.483
     """
-    elements = prepare(logits, labels, where, class_axis, True, axis, axis_name)
     elements = elements._replace(logits=slope * (elements.logits + offset))
     return _f_beta(count(elements), 1.0, smooth, absent)
 
 
 def _f_beta(
-    counts: OverlapCounts,
-    beta: float | Array,
-    smooth: float | Array,
-    absent: Absent,
+    counts: OverlapCounts, beta: float | Array, smooth: float | Array, absent: Absent
 ) -> Array:
     overlap, actual = counts.intersection, counts.actual
     # A difference of sums may round to below 0.

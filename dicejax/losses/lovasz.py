@@ -6,22 +6,12 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import Absent
-from dicejax.losses.elements import Elements, if_impossible, prepare, probabilities
+from dicejax.losses.elements import Elements, if_impossible, probabilities
 from dicejax.losses.ranking import over_set, unsort
 
 
 @loss("lovasz", kind="set")
-def lovasz_softmax(
-    logits: Array,
-    labels: Array,
-    *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
-    absent: Absent = "skip",
-    axis_name: str | tuple[str, ...] | None = None,
-) -> Array:
+def lovasz_softmax(elements: Elements, *, absent: Absent = "skip") -> Array:
     r"""Lovász-softmax loss of each class over a set.
 
     .. math::
@@ -63,22 +53,12 @@ def lovasz_softmax(
       >>> [round(x, 3) for x in lovasz_softmax(logits, jnp.array([0, 1, 1])).tolist()]
       [0.5, 0.5]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     y = elements.targets
     return _extension(elements, jnp.abs(y - probabilities(elements)), absent)
 
 
 @loss(kind="set", multi_label=True)
-def lovasz_hinge(
-    logits: Array,
-    labels: Array,
-    *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    absent: Absent = "smooth",
-    axis_name: str | tuple[str, ...] | None = None,
-) -> Array:
+def lovasz_hinge(elements: Elements, *, absent: Absent = "smooth") -> Array:
     r"""Lovász hinge of each class over a set: the Jaccard loss of a margin of 1.
 
     .. math::
@@ -123,7 +103,6 @@ def lovasz_hinge(
       >>> print(f"{lovasz_hinge(logits, labels, class_axis=None):.3f}")
       0.750
     """
-    elements = prepare(logits, labels, where, class_axis, True, axis, axis_name)
     elements.require_integers()
     signs = 2 * elements.targets - 1
     return _extension(elements, jnp.maximum(1 - signs * elements.logits, 0), absent)

@@ -8,14 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dicejax.losses.contract import (
-    check_hyperparameters,
-    check_mask,
-    jit_checked,
-    loss,
-)
+from dicejax.losses.contract import check_hyperparameters, check_mask, jit_checked, loss
 from dicejax.losses.declaration import NON_NEGATIVE, Bounds
-from dicejax.losses.elements import over_labels, prepare, set_axes
+from dicejax.losses.elements import Elements, over_labels, set_axes
 from dicejax.losses.ranking import over_set, unsort
 
 
@@ -114,16 +109,11 @@ def hard_negative_mask(
     minimum=NON_NEGATIVE,
 )
 def hard_negatives(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     negatives_per_positive: float | Array = 3.0,
     minimum: float | Array = 1.0,
     negative_class: int = 0,
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Cross-entropy of the positives and the hardest negatives of the batch.
 
@@ -167,7 +157,6 @@ def hard_negatives(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.254, 2.627, 0.0, 0.0]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
     elements.require_integers()
     losses = over_labels(elements, lambda log_p, log_q: -log_p)
     negative = negative_class if elements.form == "softmax" else 0
@@ -178,10 +167,10 @@ def hard_negatives(
         where=elements.where,
         negatives_per_positive=negatives_per_positive,
         minimum=minimum,
-        axis_name=axis_name,
+        axis_name=elements.axis_name,
     )
     numbers = jnp.sum(elements.where), jnp.sum(mask)
-    if axis_name is not None:
-        numbers = jax.lax.psum(numbers, axis_name)
+    if elements.axis_name is not None:
+        numbers = jax.lax.psum(numbers, elements.axis_name)
     seen, stay = (count.astype(losses.dtype) for count in numbers)
     return jnp.where(mask, losses * (seen / jnp.maximum(stay, 1)), 0)

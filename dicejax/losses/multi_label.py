@@ -12,15 +12,11 @@ from dicejax.losses.declaration import (
     BELOW_ONE,
     CLASS_COUNTS,
     EFFECTIVE_BETA,
+    FOCUSING,
     NON_NEGATIVE,
     POSITIVE,
 )
-from dicejax.losses.elements import (
-    LOG_ZERO,
-    if_impossible,
-    log_probabilities,
-    prepare,
-)
+from dicejax.losses.elements import LOG_ZERO, Elements, if_impossible, log_probabilities
 
 _HUGE = 1e30
 
@@ -37,11 +33,8 @@ _HUGE = 1e30
     margin=BELOW_ONE.tuned(0.0, 0.2, why="above, negatives in doubt are left out"),
 )
 def asymmetric(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    class_axis: int | None = -1,
     gamma_positive: float | Array = 1.0,
     gamma_negative: float | Array = 4.0,
     margin: float | Array = 0.05,
@@ -87,7 +80,6 @@ def asymmetric(
       >>> [round(x, 3) for x in losses[0].tolist()]
       [0.015, 0.846, 0.0]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label=True)
     y = elements.targets
     log_p, log_q = log_probabilities(elements)
     stop = jax.lax.stop_gradient if stop_gradient_weight else lambda weight: weight
@@ -104,9 +96,7 @@ def asymmetric(
 
 
 @loss(kind="pointwise", class_name="ZLPR", multi_label=True)
-def zlpr(
-    logits: Array, labels: Array, *, where: Array | None = None, class_axis: int = -1
-) -> Array:
+def zlpr(elements: Elements) -> Array:
     r"""Zero-bounded log-sum-exp and pairwise rank-based loss (ZLPR).
 
     .. math::
@@ -144,9 +134,8 @@ def zlpr(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.144]
     """
-    if class_axis is None:
+    if elements.form == "binary":
         raise ValueError("class_axis is None but zlpr ranks the classes of an element")
-    elements = prepare(logits, labels, where, class_axis, multi_label=True)
     z, y, where = elements.logits, elements.targets, elements.where
 
     def over(exponents: Array, weights: Array) -> Array:
@@ -174,15 +163,12 @@ def zlpr(
     scale=POSITIVE.tuned(
         1.0, 10.0, scale="log", why="from no delay of negatives to no easy ones"
     ),
-    gamma=NON_NEGATIVE.tuned(0.0, 5.0, why="what Lin et al. 2017 try"),
+    gamma=FOCUSING,
 )
 def distribution_balanced(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
     class_counts: Array,
-    where: Array | None = None,
-    class_axis: int = -1,
     alpha: float | Array = 0.1,
     beta: float | Array = 10.0,
     mu: float | Array = 0.3,
@@ -243,9 +229,8 @@ def distribution_balanced(
       >>> [round(x, 3) for x in losses[0].tolist()]
       [0.895, 0.054]
     """
-    if class_axis is None:
+    if elements.form == "binary":
         raise ValueError("class_axis is None but the classes of an element are weighed")
-    elements = prepare(logits, labels, where, class_axis, multi_label=True)
     y = elements.targets
     positives, total = class_counts[:, 1], jnp.max(jnp.sum(class_counts, axis=-1))
     # A class that every element has: as if half an element lacked it.
@@ -267,16 +252,13 @@ def distribution_balanced(
     kind="pointwise",
     multi_label=True,
     class_counts=CLASS_COUNTS,
-    gamma=NON_NEGATIVE.tuned(0.0, 5.0, why="what Lin et al. 2017 try"),
+    gamma=FOCUSING,
     beta=EFFECTIVE_BETA,
 )
 def class_balanced(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
     class_counts: Array,
-    where: Array | None = None,
-    class_axis: int = -1,
     beta: float | Array = 0.999,
     gamma: float | Array = 0.0,
 ) -> Array:
@@ -328,9 +310,8 @@ def class_balanced(
       >>> [[round(x, 3) for x in row] for row in losses.tolist()]
       [[0.393, 0.393], [0.994, 0.994]]
     """
-    if class_axis is None:
+    if elements.form == "binary":
         raise ValueError("class_axis is None but the classes of an element are weighed")
-    elements = prepare(logits, labels, where, class_axis, multi_label=True)
     elements.require_integers()
     y, z = elements.targets, elements.logits
     of_class = effective_number(class_counts[:, 1], beta=beta).astype(z.dtype)

@@ -11,7 +11,7 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import AT_LEAST_ONE, POSITIVE, Bounds
-from dicejax.losses.elements import Elements, log_probabilities, prepare, probabilities
+from dicejax.losses.elements import Elements, log_probabilities, probabilities
 from dicejax.losses.ranking import all_gather, flatten, unsort
 
 Falling = Literal["squared_hinge", "hinge", "logistic"]
@@ -65,20 +65,14 @@ class _Settings(NamedTuple):
     max_fpr=Bounds(0.0, 1.0, low_inside=False),
 )
 def pairwise_auc(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     surrogate: Surrogate = "squared_hinge",
     scores: Scores = "probability",
     margin: float | Array = 1.0,
     scale: float | Array = 1.0,
     barrier: float | Array = 2.0,
     max_fpr: float | Array | None = None,
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""AUC loss of each class over a set: positives against negatives, in pairs.
 
@@ -148,7 +142,6 @@ def pairwise_auc(
       >>> print(f"{pairwise_auc(logits, labels, class_axis=None):.3f}")
       0.670
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     settings = _Settings(margin, scale, barrier, max_fpr)
     summed, positives, negatives = _over_positives(
         elements, lambda of_negatives: of_negatives, 1, surrogate, scores, settings
@@ -159,18 +152,12 @@ def pairwise_auc(
 
 @loss("ap", kind="set", margin=_margin("squared_hinge", "hinge"), scale=SCALE)
 def average_precision(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     surrogate: Falling = "squared_hinge",
     scores: Scores = "probability",
     margin: float | Array = 1.0,
     scale: float | Array = 1.0,
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""One minus a soft average precision of each class over a set.
 
@@ -222,7 +209,6 @@ def average_precision(
       >>> print(f"{average_precision(logits, labels, class_axis=None):.3f}")
       0.378
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
 
     def share_of_negatives(of_negatives: Array, of_positives: Array) -> Array:
         total = of_negatives + of_positives

@@ -12,7 +12,7 @@ from dicejax.losses.declaration import (
     Bounds,
 )
 from dicejax.losses.dice import share_of
-from dicejax.losses.elements import prepare
+from dicejax.losses.elements import Elements
 from dicejax.losses.overlap import Intersection, OverlapCounts, count
 
 
@@ -81,19 +81,13 @@ def _at_least_0(difference: Array) -> Array:
 
 @loss(kind="set", alpha=SHARE_OF_ERRORS, beta=NON_NEGATIVE, smooth=SMOOTH)
 def tversky(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     alpha: float | Array = 0.5,
     beta: float | Array = 0.5,
     smooth: float | Array = 1e-5,
     intersection: Intersection = "product",
     absent: Absent = "smooth",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Tversky loss of each class over a set.
 
@@ -145,7 +139,6 @@ def tversky(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.241, 0.414]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     counts = count(elements, intersection=intersection)
     return tversky_of(counts, alpha, beta, smooth, absent)
 
@@ -160,19 +153,13 @@ def tversky(
     smooth=SMOOTH,
 )
 def focal_tversky(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     alpha: float | Array = 0.3,
     beta: float | Array = 0.7,
     gamma: float | Array = 4 / 3,
     smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Focal Tversky loss: a steeper slope for classes that are nearly learned.
 
@@ -217,7 +204,6 @@ def focal_tversky(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.344, 0.516]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     losses = tversky_of(count(elements), alpha, beta, smooth, absent)
     return power(losses, 1 / gamma)
 
@@ -235,18 +221,12 @@ def power(values: Array, exponent: float | Array) -> Array:
 
 @loss(kind="set", smooth=SMOOTH)
 def jaccard(
-    logits: Array,
-    labels: Array,
+    elements: Elements,
     *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     squared: bool = False,
     intersection: Intersection = "product",
     absent: Absent = "smooth",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Jaccard loss of each class over a set: one minus a soft intersection over union.
 
@@ -290,7 +270,6 @@ def jaccard(
       >>> [round(x, 3) for x in jaccard(logits, jnp.array([0, 1, 1])).tolist()]
       [0.509, 0.504]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     if squared and intersection == "minimum":
         raise ValueError("squared wants intersection 'product', not 'minimum'")
     counts = count(elements, squared=squared, intersection=intersection)

@@ -6,7 +6,7 @@ floats are leaves, so that a new value runs the program already compiled. Each l
 """
 
 from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
-from dicejax.objectives import of_elements, of_sets
+from dicejax.objectives import of_losses
 from dicejax.objectives.candidates import Candidate, FromPrior
 from dicejax.objectives.declared import loss
 from dicejax.objectives.gold import Gold
@@ -22,8 +22,7 @@ from dicejax.objectives.objective import (
     by_short_name,
     objective,
 )
-from dicejax.objectives.of_elements import *  # noqa: F403
-from dicejax.objectives.of_sets import *  # noqa: F403
+from dicejax.objectives.of_losses import *  # noqa: F403
 from dicejax.objectives.presets import (
     DL,
     FL,
@@ -44,8 +43,7 @@ __all__ = [
     "FromPrior", "Gold", "LinearSchedule", "LossObjective", "Metro", "Mined",
     "Objective", "PositionCrossEntropy", "Preset", "Schedule", "SetObjective",
     "StepSchedule", "WeightedSum", "by_short_name", "is_loss", "loss", "name_of",
-    "names_of", "objective",
+    "names_of", "objective"
 ]
 # fmt: on
-__all__ += of_elements.__all__
-__all__ += of_sets.__all__
+__all__ += of_losses.__all__

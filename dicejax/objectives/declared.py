@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
 from dicejax.losses import contract
+from dicejax.losses.declaration import Declaration
 from dicejax.objectives.loss_objective import LossObjective
 from dicejax.objectives.objective import objective
 from dicejax.objectives.sets import SetObjective
 
 _Class = TypeVar("_Class", bound=type[LossObjective])
+_ARGUMENT = re.compile(r"^  (\w+): (.*(?:\n    .+)*)", re.MULTILINE)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -21,8 +25,9 @@ def of_loss(
 ) -> Callable[[_Class], _Class]:
     """Make a class the objective of a loss, or of a preset of it.
 
-    Its fields get the tuning ranges of the loss's declaration. The objective of the
-    loss is stored as the function's `objective`.
+    Its fields get the tuning ranges of the loss's declaration, and its docstring the
+    function's documentation of them. The objective of the loss is stored as the
+    function's `objective`.
     """
     declaration = vars(function)["declaration"]
 
@@ -36,9 +41,26 @@ def of_loss(
         objective(cls)
         if preset is None:
             vars(function)["objective"] = cls
+            _document(cls, declaration)
         return cls
 
     return decorate
+
+
+def _document(cls: type[LossObjective], declaration: Declaration) -> None:
+    """Add the documentation of a loss's arguments that are fields of its objective."""
+    texts = {
+        "class_counts": "counts per class (multi-label: 0s, 1s); training data's if"
+        " empty."
+    }
+    for function in filter(None, (declaration.function, declaration.initial_state)):
+        for name, text in _ARGUMENT.findall(inspect.getdoc(function) or ""):
+            texts.setdefault(name, text)
+    entries = [
+        f"  {name}: {texts[name]}" for name in cls.__annotations__ if name in texts
+    ]
+    if entries and "\nArgs:\n" not in (summary := inspect.getdoc(cls) or ""):
+        cls.__doc__ = "\n".join([summary, "", "Args:", *entries])
 
 
 @functools.wraps(contract.loss)
