@@ -12,12 +12,12 @@ from typing import Any
 
 import griffe
 
-from dicejax.losses.declaration import REGISTRY
+from dicejax import losses
 from dicejax.objectives import CLASSES
 
 # `loss` adds arguments that are not in the source, and objectives have documentation
 # of their functions.
-_LOSSES = {loss.function.__name__: loss.function for loss in REGISTRY.values()}
+_LOSSES = {name: x for name, x in vars(losses).items() if inspect.isfunction(x)}
 _FORMULA = re.compile(r"^\.\. math::(.*\n(?:[ ]+\S.*(?:\n|\Z))*)", re.MULTILINE)
 _DOCTEST = re.compile(r"^([ ]*)>>> .*\n?(?:\1.*\S.*\n?)*", re.MULTILINE)
 _INLINE = re.compile(r":math:`([^`]+)`")

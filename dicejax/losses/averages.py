@@ -42,7 +42,9 @@ def arguments_of(docstring: str) -> dict[str, str]:
     return dict(_ENTRY.findall(section))
 
 
-def with_arrays(formula: Callable, kind: Kind, multi_label: bool | None) -> Callable:
+def with_arrays(
+    formula: Callable, kind: Kind, multi_label: bool | None = False
+) -> Callable:
     """Give a formula of `Elements` the arguments that they are prepared from.
 
     `multi_label` is whether labels have the logits' shape: never if None, always if

@@ -1,6 +1,8 @@
 """Dice losses: one minus a soft F1 of each class, over a set."""
 
+import inspect
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import jax
@@ -50,16 +52,13 @@ def dice_from_counts(
       >>> [round(x, 3) for x in dice_from_counts(counts, absent="skip").tolist()]
       [0.25, 0.0]
     """
-    return dice_of(counts, smooth, absent)
-
-
-def dice_of(
-    counts: OverlapCounts, smooth: float | Array, absent: Absent = "smooth"
-) -> Array:
-    """Return `dice_from_counts` of checked arguments."""
     both = counts.predicted + counts.actual
     wrong = both - 2 * counts.intersection
     return share_of(wrong, both + smooth, counts.actual, absent)
+
+
+dice_of: Callable[..., Array] = inspect.unwrap(dice_from_counts)
+"""The same of checked arguments."""
 
 
 def share_of(wrong: Array, denominator: Array, actual: Array, absent: Absent) -> Array:
@@ -128,7 +127,8 @@ def dice(
       >>> [round(x, 3) for x in dice(logits, jnp.array([0, 1, 2])).tolist()]
       [0.035, 0.345, 0.966]
     """
-    return dice_of(count(elements, squared=squared), smooth, absent)
+    counts = count(elements, squared=squared)
+    return dice_of(counts, smooth=smooth, absent=absent)
 
 
 @loss(kind="set", smooth=SMOOTH)
@@ -167,7 +167,7 @@ def log_cosh_dice(
       >>> [round(x, 4) for x in log_cosh_dice(logits, jnp.array([0, 1, 0])).tolist()]
       [0.0558, 0.0572]
     """
-    x = dice_of(count(elements, squared=squared), smooth, absent)
+    x = dice_of(count(elements, squared=squared), smooth=smooth, absent=absent)
     # log cosh x = x + log((1 + exp(-2x)) / 2), and x is not negative.
     return x + jnp.log1p(jnp.expm1(-2 * x) / 2)
 
@@ -275,7 +275,7 @@ def generalized_dice(
     weights = jnp.where(present, share**power, absent == "smooth")
     weights = jax.lax.stop_gradient(weights.astype(actual.dtype))
     total = jax.tree.map(lambda x: jnp.sum(weights * x, axis=-1), counts)
-    losses = dice_of(total, smooth)
+    losses = dice_of(total, smooth=smooth)
     return jnp.where(jnp.any(present, axis=-1), losses, 0)
 
 
@@ -328,7 +328,7 @@ def dice_semimetric(
     # |p - y| = p + y - 2 min(p, y), and min(p, y) is p y for labels of 0 and 1.
     smaller = count(elements, intersection="minimum")
     if variant == "dml1":
-        return dice_of(smaller, smooth, absent)
+        return dice_of(smaller, smooth=smooth, absent=absent)
     product = smaller if elements.hard else count(elements)
     difference = smaller.predicted + smaller.actual - 2 * smaller.intersection
     denominator = 2 * product.intersection + difference + smooth

@@ -116,7 +116,7 @@ def self_adjusting_dice(
             alpha=alpha,
             stop_gradient_weight=stop_gradient_weight,
         )
-        return dice_of(counts, smooth)
+        return dice_of(counts, smooth=smooth)
 
     rival = "use form='one_versus_rest'"
     if axis != ():
@@ -134,4 +134,4 @@ def self_adjusting_dice(
     counts = OverlapCounts(
         intersection=f, predicted=f * f if squared else f, actual=jnp.ones_like(f)
     )
-    return elements.mask(dice_of(counts, smooth))
+    return elements.mask(dice_of(counts, smooth=smooth))

@@ -1,5 +1,8 @@
 """Tversky losses: separate weights for false positives and false negatives."""
 
+import inspect
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -57,21 +60,14 @@ def tversky_from_counts(
       >>> round(float(tversky_from_counts(counts, alpha=0.3, beta=0.7)), 3)
       0.412
     """
-    return tversky_of(counts, alpha, beta, smooth, absent)
-
-
-def tversky_of(
-    counts: OverlapCounts,
-    alpha: float | Array,
-    beta: float | Array,
-    smooth: float | Array,
-    absent: Absent,
-) -> Array:
-    """Return `tversky_from_counts` of checked arguments."""
     false_positives = _at_least_0(counts.predicted - counts.intersection)
     false_negatives = _at_least_0(counts.actual - counts.intersection)
     wrong = alpha * false_positives + beta * false_negatives
     return share_of(wrong, counts.intersection + wrong + smooth, counts.actual, absent)
+
+
+tversky_of: Callable[..., Array] = inspect.unwrap(tversky_from_counts)
+"""The same of checked arguments."""
 
 
 def _at_least_0(difference: Array) -> Array:
@@ -130,7 +126,7 @@ def tversky(
       [0.241, 0.414]
     """
     counts = count(elements, intersection=intersection)
-    return tversky_of(counts, alpha, beta, smooth, absent)
+    return tversky_of(counts, alpha=alpha, beta=beta, smooth=smooth, absent=absent)
 
 
 @loss(
@@ -184,7 +180,9 @@ def focal_tversky(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.344, 0.516]
     """
-    losses = tversky_of(count(elements), alpha, beta, smooth, absent)
+    losses = tversky_of(
+        count(elements), alpha=alpha, beta=beta, smooth=smooth, absent=absent
+    )
     return power(losses, 1 / gamma)
 
 

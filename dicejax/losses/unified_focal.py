@@ -91,7 +91,8 @@ def unified_focal(
 
     focal = _focal(elements, delta, gamma, variant, background)
     total, number = elements.total(focal, elements.where.astype(focal.dtype))
-    tversky = tversky_of(count(elements), 1 - delta, delta, smooth, absent)
+    counts, settings = count(elements), {"smooth": smooth, "absent": absent}
+    tversky = tversky_of(counts, alpha=1 - delta, beta=delta, **settings)
     if variant == "symmetric":
         tversky = power(tversky, gamma)
     else:

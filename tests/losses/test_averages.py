@@ -153,7 +153,6 @@ def test_logits_where_masked_change_no_gradient_of_micro():
 
 LOGITS, LABELS, _ = draw(SOFTMAX)
 REFUSED = [
-    ("dice", {"exclude_class": 3}, "exclude_class is 3 but there are 3 classes"),
     ("dice", {"exclude_class": (0, 1, 2)}, "exclude_class is (0, 1, 2) but there"),
     ("dice", {"class_weights": [1.0, 2.0]}, "class_weights has shape (2,), not (3,)"),
     ("dice", {"class_weights": [1.0, -2.0, 1.0]}, "class_weights is -2.0 but must"),

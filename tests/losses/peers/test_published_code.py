@@ -82,7 +82,8 @@ def test_zlpr_is_its_authors():
     assert_same(ours(losses.zlpr, logits, labels), ours(authors, logits, labels))
 
 
-def test_distribution_balanced_is_its_authors_who_divide_kappa_by_the_scale():
+@pytest.mark.parametrize("gamma", [0.0, 2.0])
+def test_distribution_balanced_is_its_authors_who_divide_kappa_by_the_scale(gamma):
     logits, labels = case(shape=(20, 5))[0], outcomes(shape=(20, 5))
     positives, total = np.array([500.0, 200.0, 50.0, 10.0, 1.0]), 1000.0
 
@@ -92,9 +93,12 @@ def test_distribution_balanced_is_its_authors_who_divide_kappa_by_the_scale():
         z = z - jnp.log(total / positives - 1) * init_bias / neg_scale
         z = z * (1 - y) * neg_scale + z * y
         weight = weight / neg_scale * (1 - y) + weight * y
-        return weight * optax.sigmoid_binary_cross_entropy(z, y)
+        entropy = optax.sigmoid_binary_cross_entropy(z, y)
+        # Their focal loss has a factor of 2 besides.
+        return weight * (1 - jnp.exp(-entropy)) ** gamma * entropy
 
     settings = {"class_counts": np.stack([total - positives, positives], axis=-1)}
+    settings["gamma"] = gamma
     mine = ours(losses.distribution_balanced, logits, labels, kappa=0.025, **settings)
     theirs = ours(authors, logits, labels)
     assert_same(mine, theirs)
