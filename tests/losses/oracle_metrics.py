@@ -108,13 +108,7 @@ def mcc(these, *, axis=None, variant="one_versus_rest"):
             result[place] = 1 - _gorodkin(tables[place])
         return result
     q = probabilities(these.logits, these.form)[1].astype(float)
-    counts = [p * y, p * (1 - y), q * y, q * (1 - y)]
-    counts = [these.sum(count, axis) for count in counts]
-    result = np.zeros(counts[0].shape)
-    for place in np.ndindex(result.shape):
-        tp, fp, fn, tn = (float(count[place]) for count in counts)
-        result[place] = 2 * _one_minus("mcc", 1.0, tp, fp, fn, tn)
-    return result
+    return 2 * _of_confusion(these, p, q, axis, "mcc")
 
 
 def _gorodkin(table):
@@ -144,14 +138,16 @@ def anyloss(these, *, axis=None, metric="f_beta", beta=1.0, amplification=73.0):
             sign * float(amplification),
         )
 
-    yes, no, y = decide(1), decide(-1), these.targets
+    return _of_confusion(these, decide(1), decide(-1), axis, metric, beta)
+
+
+def _of_confusion(these, yes, no, axis, metric, beta=1.0):
+    y = these.targets
     counts = [yes * y, yes * (1 - y), no * y, no * (1 - y)]
     counts = [these.sum(count, axis) for count in counts]
-    result = np.zeros(counts[0].shape)
-    for place in np.ndindex(result.shape):
-        tp, fp, fn, tn = (float(count[place]) for count in counts)
-        result[place] = _one_minus(metric, beta, tp, fp, fn, tn)
-    return result
+    return np.vectorize(
+        lambda *cells: _one_minus(metric, beta, *cells), otypes=[np.float64]
+    )(*counts)
 
 
 def _one_minus(metric, beta, tp, fp, fn, tn):

@@ -144,15 +144,7 @@ def unified_focal(
 @of_elements
 def lovasz_softmax(these, *, axis=None, absent="skip"):
     p = probabilities(these.logits, these.form)[0].astype(float)
-    errors = np.where(these.where, abs(these.targets - p), 0.0)
-    gold = these.where & (these.targets == 1)
-
-    def of_set(errors, gold):
-        if absent == "skip" and not gold.any():
-            return 0.0
-        return _choquet(errors, lambda missed: _jaccard_loss(missed, gold))
-
-    return over_sets(of_set, these.element_axes, axis, errors, gold)
+    return _lovasz(these, abs(these.targets - p), axis, absent)
 
 
 def lovasz_hinge(logits, labels, **settings):
@@ -162,16 +154,20 @@ def lovasz_hinge(logits, labels, **settings):
 
 @of_elements
 def _lovasz_hinge(these, *, axis=None, absent="smooth"):
-    gold = these.where & (these.targets == 1)
-    hinges = np.maximum(0.0, 1 - np.where(gold, 1, -1) * these.logits)
+    signs = np.where(these.targets == 1, 1, -1)
+    return _lovasz(these, np.maximum(0.0, 1 - signs * these.logits), axis, absent)
 
-    def of_set(hinges, gold):
+
+def _lovasz(these, errors, axis, absent):
+    gold = these.where & (these.targets == 1)
+
+    def of_set(errors, gold):
         if absent == "skip" and not gold.any():
             return 0.0
-        return _choquet(hinges, lambda missed: _jaccard_loss(missed, gold))
+        return _choquet(errors, lambda missed: _jaccard_loss(missed, gold))
 
-    hinges = np.where(these.where, hinges, 0.0)
-    return over_sets(of_set, these.element_axes, axis, hinges, gold)
+    errors = np.where(these.where, errors, 0.0)
+    return over_sets(of_set, these.element_axes, axis, errors, gold)
 
 
 def _jaccard_loss(missed, gold):

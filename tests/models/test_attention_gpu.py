@@ -1,7 +1,5 @@
 """The GPU's attention kernels, interpreted, vs. plain attention."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +10,7 @@ from dicejax.models.dropout import DropoutKeys
 
 from ..training import worker
 from .small import encoder_of, network_of
-from .test_attention_tpu import MESHES, arrays, errors_on_meshes, interpret, row
+from .test_attention_tpu import MESHES, arrays, both, errors_on_meshes, interpret, row
 
 
 @pytest.fixture(autouse=True)
@@ -29,27 +27,6 @@ def patterns(width):
         row(-2 * tenth, 4 * tenth, 1, 2 * tenth, width=width),
         row(-width, width=width),
     ]
-
-
-def both(query, key, value, cotangent, **settings):
-    """Return outputs and gradients, of the kernel's path and of the plain one."""
-
-    def attended(mask, *arrays):
-        return attention.attend(*arrays, mask, **settings)
-
-    mask = attention.segment_mask(settings["segment_ids"])
-    if (window := settings.get("window")) is not None:
-        places = np.arange(query.shape[1])
-        mask &= np.abs(places[:, None] - places) <= window
-
-    def differentiated(mask, query, key, value, cotangent):
-        out, pull = jax.vjp(functools.partial(attended, mask), query, key, value)
-        return out, *pull(cotangent)
-
-    batch = query, key, value, cotangent
-    plain = [x.astype(jnp.float32) for x in batch]
-    kernel = jax.jit(functools.partial(differentiated, None))
-    return kernel(*batch), jax.jit(differentiated)(mask, *plain)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,27 @@ def arrays(shape, dtype, seed=0):
     return [jnp.asarray(rng.normal(size=shape), dtype) for _ in range(4)]
 
 
+def both(query, key, value, cotangent, **settings):
+    """Return outputs and gradients, of the kernel's path and of the plain one."""
+
+    def attended(mask, *arrays):
+        return attention.attend(*arrays, mask, **settings)
+
+    mask = attention.segment_mask(settings["segment_ids"])
+    if (window := settings.get("window")) is not None:
+        places = np.arange(query.shape[1])
+        mask &= np.abs(places[:, None] - places) <= window
+
+    def differentiated(mask, query, key, value, cotangent):
+        out, pull = jax.vjp(functools.partial(attended, mask), query, key, value)
+        return out, *pull(cotangent)
+
+    batch = query, key, value, cotangent
+    plain = [x.astype(jnp.float32) for x in batch]
+    kernel = jax.jit(functools.partial(differentiated, None))
+    return kernel(*batch), jax.jit(differentiated)(mask, *plain)
+
+
 LONG = [row(128, 90, width=256), row(1, 255, width=256)]
 LONGER = [row(256, 90, width=512), row(1, 511, width=512)]
 
@@ -90,22 +111,12 @@ def test_output_and_gradients_are_those_of_plain_attention(
     batch = arrays((rows, length, max(1, 128 // width) * 2, width), dtype)
     keys = DropoutKeys.for_rows(jax.random.key(3), jnp.arange(rows))
 
-    @functools.partial(jax.jit, static_argnums=0)
-    def computed(by_kernel, query, key, value, cotangent):
-        mask = None if by_kernel else attention.segment_mask(segments)
-
-        def attended(query, key, value):
-            arrays, settings = (query, key, value, mask), {"dropout_rate": rate}
-            return attention.attend(*arrays, segment_ids=segments, rng=keys, **settings)
-
-        out, pull = jax.vjp(attended, query, key, value)
-        return out, *pull(cotangent)
-
+    settings = {"segment_ids": segments, "rng": keys, "dropout_rate": rate}
     assert attention.fits_kernel(batch[0].shape, batch[0].dtype)
-    plain = computed(False, *(x.astype(jnp.float32) for x in batch))
+    kernel, plain = both(*batch, **settings)
     # bfloat16 rounds the weights, the slopes and the results to 8 bits.
     tolerance = 2e-6 if dtype == "float32" else 2**-6
-    for got, expected in zip(computed(True, *batch), plain, strict=True):
+    for got, expected in zip(kernel, plain, strict=True):
         assert got.dtype == dtype
         limit = tolerance * max(1.0, np.abs(expected).max())
         got = np.asarray(got, np.float32)

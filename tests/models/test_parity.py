@@ -84,25 +84,15 @@ def test_families_of_bert_equal_pytorch(family, task):
     check(model_type, depth | FAMILIES[family], task, KEY_BIAS)
 
 
-@pytest.mark.parametrize(
-    ("settings", "options"),
-    [
-        # One layer, all layers written out, a loop; widths of no power of two.
-        case(ONE | {"hidden_size": 21, "intermediate_size": 13}),
-        case(  # two layers are above
-            {"num_hidden_layers": 5, "hidden_size": 15, "num_attention_heads": 5},
-            exhaustive=True,
-        ),
-        case({"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2}),
-        *(case(ONE | {"hidden_act": name}, exhaustive=True) for name in ACTIVATIONS),
-        case(ONE | {"layer_norm_eps": 0.1, "type_vocab_size": 3}),
-        case({}, padded="none", masked=False),
-    ],
-)
-def test_settings_of_bert_equal_pytorch(settings, options):
-    check("bert", settings, unmoved=KEY_BIAS, **options)
-
-
+# One layer, all layers written out, a loop; widths of no power of two.
+SHAPES = [
+    case(ONE | {"hidden_size": 21, "intermediate_size": 13}),
+    case(
+        {"num_hidden_layers": 5, "hidden_size": 15, "num_attention_heads": 5},
+        exhaustive=True,
+    ),
+    case({"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2}),
+]
 V2 = {
     "share_att_key": False,
     "position_biased_input": True,
@@ -118,24 +108,22 @@ TERMS = {
 }
 # Beyond the 24 positions, the buckets, or the table itself.
 LONG = {"lengths": (41, 23, 1, 12)}
-
-
-@pytest.mark.parametrize(
-    ("settings", "options"),
-    [
+# Settings of each model, and options of `check`.
+CASES = {
+    "bert": [
+        *SHAPES,
+        *(case(ONE | {"hidden_act": name}, exhaustive=True) for name in ACTIVATIONS),
+        case(ONE | {"layer_norm_eps": 0.1, "type_vocab_size": 3}),
+        case({}, padded="none", masked=False),
+    ],
+    "deberta-v2": [
         case(TWO),
         case(TWO, padded="left"),
         case(ONE, task=READING),
         case(ONE, task=READING, padded="left", exhaustive=True),
         # PyTorch's summary is that of a row's first column: padding is behind.
         case(ONE, task=SEQUENCES),
-        # One layer, all layers written out, a loop; widths of no power of two.
-        case(ONE | {"hidden_size": 21, "intermediate_size": 13}),
-        case(
-            {"num_hidden_layers": 5, "hidden_size": 15, "num_attention_heads": 5},
-            exhaustive=True,
-        ),
-        case({"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2}),
+        *SHAPES,
         case(ONE | {"type_vocab_size": 3, "embedding_size": 14}),
         case(ONE | {"layer_norm_eps": 0.1, "hidden_act": "relu"}, exhaustive=True),
         case(ONE | {"position_biased_input": True}, exhaustive=True),
@@ -166,14 +154,7 @@ LONG = {"lengths": (41, 23, 1, 12)}
         ),
         case(ONE | V2, task=SEQUENCES, unmoved=("pos_key_proj.bias",)),
     ],
-)
-def test_deberta_equals_pytorch(settings, options):
-    check("deberta-v2", settings, **options)
-
-
-@pytest.mark.parametrize(
-    ("settings", "options"),
-    [
+    "xlnet": [
         # PyTorch's summary is that of a row's last column: padding is in front.
         case({"n_layer": 2}, padded="left"),
         case({"n_layer": 1}, padded="left", task=READING),
@@ -207,15 +188,7 @@ def test_deberta_equals_pytorch(settings, options):
         # All scores of a token gain the same, which a softmax does not see.
         case({}, padded="left", types=False, unmoved=("seg_embed", "r_s_bias")),
     ],
-)
-def test_xlnet_equals_pytorch(settings, options):
-    unmoved = (*MASK, *options.get("unmoved", ()))
-    check("xlnet", settings, **options | {"unmoved": unmoved})
-
-
-@pytest.mark.parametrize(
-    ("settings", "options"),
-    [
+    "modernbert": [
         # One row has no token; its states are finite and nothing depends on them.
         case({"num_hidden_layers": 4}, padded="left", lengths=(17, 9, 0, 5)),
         case(ONE, task=READING, lengths=(17, 9, 0, 5)),
@@ -249,30 +222,33 @@ def test_xlnet_equals_pytorch(settings, options):
             for padded in ("left", "right")
         ),
     ],
-)
-def test_modernbert_equals_pytorch(settings, options):
-    check("modernbert", settings, **options)
-
-
-@pytest.mark.parametrize(
-    ("settings", "options"),
-    [
+    "mpnet": [
         case(TWO),
         case(ONE, task=READING),
         # PyTorch's summary is that of a row's first column: padding is behind.
         case(ONE, task=SEQUENCES),
-        # One layer, all layers written out, a loop; widths of no power of two.
-        case(ONE | {"hidden_size": 21, "intermediate_size": 13}),
-        case({"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2}),
+        *SHAPES,
         case(ONE | {"layer_norm_eps": 0.1, "hidden_act": "relu"}),
         case(TWO, padded="left"),
         case(TWO, padded="none", masked=False),
         # Beyond the last bucket.
         case(ONE | {"max_position_embeddings": 152}, lengths=(150, 41, 1)),
     ],
+}
+UNMOVED = {"bert": KEY_BIAS, "xlnet": MASK, "mpnet": ("attn.k.bias",)}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "settings", "options"),
+    [
+        pytest.param(name, *each.values, marks=each.marks, id=f"{name} {each.id}")
+        for name, cases in CASES.items()
+        for each in cases
+    ],
 )
-def test_mpnet_equals_pytorch(settings, options):
-    check("mpnet", settings, unmoved=("attn.k.bias",), **options)
+def test_settings_equal_pytorch(model_type, settings, options):
+    unmoved = UNMOVED.get(model_type, ()) + options.get("unmoved", ())
+    check(model_type, settings, **options | {"unmoved": unmoved})
 
 
 def test_real_weights_equal_pytorch(minilm):
