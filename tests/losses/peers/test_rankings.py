@@ -25,45 +25,6 @@ LOGITS, LABELS = case()[0][..., 0].ravel(), outcomes()[..., 0].ravel()
 BINARY = {"class_axis": None}
 
 
-@pytest.mark.parametrize(
-    ("surrogate", "settings", "theirs"),
-    [
-        ("squared_hinge", {"margin": 0.6}, 0.6),
-        ("squared", {"margin": 0.6}, 0.6),
-        ("hinge", {"margin": 0.6}, 0.6),
-        ("barrier_hinge", {"margin": 0.6, "barrier": 3.0}, (0.6, 3.0)),
-        ("logistic", {"scale": 2.0}, 2.0),
-    ],
-)
-def test_pairwise_auc_is_libaucs(surrogate, settings, theirs):
-    torch = pytest.importorskip("torch")
-    auc = pytest.importorskip("libauc.losses.auc")
-    loss = auc.PairwiseAUCLoss(surr_loss=surrogate, hparam=theirs)
-    settings = settings | BINARY | {"surrogate": surrogate}
-    mine = ours(losses.pairwise_auc, LOGITS, LABELS, **settings)
-    assert_same(mine, in_torch(lambda z, y: loss(torch.sigmoid(z), y), LOGITS, LABELS))
-
-
-def test_partial_auc_is_libaucs_at_the_best_of_its_dual_variables():
-    torch = pytest.importorskip("torch")
-    auc = pytest.importorskip("libauc.losses.auc")
-    beta, positives = 0.3, np.flatnonzero(LABELS == 1)
-    p = np.asarray(jax.nn.sigmoid(LOGITS))
-    pairs = np.maximum(1 - p[positives][:, None] + p[LABELS == 0], 0) ** 2
-    number = beta * pairs.shape[1]
-    assert number != round(number)
-    # Theirs counts whole negatives: those above the dual variable, divided by beta.
-    whole = np.floor(number)
-    loss = auc.pAUC_CVaR_Loss(len(LABELS), len(positives), beta=beta)
-    below = np.sort(pairs, axis=1)[:, -int(whole) - 1]
-    loss.u_pos[positives, 0] = torch.tensor(below, dtype=torch.float32) + 1e-6
-    index = torch.arange(len(LABELS))
-    theirs = in_torch(lambda z, y: loss(torch.sigmoid(z), y, index), LOGITS, LABELS)
-    settings = BINARY | {"max_fpr": whole / pairs.shape[1]}
-    mine = ours(losses.pairwise_auc, LOGITS, LABELS, **settings)
-    assert_same(scaled(mine, whole / number), theirs, **SINGLE)
-
-
 def test_auc_margin_is_libaucs_first_version_and_what_it_says_of_its_second():
     torch = pytest.importorskip("torch")
     auc = pytest.importorskip("libauc.losses.auc")
