@@ -8,7 +8,6 @@ import sklearn.metrics
 from dicejax.losses import lovasz_hinge, mcc
 
 from .cases import CLASSES
-from .every import raises
 
 
 @pytest.fixture(autouse=True)
@@ -53,16 +52,6 @@ def test_mcc_of_one_decision_for_all_is_chance_and_of_one_label_nothing(variant)
         lambda z: mcc(z, np.zeros(4, int), variant=variant).sum()
     )(np.ones((4, 2)))
     assert value == 0 and not slope.any()
-
-
-def test_mcc_of_several_classes_wants_a_softmax():
-    with raises("variant is 'multiclass' but the classes are sigmoids"):
-        mcc(
-            np.ones((4, 3)),
-            np.ones((4, 3), int),
-            multi_label=True,
-            variant="multiclass",
-        )
 
 
 @pytest.mark.parametrize("seed", range(3))

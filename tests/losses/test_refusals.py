@@ -15,6 +15,7 @@ from dicejax.losses import (
     ghm_regression,
     ghm_state,
     majority_or_minority,
+    mcc,
     overlap_counts,
     self_adjusting_dice,
     soft_f1,
@@ -274,6 +275,16 @@ BAD_ARGUMENTS = [
         {"axis": None, "form": "gold"},
         "is None but form='gold' wants axis=(); use form='one_versus_rest'",
     ),
+    (
+        self_adjusting_dice,
+        {"labels": 0 * LOGITS, "axis": (), "form": "gold"},
+        "are float32, not integers; use form='one_versus_rest'",
+    ),
+    (
+        mcc,
+        {"variant": "multiclass", "multi_label": True, "labels": YES_OR_NO},
+        "is 'multiclass' but the classes are sigmoids",
+    ),
 ]
 
 
@@ -284,11 +295,6 @@ def test_arguments_out_of_bounds_are_refused(function, bad, message):
         refuses(message, function, **ARGUMENTS.get(function, data) | bad)
     if function not in ARGUMENTS:
         refuses_traced(message, function, **data | bad)
-
-
-def test_gold_form_refuses_soft_labels():
-    with raises("labels are float32, not integers; use form='one_versus_rest'"):
-        self_adjusting_dice(LOGITS, np.zeros_like(LOGITS), axis=(), form="gold")
 
 
 def test_unknown_keywords_are_refused():
