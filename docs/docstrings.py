@@ -13,10 +13,8 @@ from typing import Any
 import griffe
 
 from dicejax import losses
-from dicejax.objectives import CLASSES
 
-# `loss` adds arguments that are not in the source, and objectives have documentation
-# of their functions.
+# Decorators add arguments that are not in the source.
 _LOSSES = {name: x for name, x in vars(losses).items() if inspect.isfunction(x)}
 _FORMULA = re.compile(r"^\.\. math::(.*\n(?:[ ]+\S.*(?:\n|\Z))*)", re.MULTILINE)
 _DOCTEST = re.compile(r"^([ ]*)>>> .*\n?(?:\1.*\S.*\n?)*", re.MULTILINE)
@@ -32,9 +30,6 @@ class Docstrings(griffe.Extension):
         del rest
         if isinstance(obj, griffe.Function) and obj.path.startswith("dicejax.losses."):
             _complete(obj)
-        is_objective = obj.path == f"dicejax.objectives.of_losses.{obj.name}"
-        if isinstance(obj, griffe.Class) and is_objective and obj.docstring is not None:
-            obj.docstring.value = inspect.getdoc(CLASSES[obj.name]) or ""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
 
