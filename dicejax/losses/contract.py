@@ -78,7 +78,7 @@ def loss(
     def decorate(formula: Callable) -> Callable:
         always, limits = bool(multi_label), bounds
         check = functools.partial(check_inputs, multi_label=always)
-        if "elements" in inspect.signature(formula).parameters:
+        if next(iter(inspect.signature(formula).parameters), None) == "elements":
             formula = with_arrays(formula, kind, multi_label)
         name, takes = formula.__name__, inspect.signature(formula).parameters
         if kind == "set" and (always or "multi_label" in takes):
