@@ -52,14 +52,24 @@ def anyloss(
     `amplification`, or begin with cross-entropy.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       metric: "f_beta", "accuracy", "balanced_accuracy", "g_mean" or "mcc".
       beta: weight of recall against precision in "f_beta".
       amplification: the L of A; the larger, the nearer to decisions.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats in [0, 1], the label axes that `axis` does not name, then `[C]`; no `[C]`
       in the binary form. 0 without gradient for a class without positives in its set
       (all but "accuracy") or without negatives (all but "accuracy" and "f_beta").
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Han et al., KDD 2024 (https://arxiv.org/abs/2405.14745), for the binary
     form, in the form of its authors' code (https://github.com/doheonhan/anyloss), which
@@ -131,7 +141,14 @@ def mcc(
     before it counts, and halves the scale.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       variant: "one_versus_rest" or "multiclass", for a softmax only.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats in [0, 2]: the label axes that `axis` does not name, then `[C]`; no `[C]`

@@ -38,11 +38,21 @@ def auc_margin(elements: Elements, *, margin: float | Array = 1.0) -> Array:
     right and wrong scores alike to their mean.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       margin: m, in units of probabilities.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form. A class
       without positives or without negatives in its set has loss 0 and gradient 0.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Yuan et al., ICCV 2021 (https://arxiv.org/abs/2012.03173). Times the shares
     of positives and of negatives it is "v1" of LibAUC's `AUCMLoss`; it is "v2" as

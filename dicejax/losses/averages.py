@@ -1,8 +1,10 @@
-"""Arguments that `loss` adds to formulas: arrays, class weights, excluded classes."""
+"""Arguments that `loss` adds to formulas: arrays, class weights, excluded classes.
+
+Those of arrays are documented by each loss, the others here.
+"""
 
 import functools
 import inspect
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,32 +16,17 @@ from dicejax.losses.declaration import Average, Kind
 from dicejax.losses.elements import log_probabilities, prepare, set_axes
 from dicejax.losses.ranking import whole
 
-_ADDED = """Args:
-  logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
-  labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
-  where: bool `[...]`; False masks an element, whatever its logits and label.
-  axis: label axes that form a set. None: all; `()`: each element; -1: each row.
-  class_axis: axis of the classes; None for the binary form, logits of class 1.
-  multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-  axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
-  class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+_ADDED = {
+    "class_weights": """
+  class_weights: floats `[C]` that multiply the losses of classes, before any mean.""",
+    "exclude_class": """
   exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
-    others keep their probabilities.
+    others keep their probabilities.""",
+    "average": """
   average: "none"; "macro" for the mean over classes, with `absent="skip"` over those
     with gold in their set; "micro" for one set of all classes, in which an element
-    occurs once for each. Without effect in the binary form.
-"""
-_RAISES = """
-
-Raises:
-  ValueError: if a shape, axis, known label or hyper-parameter is out of range."""
-_ENTRY = re.compile(r"^  (\w+): (.*(?:\n    .+)*)", re.MULTILINE)
-
-
-def arguments_of(docstring: str) -> dict[str, str]:
-    """Return the documentation of each argument."""
-    section = docstring.partition("Args:\n")[2].partition("\n\n")[0]
-    return dict(_ENTRY.findall(section))
+    occurs once for each. Without effect in the binary form.""",
+}
 
 
 def with_arrays(
@@ -89,29 +76,13 @@ def with_arrays(
 def _present(
     function: Callable, formula: Callable, parameters: list[inspect.Parameter]
 ) -> None:
-    """Give a function the name and the documentation of a formula, and parameters.
-
-    Parameters that the formula does not document are as in `_ADDED`.
-    """
+    """Give a function the name and the documentation of a formula, and parameters."""
     functools.update_wrapper(function, formula)
     hints = {parameter.name: parameter.annotation for parameter in parameters}
     function.__annotations__ = formula.__annotations__ | hints
     function.__annotations__.pop("elements", None)
     signature = inspect.signature(formula).replace(parameters=parameters)
     vars(function)["__signature__"] = signature
-    text = inspect.getdoc(formula) or ""
-    texts = arguments_of(_ADDED) | arguments_of(text)
-    entries = (f"  {name}: {texts[name]}" for name in hints if name in texts)
-    summary, args, rest = text.partition("\n\nArgs:\n")
-    if args:
-        rest = rest.partition("\n\n")[2]
-    else:
-        summary, returns, rest = text.partition("\n\nReturns:\n")
-        rest = returns.lstrip() + rest
-    if "\nRaises:\n" not in rest:
-        rest = rest.replace("\n\nSource:", f"{_RAISES}\n\nSource:")
-    parts = summary, "\n".join(["Args:", *entries]), rest
-    function.__doc__ = "\n\n".join(filter(None, parts))
 
 
 def with_classes(formula: Callable, average: Average | None) -> Callable:
@@ -173,6 +144,9 @@ def with_classes(formula: Callable, average: Average | None) -> Callable:
     parameters = inspect.signature(averaged).parameters
     new = [parameters[name].replace(default=default) for name, default in added.items()]
     _present(averaged, formula, [*signature.parameters.values(), *new])
+    description = "".join(map(_ADDED.__getitem__, added))
+    text = inspect.getdoc(formula) or ""
+    averaged.__doc__ = text.replace("\n\nReturns:", f"{description}\n\nReturns:")
     return averaged
 
 

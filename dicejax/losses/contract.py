@@ -67,8 +67,7 @@ def loss(
 
     Returns:
       A decorator of a formula of logits and labels, or of `elements` (`Elements`),
-      which then gets `logits`, `labels` and the keywords that these are prepared from,
-      with their documentation where it has none.
+      which then gets `logits`, `labels` and the keywords that these are prepared from.
       Besides them the function has the formula's signature and docstring, to which a
       "set" loss that takes each class as a sigmoid adds `exclude_class` and, unless
       `average` is None, `class_weights` and `average`; its attribute `jitted` is the

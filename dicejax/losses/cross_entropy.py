@@ -50,6 +50,11 @@ def cross_entropy(
     where any class has.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       label_smoothing: epsilon, in [0, 1]: part of the target spread over all classes.
       class_weights: w, floats `[C]`; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in
         the multi-label form. None weighs all 1. Nothing is divided by their sum.
@@ -57,6 +62,9 @@ def cross_entropy(
     Returns:
       Floats in nats, `[...]`, or `[..., C]` in the multi-label form, 0 where masked;
       float32, or float64 for float64 logits.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 1, and eq. 2 with weights
     (https://arxiv.org/abs/1911.02855v1). Label smoothing: Szegedy et al., CVPR
@@ -119,8 +127,13 @@ def weighted_cross_entropy(
     change its size. Infinite where `cross_entropy` is.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       class_counts: positive floats `[C]`, counts of the classes or proportional to
         them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       scheme: a function of `class_weights`; "log_ratio" is the paper's.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
@@ -128,6 +141,9 @@ def weighted_cross_entropy(
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 2 (https://arxiv.org/abs/1911.02855v1).
 
@@ -159,10 +175,18 @@ def poly(elements: Elements, *, epsilon: float | Array = 1.0) -> Array:
     training stalls early. Below -1 the loss would rise towards p = 1: refused.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       epsilon: in [-1, inf); above 0 the slope near p = 1 is steeper, below 0 flatter.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Leng et al., ICLR 2022, eq. 6 (https://arxiv.org/abs/2204.12511).
 
@@ -213,6 +237,11 @@ def focal(
     is.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       gamma: focusing exponent: 0 is cross-entropy, more down-weights easy elements.
       class_weights: w, floats `[C]`; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in
         the multi-label form. None weighs all 1. Nothing is divided by their sum.
@@ -225,6 +254,9 @@ def focal(
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Lin et al., ICCV 2017, eq. 4 and 5 (https://arxiv.org/abs/1708.02002).
 
@@ -272,11 +304,19 @@ def poly_focal(
     Below -1 the loss would rise towards p = 1: refused.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       gamma: focusing exponent: 0 is `poly`, more down-weights easy elements.
       epsilon: in [-1, inf); 0 is `focal`.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Leng et al., ICLR 2022 (https://arxiv.org/abs/2204.12511), Poly-1 of the
     focal loss; without its alpha.
@@ -321,11 +361,18 @@ def majority_or_minority(
     harms if entities are missed rather than invented. Integer labels only.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       weight: lambda, in [0, 1]; 1 is cross-entropy.
       majority_class: label of the majority, O in tagging; multi-label, 0 for negatives.
 
     Returns:
       Floats `[...]`, 0 where masked. Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Nemoto et al., IEEE Access 2025 (https://arxiv.org/abs/2401.11431).
 

@@ -80,7 +80,12 @@ def ghm(
     are many.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       state: state returned by `ghm_state` or the previous call.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       momentum: m, in [0, 1); 0 for no averaging over batches.
       axis_name: `shard_map` axes that the batch is spread over; None under `jit`.
 
@@ -88,6 +93,9 @@ def ghm(
       Losses, floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; divide
       their sum by the number of elements. And the state for the next call. With a
       softmax, labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., AAAI 2019, eq. 4 to 9, with the authors' number of bins reached
     for eq. 6's number of bins (https://arxiv.org/abs/1811.05181).

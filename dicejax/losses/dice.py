@@ -109,12 +109,22 @@ def dice(
     gradient.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       squared: whether to sum squares in the denominator.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 7 (one element) and footnote 4 (a set), both
     squared, eq. 6 unsquared (https://arxiv.org/abs/1911.02855v1). gamma is 1 there and
@@ -151,12 +161,22 @@ def log_cosh_dice(
     `dice`. At most 0.434, so it needs a weight when added to cross-entropy.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       squared: whether to sum squares in the denominator.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats as those of `dice`, in [0, 0.434].
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Jadon, CIBCB 2020, section II-L (https://arxiv.org/abs/2006.14822).
 
@@ -194,12 +214,22 @@ def log_dice(
     smaller `smooth`, the more so; 0 is refused, where a missed class is infinite.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       squared: whether to sum squares in the denominator.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Wong et al., MICCAI 2018 (https://arxiv.org/abs/1809.00076), their Dice term
     with the exponent 1; `log_loss` of segmentation-models-pytorch.
@@ -248,13 +278,23 @@ def generalized_dice(
     false positives of absent classes.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       weighting: "square": 1 / Y^2; "simple": 1 / Y; "uniform": 1.
       absent: weight of a class without gold in its set. "skip": 0. "smooth": that of
         the rarest class present, so that its false positives count.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name. A set without gold gives 0.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Sudre et al., DLMIA 2017, eq. 3 (https://arxiv.org/abs/1707.03237).
 
@@ -305,12 +345,22 @@ def dice_semimetric(
     wrong.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       variant: "dml1" or "dml2".
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Wang et al., MICCAI 2023 (https://arxiv.org/abs/2303.16296).
 

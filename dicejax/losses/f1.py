@@ -41,14 +41,24 @@ def soft_f1(
     (`absent="skip"` leaves it out).
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       beta: weight of recall against precision; 1 gives F1, per class that of `dice`.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name; with "none" then `[C]`, no `[C]`
       in the binary form. "macro" with absent="skip" is the mean over the classes that
       have gold in their set. A fully masked set gives 0.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7, with probabilities
     for decisions (Pastor-Pellicer et al., IWANN 2013).
@@ -99,14 +109,22 @@ def sigmoid_f1(
     `soft_f1`.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: 0 or 1, or float probabilities, like the logits; -100 masks one entry.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       slope: beta; the gradient fades where slope times the distance is large.
       offset: eta, in units of logits; the decision is at z = -eta.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats as those of `soft_f1`.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Bénédict et al., TMLR 2022, eq. 8 to 12 (https://arxiv.org/abs/2108.10566).
 

@@ -28,11 +28,21 @@ def lovasz_softmax(elements: Elements, *, absent: Absent = "skip") -> Array:
     slope 0. By default a class without gold has loss 0 for any prediction.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       absent: loss of a class without gold in its set. "skip": 0, as its authors'
         "present"; "smooth": the formula, which is the largest error.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Berman et al., CVPR 2018, eq. 8 and 9 (https://arxiv.org/abs/1705.08790).
 
@@ -67,13 +77,21 @@ def lovasz_hinge(elements: Elements, *, absent: Absent = "smooth") -> Array:
     of the best positive. It sorts, and under `axis_name` each device gathers the set.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       absent: loss of a class without gold in its set. "smooth": the formula, which is
         the largest hinge; "skip": 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
       Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Yu and Blaschko, ICML 2015 (https://arxiv.org/abs/1512.07797), and Berman et
     al., CVPR 2018 (https://arxiv.org/abs/1705.08790).

@@ -128,13 +128,22 @@ def hard_negatives(
     is too high, as negatives are undersampled; with ratio and minimum 0 it is 1.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       negatives_per_positive: negatives kept per positive.
       minimum: negatives kept in any case.
       negative_class: label of the negatives, O in tagging; multi-label, always 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked or left out.
       Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Shrivastava et al., CVPR 2016 (https://arxiv.org/abs/1604.03540).
 

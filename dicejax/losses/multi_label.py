@@ -54,7 +54,10 @@ def asymmetric(
     (`stop_gradient_weight`): slopes differ by up to 0.4 of at most 1.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: 0 or 1, or float probabilities, like the logits; -100 masks one entry.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       gamma_positive: exponent for positives.
       gamma_negative: exponent for negatives.
       margin: m, in [0, 1). With margin 0 and equal exponents it is `focal`.
@@ -64,6 +67,9 @@ def asymmetric(
 
     Returns:
       Floats `[..., C]`, `[...]` in the binary form, 0 where masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Ridnik et al., ICCV 2021, eq. 7 (https://arxiv.org/abs/2009.14119).
 
@@ -108,10 +114,16 @@ def zlpr(elements: Elements) -> Array:
     frequencies are not used.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: 0 or 1, or float probabilities, like the logits; -100 masks one entry.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
 
     Returns:
       Floats `[...]`, one per element, 0 where masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Su et al., 2022, eq. 13 (https://arxiv.org/abs/2208.02955).
 
@@ -186,9 +198,12 @@ def distribution_balanced(
     Its hyper-parameters must be tuned together. A count of 0 is refused.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
       labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
       class_counts: positive floats `[C, 2]`: numbers of elements without and with each
         class (n). N is the largest sum of the two.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       alpha: lower end of the weights.
       beta: steepness of the weight around mu.
       mu: value of r with half weight.
@@ -198,6 +213,9 @@ def distribution_balanced(
 
     Returns:
       Floats `[..., C]`, 0 where masked; the paper divides their sum by C.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Wu et al., ECCV 2020, eq. 4 to 9, and section 4 for DB-focal
     (https://arxiv.org/abs/2007.09654).
@@ -269,11 +287,16 @@ def class_balanced(
       labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
       class_counts: positive floats `[C, 2]`: numbers of elements without and with each
         class (n).
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       beta: in [0, 1): 0 weighs all classes equally, values near 1 by 1 / n.
       gamma: focusing exponent; 0 is the sigmoid cross-entropy.
 
     Returns:
       Floats `[..., C]`, 0 where masked; the paper sums over C.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Cui et al., CVPR 2019, section 4 (https://arxiv.org/abs/1901.05555); the
     mean over several labels, the code of Wu et al., ECCV 2020.

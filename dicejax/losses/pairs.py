@@ -106,6 +106,12 @@ def pairwise_auc(
     negatives have slope 0, and a batch of few negatives compares the highest alone.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       surrogate: "squared_hinge", "hinge", "logistic", "squared" or "barrier_hinge".
       scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p), cut
         to 1e15 either way.
@@ -113,11 +119,15 @@ def pairwise_auc(
       scale: s of the logistic.
       barrier: b of the barrier hinge, its slope at both ends; at least 1.
       max_fpr: beta, in (0, 1], the largest rate of false positives; None for all.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form. A class
       without positives or without negatives in its set has loss 0 and gradient 0.
       Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: LibAUC's `PairwiseAUCLoss` (https://arxiv.org/abs/2306.03065); the sums by
     sorting, Rust and Hocking 2023 (https://arxiv.org/abs/2302.11062); the barrier
@@ -169,15 +179,25 @@ def average_precision(
     its published optimizer, keeps a moving average for each training example.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       surrogate: "squared_hinge", "hinge" or "logistic".
       scores: "probability", or "log_odds", log p / (1 - p), cut to 1e15 either way.
       margin: m of the hinges, in units of the scores.
       scale: s of the logistic.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats in [0, 1], one per set and class, per set in the binary form. A class
       without positives or without negatives in its set has loss 0 and gradient 0.
       Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Qi et al., NeurIPS 2021 (https://arxiv.org/abs/2104.08736), in the form of
     LibAUC's `APLoss`, plus 1.

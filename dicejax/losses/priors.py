@@ -44,12 +44,20 @@ def logit_adjusted(
     twice. Accuracy drops if the test set is as imbalanced as the training set.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       class_counts: positive floats `[C]`, counts of the classes or proportional to
         them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       tau: strength of the adjustment; 0 is cross-entropy.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Menon et al., ICLR 2021, eq. 10 (https://arxiv.org/abs/2007.07314).
 
@@ -167,7 +175,11 @@ def ldam(
     of 0 is refused. Integer labels only.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       class_counts: positive floats `[C]`, `[2]` in the binary form; or shares.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       max_margin: m, margin of the rarest class in units of logits; 0: cross-entropy.
       scale: s; its authors use 30 for logits that are cosines, 1 suits a linear head.
       class_weights: w, floats `[C]`; `[2]` in the binary form. None weighs all 1. Its
@@ -175,6 +187,9 @@ def ldam(
 
     Returns:
       Floats `[...]`, 0 where masked. Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Cao et al., NeurIPS 2019, eq. 12 and 13 (https://arxiv.org/abs/1906.07413).
 
@@ -234,13 +249,20 @@ def vs(
     than with CE. A count of 0 is refused. Integer labels only.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       class_counts: positive floats `[C]`, `[2]` in the binary form; or shares.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       tau: strength of the shift. With gamma 0 it is `logit_adjusted`.
       gamma: strength of the scale. With both 0 it is weighted cross-entropy.
       class_weights: w, floats `[C]`; `[2]` in the binary form. None weighs all 1.
 
     Returns:
       Floats `[...]`, 0 where masked. Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Kini et al., NeurIPS 2021, eq. 2 and 4 (https://arxiv.org/abs/2103.01550).
 

@@ -104,15 +104,25 @@ def tversky(
     0` predicting everything positive costs nothing. Collapses to all O as `dice` does.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: weight of false positives.
       beta: weight of false negatives.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       intersection: "product": p y; "minimum": the smaller of p and y, so that for soft
         labels p = y costs nothing. The same for labels of 0 and 1.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 9 (https://arxiv.org/abs/1911.02855v1), smoothed,
     with a gamma of 1 in the preset. "minimum": Wang et al., MICCAI 2023 (https://arxiv.org/abs/2303.16296).
@@ -160,14 +170,24 @@ def focal_tversky(
     here false positives.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: weight of false positives.
       beta: weight of false negatives.
       gamma: in [1, 8]; its authors use 4/3.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats as those of `tversky`.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Abraham and Khan, ISBI 2019, eq. 4 (https://arxiv.org/abs/1810.07842); there
     alpha weighs false negatives.
@@ -219,14 +239,24 @@ def jaccard(
     nothing overlaps, twice at the end. Batch composition matters as for `dice`.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       squared: whether to sum squares in P and Y.
       intersection: "product": p y; "minimum": the smaller of p and y, so that for soft
         labels p = y costs nothing. The same for labels of 0 and 1.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Rahman and Wang, ISVC 2016, eq. 3-5; for soft labels Wang et al., NeurIPS
     2023 (https://arxiv.org/abs/2302.05666).

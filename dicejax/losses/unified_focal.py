@@ -57,6 +57,11 @@ def unified_focal(
     `absent="skip"`. Defaults are tuned on images. Integer labels only.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       weight: lambda, the share of F.
       delta: weight of false negatives, and of all but the background in F.
       gamma: in [0, 1): strength of fading and of enhancing.
@@ -64,10 +69,14 @@ def unified_focal(
       variant: "asymmetric" or "symmetric".
       background: label of the frequent class, O in tagging.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name. A fully masked set gives 0.
       Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Yeung et al., Computerized Medical Imaging and Graphics 2022, eq. 11 to 14
     (https://arxiv.org/abs/2102.04525). There gamma and 1 - gamma of the symmetric T

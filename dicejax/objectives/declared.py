@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
 from dicejax.losses import contract
-from dicejax.losses.averages import arguments_of
 from dicejax.losses.declaration import Declaration
 from dicejax.objectives.loss_objective import LossObjective
 from dicejax.objectives.objective import objective
 from dicejax.objectives.sets import SetObjective
 
 _Class = TypeVar("_Class", bound=type[LossObjective])
+_ARGUMENT = re.compile(r"^  (\w+): (.*(?:\n    .+)*)", re.MULTILINE)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -53,7 +54,8 @@ def _document(cls: type[LossObjective], declaration: Declaration) -> None:
         " empty."
     }
     for function in filter(None, (declaration.function, declaration.initial_state)):
-        texts = arguments_of(inspect.getdoc(function) or "") | texts
+        for name, text in _ARGUMENT.findall(inspect.getdoc(function) or ""):
+            texts.setdefault(name, text)
     entries = [
         f"  {name}: {texts[name]}" for name in cls.__annotations__ if name in texts
     ]
