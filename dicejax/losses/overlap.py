@@ -68,15 +68,25 @@ def overlap_counts(
     makes it :math:`P_c = \sum f_c^2` and :math:`Y_c = \sum y_c^2`.
 
     Args:
+      logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       squared: whether to sum squares in P and Y.
       alpha: exponent of the self-adjusting factor; None for plain probabilities.
       stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
       intersection: "product": f y; "minimum": the smaller of f and y, which for soft
         labels is largest where f is y. The same for labels of 0 and 1.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Counts whose arrays have the label axes that `axis` does not name, in order, then
       `[C]`; no `[C]` in the binary form. In units of elements.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: the sums of Li et al., ACL 2020, footnote 4, with the factor of eq. 11
     (https://arxiv.org/abs/1911.02855v1).
