@@ -105,18 +105,12 @@ def by_characters(examples: Questions) -> bool:
 def score_answers(
     examples: Questions,
     answers: Sequence[Answer],
-    characters: bool | None = None,
+    characters: bool,
     *,
-    several: bool = False,
-    unanswerable: bool = False,
+    several: bool,
+    unanswerable: bool,
 ) -> Scores:
-    """Score as SQuAD v1.1 does, v2.0 if questions may be unanswerable, or as Quoref.
-
-    Quoref's answers have several spans. F1 counts `characters`, by default where
-    `by_characters` says so.
-    """
-    if characters is None:
-        characters = by_characters(examples)
+    """Score as SQuAD v1.1 does, v2.0 if questions may be unanswerable, or as Quoref."""
     golds = {example.id: gold_texts(example) for example in examples}
     by_id = {e.id: answer for e, answer in zip(examples, answers, strict=True)}
     joined = {id_: "".join(answer.texts) for id_, answer in by_id.items()}
@@ -149,21 +143,17 @@ def score_answers(
     )
 
 
-def best_refusal(examples: Questions, answers: Sequence[Answer]) -> TunedThreshold:
-    """Return the best threshold on no-answer scores; no answer may be refused yet."""
-    f1, impossible = np.empty(len(examples)), np.empty(len(examples))
-    characters = by_characters(examples)
-    for place, (example, answer) in enumerate(zip(examples, answers, strict=True)):
-        golds = {example.id: gold_texts(example)}
-        f1[place] = squad.score_v2(
-            golds, {example.id: answer.best}, by_characters=characters
-        ).all.f1
-        impossible[place] = not golds[example.id]
-    refusal = np.array([answer.no_answer for answer in answers])
+def best_refusal(
+    f1: np.ndarray, impossible: np.ndarray, refusal: np.ndarray
+) -> TunedThreshold:
+    """Return the best threshold on no-answer scores, from each question `[N]`.
+
+    `f1` is the score of its answer, `impossible` 1 where refusing it is right.
+    """
     order = np.argsort(refusal, kind="stable")
     ordered = refusal[order]
     gains = (f1 - impossible)[order]  # by answering, one question after the other
-    means = (impossible.sum() + np.cumsum([0.0, *gains])) / len(examples)
+    means = (impossible.sum() + np.cumsum([0.0, *gains])) / len(f1)
     parted = np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])
     low, high = ordered[:-1], ordered[1:]
     middle = low + (high - low) / 2
@@ -177,26 +167,21 @@ def best_refusal(examples: Questions, answers: Sequence[Answer]) -> TunedThresho
         f1=max(float(means[best]), default),
         default_threshold=0.0,
         default_f1=default,
-        examples=len(examples),
-        positives=int(len(examples) - impossible.sum()),
+        examples=len(f1),
+        positives=int(len(f1) - impossible.sum()),
     )
 
 
 def best_of_several(
     examples: Questions,
     candidates: Sequence[RankedAnswers],
-    decide: Callable[[RankedAnswers, float], Answer],
+    f1: Callable[[float], float],
 ) -> TunedThreshold:
-    """Return the threshold for answers of several spans with Quoref's best mean F1."""
-
-    def f1(limit: float) -> float:
-        answers = [decide(ranked, limit) for ranked in candidates]
-        return score_answers(examples, answers, several=True).values["f1"]
-
+    """Return the threshold for answers of several spans with the best `f1` of it."""
     # The first few alone: behind them are spans that no sensible threshold takes.
     odds = [-log_odds(c.score) for ranked in candidates for c in ranked.spans[:3]]
     limits = np.quantile(odds, np.linspace(0, 1, 32)) if odds else []
-    scored = {0.0: f1(0.0)} | {limit: f1(limit) for limit in map(float, limits)}
+    scored = {limit: f1(limit) for limit in (0.0, *map(float, limits))}
     best = max(scored, key=lambda limit: (scored[limit], limit == 0.0))
     return TunedThreshold(
         threshold=best,

@@ -16,12 +16,11 @@ from tokenizers import Tokenizer
 from dicejax.data import tokenize
 from dicejax.data.examples import ROUNDING, LabelledText
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError, Truncation, quote
-from dicejax.metrics import classification, ranking, thresholds
+from dicejax.errors import InputError, quote
+from dicejax.metrics import classification, multi_label, ranking, thresholds
 from dicejax.metrics.scores import Scores
-from dicejax.metrics.thresholds import TunedThreshold
+from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import SequenceHead
-from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.task import (
     IGNORED,
     PROBABILITIES,
@@ -41,7 +40,7 @@ from dicejax.tasks.task import (
     token_fills,
     unseen_labels,
 )
-from dicejax.tasks.windows import cut, remark
+from dicejax.tasks.windows import cut
 
 Texts = Sequence[LabelledText]
 
@@ -56,12 +55,22 @@ class TextTask(Task):
     them is gold. A text longer than `max_length` is cut into windows that overlap: each
     is trained with the text's gold, and the mean of their probabilities decides. Of a
     pair the longer text is truncated.
+
+    Args:
+      threshold: constraint on new data that the threshold keeps, or that of each label,
+        such as "recall:0.95", "precision:0.9" or "fpr:0.01", instead of the best F1;
+        see `Constraint`.
+      threshold_delta: probability that dev is a sample with which it, or any, does not.
     """
 
     reads_words: ClassVar[bool] = False
     default_threshold: ClassVar[float | None] = 0.5
     measures: ClassVar[tuple[str, ...]] = ("recall", "precision", "fpr")
     noun: ClassVar[str] = "label"  # in warnings
+    cut_text: ClassVar[str] = (
+        "{cuts.count} of {cuts.total} {split} pairs ({cuts.share:.0%}) are cut off at "
+        "{cuts.longest} tokens; raise --training.max_length"
+    )
 
     threshold: str | None = None
     threshold_delta: float = 0.1
@@ -81,10 +90,6 @@ class TextTask(Task):
         for example in examples:
             yield from example.first.split()
             yield from (example.second or "").split()
-
-    @abc.abstractmethod
-    def label_fields(self, labels: Labels) -> dict[str, Any]:
-        """Return the labels of a text as fields of a record."""
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return the layout of an item's arrays."""
@@ -133,27 +138,17 @@ class TextTask(Task):
                 items.append(Item(arrays, number, is_cut=is_cut))
         return items
 
+    def heads(self, labels: Labels) -> tuple[tuple[str, SequenceHead], ...]:
+        """Return a head with logits of all labels for each sequence."""
+        head = SequenceHead(classes=len(labels), multi_label=self.has_several)
+        return ((HEAD, head),)
+
     def decode(
         self, example: Any, items: Items, outputs: Outputs, labels: Labels
     ) -> dict[str, float]:
         """Return the probability of each label, the mean over the windows."""
         mean = np.mean([output[HEAD] for output in outputs], axis=0)
         return dict(zip(labels, mean.tolist(), strict=True))
-
-    def count_cuts(self, items: Items) -> Cuts:
-        """Count the pairs that are cut off."""
-        count = sum(item.is_cut for item in items)
-        return Cuts(count, len(items), max(map(len, items), default=0))
-
-    def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
-        """Warn of pairs that are cut off."""
-        if not cuts.count:
-            return []
-        text = (
-            f"{cuts.count} of {cuts.total} {split} pairs ({cuts.share:.0%}) are cut "
-            f"off at {cuts.longest} tokens; raise --training.max_length"
-        )
-        return [Truncation("input", text)]
 
     def warnings(
         self, split: str, examples: Examples, items: Items, labels: Labels
@@ -166,11 +161,72 @@ class TextTask(Task):
         self.require_gold(split, examples)
         counts = Counter(label for e in examples for label in self.gold(e) or ())
         text = "example{s} of %s {label}, which train lacks: counted as wrong"
-        return [
-            *unseen_labels(split, counts, labels, text % self.noun),
-            *self.cut_inputs(split, self.count_cuts(items)),
-            *remark(split, examples, items),
-        ]
+        remarks = unseen_labels(split, counts, labels, text % self.noun)
+        return remarks + super().warnings(split, examples, items, labels)
+
+    def judge(
+        self,
+        examples: Examples,
+        labels: Labels,
+        candidates: Sequence[dict[str, float]] | None = None,
+    ) -> dict[str, tuple[ArrayLike, Any]]:
+        """Return for each label, or the positive class, gold and probabilities."""
+        return {
+            label: (
+                [label in (self.gold(example) or ()) for example in examples],
+                candidates and [chances[label] for chances in candidates],
+            )
+            for label in (labels if self.has_several else labels[-1:])
+        }
+
+    def tune(
+        self, examples: Examples, candidates: Sequence[dict[str, float]], labels: Labels
+    ) -> TunedThreshold | TunedThresholds:
+        """Choose the threshold with the best F1, or that of each label."""
+        judged = self.judge(examples, labels, candidates).values()
+        gold, scores = (np.transpose(x) for x in zip(*judged, strict=True))
+        default = self.default_threshold
+        if self.has_several:
+            return thresholds.tune_per_label(scores, gold, labels, default=default)
+        return thresholds.tune(scores[:, 0], gold[:, 0], default=default)
+
+    def arrays(
+        self, examples: Examples, predictions: Predictions, labels: Labels
+    ) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
+        """Return the labels of train and of gold, and arrays `[N, C]` of them.
+
+        They are whether a label is gold, whether it is predicted, and its probability,
+        which is 0 for labels that train lacks.
+        """
+        rows = [self.gold(example) or () for example in examples]
+        names = [*labels, *sorted({name for row in rows for name in row} - set(labels))]
+        chances = [[p.probabilities.get(n, 0.0) for n in names] for p in predictions]
+        gold, predicted = (
+            np.array([[name in row for name in names] for row in column], bool)
+            for column in (rows, [prediction.values for prediction in predictions])
+        )
+        return names, gold, predicted, np.array(chances)
+
+    def example_statistics(
+        self, examples: Examples, predictions: Predictions, labels: Labels
+    ) -> np.ndarray:
+        """Return numerators and denominators of F1, per label if macro; or shares."""
+        metric = self.primary_metric
+        names, gold, predicted, chances = self.arrays(examples, predictions, labels)
+        if metric == "matthews":
+            raise InputError(
+                f"task: {metric} is no sum over examples, as statistics over them "
+                "need; take --task.primary_metric f1 or accuracy"
+            )
+        if metric == "accuracy":
+            return mean_statistics((gold == predicted).all(axis=1))
+        if metric == "lrap":
+            rank = multi_label.label_ranking_average_precision(gold, chances)
+            return mean_statistics(rank)
+        counts = np.stack([2.0 * (gold & predicted), 1.0 * gold + predicted], axis=-1)
+        if metric == "micro_f1":
+            return counts.sum(axis=1, keepdims=True)
+        return counts[:, 1:] if metric == "f1" and len(names) == 2 else counts
 
     def require_gold(self, split: str, examples: Examples) -> None:
         """Check that all gold labels are known.
@@ -194,9 +250,11 @@ class TextTask(Task):
         """Format the labels and the probabilities of all."""
         texts, by_label = [example.first], prediction.probabilities
         texts += [] if example.second is None else [example.second]
-        record = {"texts": texts, **self.label_fields(prediction.values)}
-        text = ", ".join(f"{n}  ({by_label[n]:.3f})" for n in prediction.values)
-        return record | {"probabilities": by_label}, [*texts, f"  {text or '-'}"]
+        names = prediction.values
+        labels = {"labels": list(names)} if self.has_several else {"label": names[0]}
+        text = ", ".join(f"{name}  ({by_label[name]:.3f})" for name in names)
+        record = {"texts": texts, **labels, "probabilities": by_label}
+        return record, [*texts, f"  {text or '-'}"]
 
     def parse(self, line: str, number: int) -> Any:
         """Take a text, or two with a tab between them."""
@@ -217,14 +275,10 @@ class Classification(TextTask):
     more classes "f1" is the mean over classes (macro).
 
     Args:
-      stride: overlap of neighbouring windows in pieces, at most half of a window.
       primary_metric: metric that selects the best checkpoint.
       positive: the positive class where there are two; None: the last by name.
       tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
         two classes. Scores with and without it are reported.
-      threshold: constraint on new data that the threshold keeps, such as "recall:0.95",
-        "precision:0.9" or "fpr:0.01", instead of the best F1; see `Constraint`.
-      threshold_delta: probability that dev is a sample with which it does not.
     """
 
     takes: ClassVar[tuple[type, ...]] = (LabelledText,)
@@ -280,19 +334,11 @@ class Classification(TextTask):
             for item in items
         ]
 
-    def label_fields(self, labels: Labels) -> dict[str, Any]:
-        """Return the class."""
-        return {"label": labels[0]}
-
     def encode_target(
         self, gold: Sequence[str] | None, index: Mapping[str, int]
     ) -> int:
         """Return the number of the class; `IGNORED` if it is unknown."""
         return IGNORED if gold is None else index.get(gold[0], IGNORED)
-
-    def heads(self, labels: Labels) -> tuple[tuple[str, SequenceHead], ...]:
-        """Return a head with logits of all classes for each sequence."""
-        return ((HEAD, SequenceHead(classes=len(labels))),)
 
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one class per sequence."""
@@ -313,24 +359,6 @@ class Classification(TextTask):
             label = positive if candidates[positive] >= limit else negative
         return Prediction((label,), candidates)
 
-    def tune(
-        self, examples: Texts, candidates: Sequence[dict[str, float]], labels: Labels
-    ) -> TunedThreshold:
-        """Choose the threshold with the best F1 of the positive class."""
-        ((gold, scores),) = self.judge(examples, labels, candidates).values()
-        return thresholds.tune(scores, gold, default=self.default_threshold)
-
-    def judge(
-        self,
-        examples: Texts,
-        labels: Labels,
-        candidates: Sequence[dict[str, float]] | None = None,
-    ) -> dict[str, tuple[ArrayLike, Any]]:
-        """Return whether texts are of the positive class, and its probabilities."""
-        positive = labels[-1]
-        gold = [example.label == positive for example in examples]
-        return {positive: (gold, candidates and [c[positive] for c in candidates])}
-
     def score(
         self, examples: Texts, predictions: Predictions, labels: Labels
     ) -> Scores:
@@ -340,16 +368,15 @@ class Classification(TextTask):
           InputError: an example has no class.
         """
         self.require_gold("test", examples)
-        names = [*labels, *sorted({e.label for e in examples} - set(labels))]
-        index = {name: number for number, name in enumerate(names)}
-        gold = np.array([index[example.label] for example in examples])
+        names, gold, predicted, chances = self.arrays(examples, predictions, labels)
         matrix = classification.confusion(
-            gold, [index[guess.values[0]] for guess in predictions], len(names)
+            gold.argmax(axis=1), predicted.argmax(axis=1), len(names)
         )
         scores = classification.scores(matrix)
-        trained = gold < len(labels)
-        chances = np.array([[p.probabilities[n] for n in labels] for p in predictions])
-        precision = ranking.average_precision_per_class(gold[trained], chances[trained])
+        trained = gold[:, : len(labels)]
+        precision = ranking.average_precision_per_class(
+            trained[trained.any(axis=1)], chances[trained.any(axis=1), : len(labels)]
+        )
         two = len(names) == 2
         main = scores.per_class[1] if two else scores.macro
         return Scores(
@@ -361,29 +388,8 @@ class Classification(TextTask):
                 "matthews": scores.matthews,
                 "average_precision": precision.per_class[1] if two else precision.macro,
             },
-            {
-                name: dataclasses.asdict(row)
-                for name, row in zip(names, scores.per_class, strict=True)
-            },
+            dict(zip(names, map(dataclasses.asdict, scores.per_class), strict=True)),
         )
-
-    def example_statistics(
-        self, examples: Texts, predictions: Predictions, labels: Labels
-    ) -> np.ndarray:
-        """Return per-class numerators and denominators of F1, or of accuracy."""
-        gold = np.array([example.label for example in examples])
-        guesses = np.array([guess.values[0] for guess in predictions])
-        if self.primary_metric == "accuracy":
-            return mean_statistics(gold == guesses)
-        if self.primary_metric != "f1":
-            raise InputError(
-                f"task: {self.primary_metric} is no sum over examples, as statistics "
-                "over them need; take --task.primary_metric f1 or accuracy"
-            )
-        names = [*labels, *sorted(set(gold) - set(labels))]
-        columns = np.array(names[1:] if len(names) == 2 else names)
-        actual, predicted = (x[:, None] == columns for x in (gold, guesses))
-        return np.stack([2.0 * (actual & predicted), 1.0 * actual + predicted], axis=-1)
 
 
 def _distribution(example: LabelledText, labels: Labels) -> np.ndarray:

@@ -37,13 +37,11 @@ class ContextPart:
         at least one character, unless another window shows more of their surroundings.
       gold: first and last pieces of the answer's spans, None for one that is not wholly
         inside; empty without an answer, None without gold.
-      cuts_question: whether the end of the question is cut off.
     """
 
     encoded: EncodedText
     starts: np.ndarray
     gold: list[tuple[int, int] | None] | None
-    cuts_question: bool = False
 
     @property
     def candidates(self) -> np.ndarray:
@@ -73,7 +71,6 @@ def cut_context(
     Raises:
       InputError: the context has no room.
     """
-    question = int((encoded.texts == 0).sum())
     whole = encoded.window(0, len(encoded), ahead=max_question)
     taken = int((whole.texts != 1).sum())
     if max_length <= taken:
@@ -98,7 +95,7 @@ def cut_context(
             else None
             for span in gold
         ]
-        context_part = ContextPart(part, starts, inside, question > max_question)
+        context_part = ContextPart(part, starts, inside)
         starts &= context_part.candidates
         context_parts.append(context_part)
     return context_parts

@@ -17,7 +17,7 @@ class Decider:
 
     default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
     tune_threshold: ClassVar[bool] = False
-    has_threshold_per_label: ClassVar[bool] = False
+    has_several: ClassVar[bool] = False  # labels, and a threshold for each
     measures: ClassVar[tuple[str, ...]] = ()  # that a constraint may bound
     threshold: ClassVar[str | None] = None
     threshold_delta: ClassVar[float] = 0.1
@@ -136,7 +136,7 @@ class Decider:
                 limits[name] = limit
         alone = next(iter(limits.values()), None)
         return GuaranteedThreshold(
-            threshold=(limits or None) if self.has_threshold_per_label else alone,
+            threshold=(limits or None) if self.has_several else alone,
             measure=constraint.measure,
             bound=constraint.bound,
             delta=constraint.delta,

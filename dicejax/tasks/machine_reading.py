@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +21,7 @@ from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding, windows
 from dicejax.tasks.span_decoding import Candidate, Pairs, without_overlaps
-from dicejax.tasks.spans import Sentences, SpanTask, gold_warnings
+from dicejax.tasks.spans import Sentences, SpanTask, spans_of
 from dicejax.tasks.task import (
     IGNORED,
     Item,
@@ -36,18 +35,10 @@ from dicejax.tasks.task import (
     token_arrays,
     token_fills,
 )
-from dicejax.tasks.windows import Window
 
 _CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
 _FLOOR = 0.01  # below it a span is no candidate, whatever the threshold
 _MOST = 10  # candidates a word, of the best scores: what an untrained network gives
-
-
-class QueryWindow(NamedTuple):
-    """The number of an item's query, and its window on the sentence."""
-
-    query: int
-    window: Window
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +55,6 @@ class MachineReading(SpanTask):
     surroundings, and so is each span, of those that show all of it.
 
     Args:
-      stride: overlap of neighbouring windows in pieces, at most half of a window.
       queries: pairs of a type and its description.
       match: train the matching of starts and ends ("start_end_match"); without, a start
         goes with the nearest end ("start_and_end").
@@ -194,8 +184,8 @@ class MachineReading(SpanTask):
           InputError: a query leaves no room for the sentence.
         """
         items = []
-        for number, query, whole in self._pairs(examples, tokenizer):
-            sentence, (kind, _) = examples[number], self.queries[query]
+        for number, kind, whole in self._pairs(examples, tokenizer):
+            sentence = examples[number]
             taken = int((whole.texts != 1).sum())
             if len(whole) > max_length and taken >= max_length:
                 raise InputError(
@@ -204,10 +194,10 @@ class MachineReading(SpanTask):
                     f"sentence; shorten it or allow at least {taken + 1}"
                 )
             first_pieces = whole.first_pieces(len(sentence.words), text=1)
-            spans = dict.fromkeys(span_decoding.of_type(sentence.spans, kind), 1)
+            spans = dict.fromkeys(spans_of(sentence, kind), 1)
             both = np.array(list(spans), int).reshape(-1, 2)
             for pieces, window in windows.cut(
-                whole, max_length, self.stride, text=1, words=first_pieces
+                whole, max_length, self.stride, text=1, words=first_pieces, kind=kind
             ):
                 arrays = token_arrays(pieces) | span_decoding.labels(
                     spans, window, len(pieces), self._ends_per_start
@@ -217,7 +207,7 @@ class MachineReading(SpanTask):
                     partly = IGNORED if (window.words[both] >= 0).any() else 0
                     arrays["answerable"] = 1 if window.holds(spans).any() else partly
                     arrays["summary_positions"] = pieces.summary
-                items.append(Item(arrays, number, QueryWindow(query, window)))
+                items.append(Item(arrays, number, window))
         return items
 
     def loss_inputs(self, outputs, batch):
@@ -277,20 +267,20 @@ class MachineReading(SpanTask):
         """
         spans = []
         for item, output in zip(items, outputs, strict=True):
-            window, may_have = item.detail.window, output.get("answerable", 1.0) > 0
-            words = window.words[: None if may_have else 0]
+            may_have = output.get("answerable", 1.0) > 0
+            words = item.detail.words[: None if may_have else 0]
             first, last, scores = span_decoding.scored_pairs(output, words)
-            decided = window.decides(first, last)
+            decided = item.detail.decides(first, last)
             spans.append((first[decided], last[decided], scores[decided]))
         sizes = [len(scores) for *_, scores in spans]
-        queries = np.repeat([item.detail.query for item in items], sizes)
-        columns = [queries, *map(np.concatenate, zip(*spans, strict=True))]
+        kinds = np.repeat([item.detail.kind for item in items], sizes)
+        columns = [kinds, *map(np.concatenate, zip(*spans, strict=True))]
         scores = columns[-1]
         best = np.argsort(-scores, kind="stable")[: _MOST * len(example.words)]
         best = np.sort(best[scores[best] >= _FLOOR])
         return [
-            (Span(self.queries[query][0], first, last + 1), score)
-            for query, first, last, score in zip(
+            (Span(kind, first, last + 1), score)
+            for kind, first, last, score in zip(
                 *(column[best].tolist() for column in columns), strict=True
             )
         ]
@@ -351,31 +341,36 @@ class MachineReading(SpanTask):
         self, split: str, examples: Sentences, items: Items, labels: Labels
     ) -> list[Remark]:
         """Warn of types without a query, and of spans that cannot be predicted."""
-        types = [kind for kind, _ in self.queries]
-        gold = sum(len(sentence.spans) for sentence in examples)
-        lost = unlabelled = unpaired = 0
-        for (number, query), group in itertools.groupby(
-            items, key=lambda item: (item.example, item.detail.query)
-        ):
-            spans = span_decoding.of_type(examples[number].spans, types[query])
-            lost += windows.count_lost(spans, (item.detail.window for item in group))
-            starts = Counter(start for start, _ in spans)
-            unlabelled += sum(max(n - self.spans_per_start, 0) for n in starts.values())
-            unpaired += len(spans) - len(span_decoding.recoverable_spans(spans))
-        which = None if self.nested else "of which flat decoding keeps one; see nested"
-        remarks = gold_warnings(split, examples, types, lost, items, overlapping=which)
-        if unlabelled and self.match:
-            remarks.append(
-                f"{split}: {unlabelled} of {gold} spans start where "
-                f"{self.spans_per_start} others of their type do: learnt as no match; "
-                "see spans_per_start"
+        remarks = super().warnings(split, examples, items, labels)
+        groups = [spans_of(x, kind) for x in examples for kind, _ in self.queries]
+        if self.match:
+            reason = (
+                f"start where {self.spans_per_start} others of their type do: learnt "
+                "as no match; see spans_per_start"
             )
-        if unpaired and not self.match:
-            remarks.append(
-                f"{split}: {unpaired} of {gold} spans do not go from a start to the "
-                "nearest end of their type: counted as misses; see match"
+            starts = (Counter(start for start, _ in spans) for spans in groups)
+            sizes = (n for counts in starts for n in counts.values())
+            lost = sum(max(n - self.spans_per_start, 0) for n in sizes)
+        else:
+            reason = (
+                "do not go from a start to the nearest end of their type: counted as "
+                "misses; see match"
             )
-        return remarks + windows.remark(split, examples, items, reads=len(types))
+            lost = sum(len(x) - len(span_decoding.recoverable_spans(x)) for x in groups)
+        if lost:
+            gold = sum(len(sentence.spans) for sentence in examples)
+            remarks.append(f"{split}: {lost} of {gold} spans {reason}")
+        return remarks
+
+    @property
+    def overlapping(self) -> str | None:
+        """Nested predictions lose nothing."""
+        return None if self.nested else "of which flat decoding keeps one; see nested"
+
+    @property
+    def readings(self) -> int:
+        """One for each query."""
+        return len(self.queries)
 
     @property
     def _ends_per_start(self) -> int:
@@ -383,8 +378,8 @@ class MachineReading(SpanTask):
 
     def _pairs(
         self, examples: Sentences, tokenizer: Tokenizer
-    ) -> Iterator[tuple[int, int, EncodedText]]:
-        """Yield sentence number, query number and pieces of both."""
+    ) -> Iterator[tuple[int, str, EncodedText]]:
+        """Yield sentence number, type of the query and pieces of both."""
         texts = [text.split() for _, text in self.queries]
         for begin in range(0, len(examples), _CHUNK):
             words = [sentence.words for sentence in examples[begin : begin + _CHUNK]]
@@ -393,7 +388,7 @@ class MachineReading(SpanTask):
             encoded = tokenize.encode(tokenizer, firsts, seconds, every_word=True)
             for place, pieces in enumerate(encoded):
                 number, query = divmod(place, len(texts))
-                yield begin + number, query, pieces
+                yield begin + number, self.queries[query][0], pieces
 
     def _compatible(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         return candidates if self.nested else without_overlaps(candidates)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dicejax.data.examples import MultiLabelText
 from dicejax.errors import InputError
-from dicejax.metrics import multi_label, ranking, thresholds
+from dicejax.metrics import multi_label, ranking
 from dicejax.metrics.scores import Scores
-from dicejax.metrics.thresholds import TunedThresholds
-from dicejax.models.heads import SequenceHead
 from dicejax.tasks.classification import HEAD, TextTask
 from dicejax.tasks.task import (
     IGNORED,
@@ -24,7 +21,6 @@ from dicejax.tasks.task import (
     Prediction,
     Predictions,
     Target,
-    mean_statistics,
 )
 
 Texts = Sequence[MultiLabelText]
@@ -39,19 +35,15 @@ class MultiLabelClassification(TextTask):
     probability 0 in the scores.
 
     Args:
-      stride: overlap of neighbouring windows in pieces, at most half of a window.
       primary_metric: metric that selects the best checkpoint; "lrap" is the
         label-ranking average precision, which needs no threshold.
       tune_thresholds: choose the threshold of each label with its best F1 on dev,
         instead of 0.5; a label without examples there keeps 0.5. Scores with and
         without it are reported.
-      threshold: constraint on new data that the threshold of each label keeps, such as
-        "recall:0.95", instead of the best F1; see `Constraint`.
-      threshold_delta: probability that dev is a sample with which any label does not.
     """
 
     takes: ClassVar[tuple[type, ...]] = (MultiLabelText,)
-    has_threshold_per_label: ClassVar[bool] = True
+    has_several: ClassVar[bool] = True
 
     primary_metric: Literal["micro_f1", "macro_f1", "lrap"] = "micro_f1"
     tune_thresholds: bool = False
@@ -77,10 +69,6 @@ class MultiLabelClassification(TextTask):
         """Return the labels."""
         return example.labels
 
-    def label_fields(self, labels: Labels) -> dict[str, Any]:
-        """Return the labels."""
-        return {"labels": list(labels)}
-
     def encode_target(
         self, gold: Sequence[str] | None, index: Mapping[str, int]
     ) -> np.ndarray:
@@ -90,10 +78,6 @@ class MultiLabelClassification(TextTask):
         target = np.zeros(len(index), int)
         target[[index[label] for label in gold if label in index]] = 1
         return target
-
-    def heads(self, labels: Labels) -> tuple[tuple[str, SequenceHead], ...]:
-        """Return a head with logits of all labels for each sequence."""
-        return ((HEAD, SequenceHead(classes=len(labels), multi_label=True)),)
 
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return any number of labels per sequence."""
@@ -115,28 +99,6 @@ class MultiLabelClassification(TextTask):
         )
         return Prediction(labels, candidates)
 
-    def tune(
-        self, examples: Texts, candidates: Sequence[dict[str, float]], labels: Labels
-    ) -> TunedThresholds:
-        """Choose the threshold of each label with its best F1."""
-        judged = self.judge(examples, labels, candidates)
-        gold, chances = (np.transpose(x) for x in zip(*judged.values(), strict=True))
-        default = self.default_threshold
-        return thresholds.tune_per_label(chances, gold, labels, default=default)
-
-    def judge(
-        self,
-        examples: Texts,
-        labels: Labels,
-        candidates: Sequence[dict[str, float]] | None = None,
-    ) -> dict[str, tuple[ArrayLike, Any]]:
-        """Return for each label where it holds, and its probabilities."""
-        gold = _indicators([example.labels for example in examples], labels)
-        return {
-            label: (column, candidates and [chance[label] for chance in candidates])
-            for label, column in zip(labels, gold.T, strict=True)
-        }
-
     def score(
         self, examples: Texts, predictions: Predictions, labels: Labels
     ) -> Scores:
@@ -149,7 +111,7 @@ class MultiLabelClassification(TextTask):
           InputError: the labels of an example are unknown.
         """
         self.require_gold("test", examples)
-        names, gold, predicted, chances = _arrays(examples, predictions, labels)
+        names, gold, predicted, chances = self.arrays(examples, predictions, labels)
         scores = multi_label.scores(gold, predicted)
         precision = ranking.average_precision_per_class(gold, chances)
         rank = multi_label.label_ranking_average_precision(gold, chances)
@@ -163,46 +125,5 @@ class MultiLabelClassification(TextTask):
                 "lrap": float(rank.mean()),
                 "subset_accuracy": scores.subset_accuracy,
             },
-            {
-                name: dataclasses.asdict(row)
-                for name, row in zip(names, scores.per_label, strict=True)
-            },
+            dict(zip(names, map(dataclasses.asdict, scores.per_label), strict=True)),
         )
-
-    def example_statistics(
-        self, examples: Texts, predictions: Predictions, labels: Labels
-    ) -> np.ndarray:
-        """Return numerators and denominators of F1, per label if macro; or LRAP."""
-        _, gold, predicted, chances = _arrays(examples, predictions, labels)
-        if self.primary_metric == "lrap":
-            rank = multi_label.label_ranking_average_precision(gold, chances)
-            return mean_statistics(rank)
-        counts = np.stack([2.0 * (gold & predicted), 1.0 * gold + predicted], axis=-1)
-        if self.primary_metric == "micro_f1":
-            counts = counts.sum(axis=1, keepdims=True)
-        return counts
-
-
-def _arrays(
-    examples: Texts, predictions: Predictions, labels: Labels
-) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
-    """Return the labels of train and of gold, and for each example and label `[N, C]`.
-
-    The arrays are whether a label is gold, whether it is predicted, and its
-    probability, which is 0 for labels that train lacks.
-    """
-    present = {label for example in examples for label in example.labels or ()}
-    names = [*labels, *sorted(present - set(labels))]
-    chances = [[p.probabilities.get(n, 0.0) for n in names] for p in predictions]
-    gold = _indicators([example.labels for example in examples], names)
-    predicted = _indicators([guess.values for guess in predictions], names)
-    return names, gold, predicted, np.array(chances)
-
-
-def _indicators(rows: Sequence[Sequence[str]], names: Sequence[str]) -> np.ndarray:
-    """Return whether each row of labels holds each name, bool `[N, C]`."""
-    index = {name: number for number, name in enumerate(names)}
-    indicators = np.zeros((len(rows), len(names)), bool)
-    for indicator, row in zip(indicators, rows, strict=True):
-        indicator[[index[label] for label in row if label in index]] = True
-    return indicators

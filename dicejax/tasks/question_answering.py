@@ -29,7 +29,6 @@ from dicejax.models.settings import check_choice
 from dicejax.tasks import answers, contexts
 from dicejax.tasks.answers import Answer, Candidate, Questions, RankedAnswers
 from dicejax.tasks.contexts import ContextPart
-from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.task import (
     IGNORED,
     Item,
@@ -102,6 +101,10 @@ class QuestionAnswering(Task):
 
     takes: ClassVar[tuple[type, ...]] = (ReadingExample,)
     reads_words: ClassVar[bool] = False
+    cut_text: ClassVar[str] = (
+        "{split}: {cuts.count} of {cuts.total} questions are cut off; raise "
+        "--task.max_question"
+    )
 
     stride: int = 128
     max_question: int = 64
@@ -235,7 +238,8 @@ class QuestionAnswering(Task):
                 parts = contexts.cut_context(
                     example, pair, max_length, self.stride, self.max_question
                 )
-                items += [Item(self._arrays(part), number, part) for part in parts]
+                is_cut = bool((pair.texts == 0).sum() > self.max_question)
+                items += [Item(self._arrays(p), number, p, is_cut) for p in parts]
         return items
 
     def _arrays(self, part: ContextPart) -> dict[str, Any]:
@@ -340,9 +344,16 @@ class QuestionAnswering(Task):
         if not examples:
             raise ValueError("there are no questions to choose a threshold from")
         if self._takes_several:
-            return answers.best_of_several(examples, candidates, self.decide)
+
+            def f1(limit: float) -> float:
+                return self.score_found(examples, candidates, (), limit).values["f1"]
+
+            return answers.best_of_several(examples, candidates, f1)
         answered = [self.decide(ranked, math.inf) for ranked in candidates]
-        return answers.best_refusal(examples, answered)
+        f1s = self.example_statistics(examples, answered)[:, 0, 0]
+        impossible = np.array([not answers.gold_texts(e) for e in examples], float)
+        refusal = np.array([answer.no_answer for answer in answered])
+        return answers.best_refusal(f1s, impossible, refusal)
 
     def score(
         self,
@@ -359,6 +370,8 @@ class QuestionAnswering(Task):
         refused, and `f1_at_own_best_threshold`, tuned on these very questions. F1
         counts `characters`, by default where `by_characters` says so.
         """
+        if characters is None:
+            characters = answers.by_characters(examples)
         forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
         return answers.score_answers(examples, predictions, characters, **forms)
 
@@ -368,16 +381,6 @@ class QuestionAnswering(Task):
         pairs = zip(examples, predictions, strict=True)
         scores = [self.score([x], [y], characters=unit).values for x, y in pairs]
         return mean_statistics([values["f1"] for values in scores])
-
-    def count_cuts(self, items: Items) -> Cuts:
-        """Count the questions that are cut off."""
-        count = len({item.example for item in items if item.detail.cuts_question})
-        return Cuts(count, len({item.example for item in items}))
-
-    def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
-        """Warn of questions that are cut off."""
-        text = f"{split}: {cuts.count} of {cuts.total} questions are cut off; raise "
-        return [Truncation("input", f"{text}--task.max_question")] if cuts.count else []
 
     def warnings(
         self, split: str, examples: Questions, items: Items, labels: Labels = ()

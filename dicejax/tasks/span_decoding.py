@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import jax.numpy as jnp
@@ -20,15 +20,6 @@ _END = "end_of_"
 
 Candidate = tuple[Span, float]
 """A span that may be predicted, and its score: the higher, the likelier."""
-
-
-def of_type(spans: Iterable[Span], kind: str) -> list[tuple[int, int]]:
-    """Return the first and the last word of each span of a type, sorted.
-
-    >>> of_type([Span("A", 3, 5), Span("B", 1, 2), Span("A", 0, 1)], "A")
-    [(0, 0), (3, 4)]
-    """
-    return sorted({(span.start, span.end - 1) for span in spans if span.type == kind})
 
 
 def fillers(ends_per_start: int) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
@@ -69,6 +70,8 @@ class SpanTask(WordsTask):
 
     takes: ClassVar[tuple[type, ...]] = (Sentence,)
     separator: ClassVar[str] = " "  # of the words in texts that are shown
+    is_whole: ClassVar[bool] = True  # a span is read in one window, or not at all
+    overlapping: ClassVar[str | None]  # consequence for gold that overlaps, if any
 
     def score(
         self, examples: Sentences, predictions: Predictions, labels: Labels = ()
@@ -81,6 +84,34 @@ class SpanTask(WordsTask):
     def count(self, example: Sentence, prediction: Prediction) -> TypeCounts:
         """Count the spans of one sentence."""
         return span_metrics.count([example.spans], [prediction.values]).total
+
+    def warnings(
+        self, split: str, examples: Sentences, items: Items, labels: Labels
+    ) -> list[Remark]:
+        """Warn of gold spans that cannot be predicted, one sentence per reason.
+
+        These are of types that train lacks, or lie in no window, or overlap.
+        """
+        counts = Counter(span.type for sentence in examples for span in sentence.spans)
+        gold = counts.total()
+        text = "{label} span{s}, a type that train lacks: counted as misses"
+        remarks = unseen_labels(split, counts, labels, text)
+        if split == "train" and not gold:
+            remarks.append("train has no span: there is nothing to learn")
+        if lost := _count_lost(examples, items) if self.is_whole else 0:
+            text = (
+                f"{lost} of {gold} {split} entities ({lost / gold:.0%}) lie in no "
+                f"window of {max(map(len, items))} tokens wholly and count as misses; "
+                "raise --task.stride, to half of --training.max_length at most, or both"
+            )
+            remarks.append(Truncation("gold", text))
+        crossed = gold - sum(len(flat_spans(sentence.spans)) for sentence in examples)
+        if crossed and self.overlapping:
+            remarks.append(
+                f"{split}: {crossed} of {gold} spans overlap another, "
+                f"{self.overlapping}: counted as misses"
+            )
+        return remarks + super().warnings(split, examples, items, labels)
 
     def of_words(self, words: Sequence[str], number: int) -> Sentence:
         """Take a sentence without gold."""
@@ -124,37 +155,24 @@ def flat_spans(spans: Sequence[Span]) -> list[Span]:
     return flat
 
 
-def gold_warnings(
-    split: str,
-    sentences: Sentences,
-    types: Iterable[str],
-    lost: int,
-    items: Items,
-    *,
-    overlapping: str | None,
-) -> list[Remark]:
-    """Warn of gold spans that cannot be predicted, one sentence per reason.
+def spans_of(sentence: Sentence, kind: str | None) -> list[tuple[int, int]]:
+    """Return the first and the last word of each span, or of each of a type, sorted.
 
-    These are spans of other types, `lost` ones that no window holds, and ones that
-    overlap, unless `overlapping`, the text of the consequence, is None.
+    >>> spans = Span("A", 3, 5), Span("B", 1, 2), Span("A", 0, 1)
+    >>> spans_of(Sentence(("x",) * 5, spans, 1), "A")
+    [(0, 0), (3, 4)]
     """
-    counts = Counter(span.type for sentence in sentences for span in sentence.spans)
-    gold = counts.total()
-    text = "{label} span{s}, a type that train lacks: counted as misses"
-    remarks = unseen_labels(split, counts, types, text)
-    if split == "train" and not gold:
-        remarks.append("train has no span: there is nothing to learn")
-    if lost:
-        text = (
-            f"{lost} of {gold} {split} entities ({lost / gold:.0%}) lie in no window "
-            f"of {max(map(len, items))} tokens wholly and count as misses; raise "
-            "--task.stride, to half of --training.max_length at most, or both"
-        )
-        remarks.append(Truncation("gold", text))
-    crossed = gold - sum(len(flat_spans(sentence.spans)) for sentence in sentences)
-    if crossed and overlapping is not None:
-        remarks.append(
-            f"{split}: {crossed} of {gold} spans overlap another, {overlapping}: "
-            "counted as misses"
-        )
-    return remarks
+    spans = {span for span in sentence.spans if kind in (None, span.type)}
+    return sorted((span.start, span.end - 1) for span in spans)
+
+
+def _count_lost(sentences: Sentences, items: Items) -> int:
+    """Count the gold spans that no window holds wholly."""
+    lost = 0
+    for (number, kind), group in itertools.groupby(
+        items, key=lambda item: (item.example, item.detail.kind)
+    ):
+        spans = spans_of(sentences[number], kind)
+        held = np.any([item.detail.holds(spans) for item in group], axis=0)
+        lost += len(spans) - int(held.sum())
+    return lost

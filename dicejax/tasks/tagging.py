@@ -19,19 +19,17 @@ from dicejax.data import tags, tokenize
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import InputError, Truncation
+from dicejax.errors import InputError
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
 from dicejax.models.heads import TokenHead
 from dicejax.tasks import windows
-from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.spans import (
     Sentences,
     SpanTask,
     WordsTask,
     flat_spans,
-    gold_warnings,
     prompt_field,
 )
 from dicejax.tasks.task import (
@@ -72,27 +70,19 @@ class TokenTask(WordsTask):
     [CLS] prompt [SEP] words [SEP]; the prompt has neither loss nor score. Where both
     are longer than `max_length`, the end of the prompt is cut off, but never below half
     of the row, and words that do not fit with it are read in windows.
+
+    Args:
+      prompt: read the prompt of each example in front of its words, as a pair.
     """
 
     reads_context: ClassVar[bool] = True
     no_piece: ClassVar[str] = NONE
+    cut_text: ClassVar[str] = (
+        "{cuts.count} of {cuts.total} {split} prompts ({cuts.share:.0%}) are cut off "
+        "at their end at {cuts.longest} tokens; raise --training.max_length"
+    )
 
     prompt: bool = False
-
-    def adapt(self, examples: Examples) -> Sequence[Any]:
-        """Return the examples.
-
-        Raises:
-          InputError: the data is of another kind of task; or one example has a prompt
-            and the task reads none, or the other way round.
-        """
-        for example in super().adapt(examples):
-            if self.prompt and not example.prompt.strip():
-                raise InputError(
-                    f"line {example.line} has no prompt, and the task reads a prompt "
-                    "and its answer; add it, or leave out --task.prompt"
-                )
-        return examples
 
     def texts(self, examples: Examples) -> Iterable[str]:
         """Yield all words, of prompts too."""
@@ -144,16 +134,6 @@ class TokenTask(WordsTask):
             [(example.before, example.after) for example in examples],
             [example.prompt for example in examples] if self.prompt else None,
         )
-
-    def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
-        """Warn of prompts that are cut off."""
-        if not cuts.count:
-            return []
-        text = (
-            f"{cuts.count} of {cuts.total} {split} prompts ({cuts.share:.0%}) are cut "
-            f"off at their end at {cuts.longest} tokens; raise --training.max_length"
-        )
-        return [Truncation("input", text)]
 
     def reduce_logits(self, outputs, batch) -> Predicted:
         """Return the most probable class of each token, and its probability."""
@@ -255,12 +235,12 @@ class Tagging(TokenTask, SpanTask):
     As many spans as do not overlap are trained; the others count as missed.
 
     Args:
-      stride: overlap of neighbouring windows in pieces, at most half of a window.
-      prompt: read the prompt of each example in front of its words, as a pair.
       scheme: tag scheme of the network, whatever the files use.
     """
 
     no_piece: ClassVar[str] = "O"
+    is_whole: ClassVar[bool] = False
+    overlapping: ClassVar[str | None] = "which tags cannot express"
 
     scheme: Scheme = "BIO"
 
@@ -297,11 +277,8 @@ class Tagging(TokenTask, SpanTask):
         self, split: str, examples: Sentences, items: Items, labels: Labels
     ) -> list[Remark]:
         """Warn of types that train lacks, and of spans that tags cannot express."""
-        types = {tag.partition("-")[2] for tag in labels}
-        which = "which tags cannot express"
-        remarks = gold_warnings(split, examples, types, 0, items, overlapping=which)
-        cuts = self.cut_inputs(split, self.count_cuts(items))
-        return [*remarks, *cuts, *windows.remark(split, examples, items)]
+        types = [tag.partition("-")[2] for tag in labels]
+        return super().warnings(split, examples, items, types)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -364,8 +341,7 @@ class WordTagging(TokenTask):
         counts = Counter(label for text in examples for label in text.labels)
         text = "word{s} labelled {label}, which train lacks: counted as wrong"
         remarks = unseen_labels(split, counts, labels, text)
-        cuts = self.cut_inputs(split, self.count_cuts(items))
-        return [*remarks, *cuts, *windows.remark(split, examples, items)]
+        return remarks + super().warnings(split, examples, items, labels)
 
     def of_words(self, words: Sequence[str], number: int) -> TaggedWords:
         """Take a sentence without gold."""
@@ -392,10 +368,6 @@ class JointTagging(Tagging):
 
     Each character gets a tag; a word is right where its borders and its label are.
     Words with labels are taken too, and written as characters.
-
-    Args:
-      prompt: read the prompt of each example in front of its words, as a pair.
-      scheme: tag scheme of the network, whatever the files use.
     """
 
     takes: ClassVar[tuple[type, ...]] = (Sentence, TaggedWords)

@@ -19,8 +19,8 @@ from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, Truncation, quote
 from dicejax.metrics.scores import Scores
 from dicejax.models.heads import Head
-from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.decider import Decider
+from dicejax.tasks.windows import Cuts
 
 IGNORED = -100
 """The label of elements left out of the loss."""
@@ -138,12 +138,15 @@ class Codec(abc.ABC):
     reads_words: ClassVar[bool] = True  # or raw text
     reads_context: ClassVar[bool] = False  # the words around a sentence
     prompt: ClassVar[bool] = False  # whether each sentence answers a prompt
+    readings: ClassVar[int] = 1  # of each text, as for several queries
+    cut_text: ClassVar[str] = ""  # warning of inputs cut off, with `split` and `cuts`
 
     def adapt(self, examples: Examples) -> Sequence[Any]:
         """Return examples in the form that the other methods take.
 
         Raises:
-          InputError: the data is of another kind of task.
+          InputError: the data is of another kind of task, or has context or prompts
+            that it does not read, or lacks them.
         """
         for example in examples:
             if not isinstance(example, self.takes):
@@ -163,6 +166,11 @@ class Codec(abc.ABC):
                     f"line {example.line} has a prompt, which task "
                     f"{type(self).__name__} does not read; take Tagging, WordTagging "
                     "or JointTagging with --task.prompt, or leave the prompts out"
+                )
+            if self.prompt and not example.prompt.strip():
+                raise InputError(
+                    f"line {example.line} has no prompt, and the task reads a prompt "
+                    "and its answer; add it, or leave out --task.prompt"
                 )
         return examples
 
@@ -198,8 +206,8 @@ class Codec(abc.ABC):
 
     def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
         """Return warnings of inputs that are cut off."""
-        del split, cuts
-        return []
+        text = self.cut_text.format(split=split, cuts=cuts)
+        return [Truncation("input", text)] if text and cuts.count else []
 
     @abc.abstractmethod
     def reduce_logits(
@@ -354,12 +362,6 @@ class Scorer(Decider, abc.ABC):
         """
         return item.arrays
 
-    @abc.abstractmethod
-    def warnings(
-        self, split: str, examples: Examples, items: Items, labels: Labels
-    ) -> list[Remark]:
-        """Return warnings about a split, such as on gold that cannot be predicted."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task(Codec, Trainable, Scorer):
@@ -376,6 +378,24 @@ class Task(Codec, Trainable, Scorer):
         if self.stride < 0:
             raise ValueError(f"stride is {self.stride}; want 0 or more")
         _ = self.constraint  # its errors
+
+    def warnings(
+        self, split: str, examples: Examples, items: Items, labels: Labels
+    ) -> list[Remark]:
+        """Return warnings about a split, such as on gold that cannot be predicted.
+
+        By default they are on inputs that are cut off and texts read in windows.
+        """
+        remarks: list[Remark] = [*self.cut_inputs(split, self.count_cuts(items))]
+        counts = np.bincount([item.example for item in items], minlength=len(examples))
+        if several := int((counts > self.readings).sum()):
+            remarks.append(
+                f"{several} of {len(examples)} {split} texts "
+                f"({several / len(examples):.0%}) are longer than "
+                f"{max(map(len, items))} tokens and read in windows; "
+                "--training.max_length sets their length"
+            )
+        return remarks
 
     def score_found(
         self,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +18,7 @@ from dicejax.errors import InputError
 from dicejax.models.heads import TwoPointerHead
 from dicejax.tasks import span_decoding, windows
 from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
-from dicejax.tasks.spans import Sentences, SpanTask, flat_spans, gold_warnings
+from dicejax.tasks.spans import Sentences, SpanTask, flat_spans
 from dicejax.tasks.tagging import best_class
 from dicejax.tasks.task import (
     IGNORED,
@@ -29,7 +28,6 @@ from dicejax.tasks.task import (
     Outputs,
     Predicted,
     Prediction,
-    Remark,
     Target,
     token_arrays,
 )
@@ -52,13 +50,14 @@ class TwoPointerNER(SpanTask):
     span, of those that show all of it.
 
     Args:
-      stride: overlap of neighbouring windows in pieces, at most half of a window.
       teacher: starts given to the end in training: "gold" or "predicted".
 
     Source: the two-pointer model of
     https://github.com/qingkongzhiqian/NER_loss_compare, which has a loss on special
     pieces too, and lets predicted spans overlap.
     """
+
+    overlapping: ClassVar[str | None] = "of which two pointers keep one"
 
     teacher: Literal["gold", "predicted"] = "gold"
 
@@ -152,15 +151,3 @@ class TwoPointerNER(SpanTask):
         return Prediction(
             [span for span, _ in best], [math.exp(score) for _, score in best]
         )
-
-    def warnings(
-        self, split: str, examples: Sentences, items: Items, labels: Labels
-    ) -> list[Remark]:
-        """Warn of types that train lacks, and of spans that cannot be predicted."""
-        lost = 0
-        for number, group in itertools.groupby(items, key=lambda item: item.example):
-            spans = [(span.start, span.end - 1) for span in examples[number].spans]
-            lost += windows.count_lost(spans, (item.detail for item in group))
-        which = "of which two pointers keep one"
-        remarks = gold_warnings(split, examples, labels, lost, items, overlapping=which)
-        return remarks + windows.remark(split, examples, items)

@@ -1,4 +1,4 @@
-"""Windows on a text that is longer than the input."""
+"""Windows on texts that are longer than the input, and counts of what is cut off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError
-from dicejax.tasks.task import Examples, Items
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,12 +22,14 @@ class Window:
       shift: added to a place in the whole text, it gives the place in the window.
       bounds: `[start, end)` of all windows, in pieces of the whole text.
       number: index of this window.
+      kind: type of the spans that are asked for; None: all.
     """
 
     words: np.ndarray
     shift: int = 0
     bounds: Sequence[tuple[int, int]] = ((0, 0),)
     number: int = 0
+    kind: str | None = None
 
     def holds(self, spans: Iterable[tuple[int, int]]) -> np.ndarray:
         """Return whether both ends of each span have a piece here, bool `[n]`."""
@@ -81,19 +82,21 @@ def cut(
     *,
     text: int = 0,
     words: np.ndarray | None = None,
+    kind: str | None = None,
 ) -> Iterator[tuple[EncodedText, Window]]:
     """Yield a text with its window, or where it is too long parts that overlap.
 
     Lengths are in pieces, the special ones included, and neighbours overlap by at most
     half of the room. Of a pair `text` is cut, and each window has the other one whole.
-    `words` are the places of the words' first pieces, -1 for none.
+    `words` are the places of the words' first pieces, -1 for none; `kind` is that of
+    `Window`.
 
     Raises:
       InputError: the text has no room.
     """
     words = np.zeros(0, np.int32) if words is None else words
     if len(encoded) <= max_length:
-        yield encoded, Window(words)
+        yield encoded, Window(words, kind=kind)
         return
     is_content = encoded.texts == text
     content, others = np.flatnonzero(is_content), np.flatnonzero(~is_content)
@@ -115,28 +118,31 @@ def cut(
         shift = int(np.argmax(part.texts == text)) - start
         inside = (words >= start) & (words < end)
         places = np.where(inside, words + shift, -1)
-        yield part, Window(places, shift, bounds, number)
+        yield part, Window(places, shift, bounds, number, kind)
 
 
-def count_lost(spans: Sequence[tuple[int, int]], windows: Iterable[Window]) -> int:
-    """Count the spans that no window holds wholly."""
-    held = np.any([window.holds(spans) for window in windows], axis=0)
-    return len(spans) - int(held.sum())
+@dataclasses.dataclass(frozen=True)
+class Cuts:
+    """Counts of inputs that are cut off; of parts of a data set they are added.
 
+    >>> Cuts(1, 4, 32) + Cuts(0, 6, 30)
+    Cuts(count=1, total=10, longest=32)
 
-def remark(
-    split: str, examples: Examples, items: Items, *, reads: int = 1
-) -> list[str]:
-    """Return a line that reports how many texts are read in windows, if any are.
-
-    Each text is encoded `reads` times, as for several queries.
+    Attributes:
+      count: inputs that are cut off.
+      total: all inputs.
+      longest: tokens of the longest, where they are cut off.
     """
-    counts = np.bincount([item.example for item in items], minlength=len(examples))
-    several = int((counts > reads).sum())
-    if not several:
-        return []
-    return [
-        f"{several} of {len(examples)} {split} texts ({several / len(examples):.0%}) "
-        f"are longer than {max(map(len, items))} tokens and read in windows; "
-        "--training.max_length sets their length"
-    ]
+
+    count: int = 0
+    total: int = 0
+    longest: int = 0
+
+    def __add__(self, other: Cuts) -> Cuts:
+        longest = max(self.longest, other.longest)
+        return Cuts(self.count + other.count, self.total + other.total, longest)
+
+    @property
+    def share(self) -> float:
+        """Share of all inputs that is cut off; 0 of none."""
+        return self.count / max(self.total, 1)

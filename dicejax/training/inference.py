@@ -20,8 +20,8 @@ from dicejax.mesh import MeshShape
 from dicejax.metrics.guarantees import GuaranteedThreshold, Observation, guarantee_of
 from dicejax.metrics.scores import Scores
 from dicejax.tasks import Item, Prediction, QuestionAnswering
-from dicejax.tasks.cuts import Cuts
 from dicejax.tasks.described import beside_gold
+from dicejax.tasks.windows import Cuts
 from dicejax.training import new_texts
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.outcome import nothing_learnt

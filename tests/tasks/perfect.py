@@ -4,29 +4,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dicejax.tasks import (
-    MachineReading,
-    QuestionAnswering,
-    TwoPointerNER,
-    span_decoding,
-)
+from dicejax.tasks import MachineReading, QuestionAnswering, TwoPointerNER
 from dicejax.tasks.answers import Answer, Candidate
+from dicejax.tasks.spans import spans_of
 from dicejax.tasks.task import IGNORED
-
-
-def window_of(item):
-    """Return the window of an item of spans."""
-    return getattr(item.detail, "window", item.detail)
 
 
 def words_of(item):
     """Return the place of each word's first piece, -1 where it is not decided."""
-    return getattr(window_of(item), "words", item.detail)
-
-
-def query_of(item):
-    """Return the number of an item's query, 0 without queries."""
-    return getattr(item.detail, "query", 0)
+    return getattr(item.detail, "words", item.detail)
 
 
 def perfect_output(task, item, example):
@@ -39,9 +25,8 @@ def perfect_output(task, item, example):
                 output[name] = np.where(gold[name] == 1, 9.0, -9.0)
             if task.match:
                 output["match"] = np.full((size, size), -9.0, np.float16)
-                kind, _ = task.queries[item.detail.query]
-                for span in span_decoding.of_type(example.spans, kind):
-                    places = item.detail.window.words[list(span)]
+                for span in spans_of(example, item.detail.kind):
+                    places = item.detail.words[list(span)]
                     if (places >= 0).all():
                         output["match"][tuple(places)] = 9.0
         case TwoPointerNER():

@@ -19,7 +19,7 @@ from dicejax.tasks.classification import HEAD
 from dicejax.tasks.task import IGNORED
 from dicejax.tasks.windows import Window
 
-from .perfect import decode_perfectly, query_of, window_of
+from .perfect import decode_perfectly
 
 WORDS = ["Anna", "Berg", "met", "Bo", "in", "Oslo", "unforeseeable", "York", ",", "."]
 LENGTH = 32
@@ -84,7 +84,7 @@ def test_each_span_is_that_of_the_window_with_most_around_it(
         return dict(zip(prediction.values, prediction.probabilities, strict=True))
 
     def margin(item, span):
-        (places,) = np.nonzero(window_of(item).words >= 0)
+        (places,) = np.nonzero(item.detail.words >= 0)
         before, behind = span.start - places[0], places[-1] + 1 - span.end
         if min(before, behind) < 0:
             return -1
@@ -92,11 +92,9 @@ def test_each_span_is_that_of_the_window_with_most_around_it(
 
     outputs, expected = [random_output(len(item)) for item in items], {}
     for item, output in zip(items, outputs, strict=True):
-        lone = Window(window_of(item).words)
-        if isinstance(task, MachineReading):
-            lone = item.detail._replace(window=lone)
-        rivals = [x for x in items if query_of(x) == query_of(item)]
-        alone = dataclasses.replace(item, detail=lone)
+        kind = item.detail.kind
+        rivals = [x for x in items if x.detail.kind == kind]
+        alone = dataclasses.replace(item, detail=Window(item.detail.words, kind=kind))
         for span, score in spans([alone], [output]).items():
             if max(rivals, key=lambda rival: margin(rival, span)) is item:
                 expected[span] = score
@@ -113,8 +111,8 @@ def test_ends_are_trained_once_and_across_a_border_with_their_span(
     items = task.encode([text], tokenizer, labels, LENGTH)
     (candidates,) = decode_perfectly(task, [text], items, labels)
     remark = str(task.warnings("dev", [text], items, labels)[0])
-    items = [item for item in items if query_of(item) == 0]
-    windows, every = list(map(window_of, items)), np.arange(300)
+    items = [item for item in items if item.detail.kind in (None, "PER")]
+    windows, every = [item.detail for item in items], np.arange(300)
     decided = [window.decides(every, every) for window in windows]
     assert np.sum(decided, axis=0).tolist() == [1] * 300
     spans = {(span.start, span.end - 1) for span in text.spans}

@@ -11,7 +11,7 @@ from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.errors import InputError
 from dicejax.tasks import span_decoding
-from dicejax.tasks.machine_reading import MachineReading, QueryWindow
+from dicejax.tasks.machine_reading import MachineReading
 from dicejax.tasks.task import Item, Prediction
 from dicejax.tasks.windows import Window
 
@@ -113,10 +113,10 @@ def test_what_is_not_answerable_has_no_spans(tokenizer, match):
         }
 
 
-def scored(task, words, start, end, match=(), query=1):
+def scored(task, words, start, end, match=(), kind="ORG"):
     """Return the scored spans of a sentence with one piece per word."""
-    seen = Window(np.arange(words))
-    item = Item({"input_ids": np.zeros(words)}, 0, QueryWindow(query, seen))
+    seen = Window(np.arange(words), kind=kind)
+    item = Item({"input_ids": np.zeros(words)}, 0, seen)
     output = {"start": np.full(words, -9.0), "end": np.full(words, -9.0)}
     for name, values in (("start", start), ("end", end)):
         for place, value in values.items():
@@ -141,7 +141,7 @@ def test_flat_overlaps_go_to_the_better_match():
     nested = dataclasses.replace(TASK, nested=True)
     assert nested.decide(candidates).values == org
     assert nested.decide(candidates, 0.7).values == org[:2]
-    other = scored(TASK, 5, {2: 1.0}, {2: 1.0}, {(2, 2): 3.0}, query=0)
+    other = scored(TASK, 5, {2: 1.0}, {2: 1.0}, {(2, 2): 3.0}, kind="LOC-city")
     assert TASK.decide(candidates + other).values == [Span("LOC-city", 2, 3), org[2]]
 
 

@@ -10,7 +10,7 @@ from flax import nnx
 
 from dicejax.data.pack import fill
 from dicejax.models.heads import output_names
-from dicejax.tasks import span_decoding
+from dicejax.tasks.spans import spans_of
 from dicejax.tasks.task import IGNORED
 
 from .asked import BERT, NESTED, SENTENCE, TASK, encoded
@@ -44,10 +44,9 @@ def expected_match(task, items, rows, sentences, outputs, length):
         shift = 0
         for number in numbers:
             item, sentence = items[number], sentences[number]
-            kind, _ = task.queries[item.detail.query]
-            spans = span_decoding.of_type(sentence.spans, kind)
+            spans = spans_of(sentence, item.detail.kind)
             starts, ends = ({span[n] for span in spans} for n in (0, 1))
-            places = item.detail.window.words + shift
+            places = item.detail.words + shift
             for i, first in enumerate(places):
                 for j, last in enumerate(places):
                     is_gold = i in starts and j in ends

@@ -22,7 +22,6 @@ from dicejax.training.accumulation import loss_and_gradient
 
 from ..data import made
 from ..models.small import encoder_of, network_of
-from .perfect import round_trip
 
 TASK = Tagging(prompt=True, stride=2)
 PROMPT = "the café\n in  New York, costs 1,000"
@@ -75,35 +74,6 @@ def test_pieces_and_types_are_those_of_transformers_on_the_two_texts(tmp_path):
         assert (np.delete(item.arrays[HEAD], places) == IGNORED).all()
         gold = [labels[number] for number in item.arrays[HEAD][places]]
         assert gold == ["O", "O", "B-NEW", "O", "B-NEW"]
-
-
-@pytest.mark.parametrize("kind", made.KINDS)
-def test_windows_keep_each_word_once_and_half_a_row_for_the_prompt(kind, tmp_path):
-    tokenizer = made.read(kind, tmp_path, words=True)
-    (whole,) = made.tokenize.encode(tokenizer, [[PROMPT]], [ANSWER.words])
-    prompt, answer = (whole.ids[whole.texts == text].tolist() for text in (0, 1))
-    first = whole.first_pieces(len(ANSWER.words), text=1)
-    special, front = len(whole) - len(prompt) - len(answer), int(whole.summary == 0)
-    for length in range(2 * special + 4, len(whole) + 2):
-        trip = round_trip(TASK, [ANSWER], tokenizer, length)
-        assert trip.predictions[0].values == list(ANSWER.spans)
-        size = min(len(prompt), max(length // 2, length - special - len(answer)))
-        for item in trip.items:
-            ids = item.arrays["input_ids"]
-            assert len(ids) <= length
-            assert ids[front : front + size].tolist() == prompt[:size]
-            words = np.flatnonzero(item.detail >= 0)
-            places = item.detail[words]
-            assert ids[places].tolist() == whole.ids[first[words]].tolist()
-            assert (np.delete(item.arrays[HEAD], places) == IGNORED).all()
-        held = np.sum([item.detail >= 0 for item in trip.items], axis=0)
-        assert held.tolist() == [1] * len(ANSWER.words)
-        assert (len(trip.items) > 1) == (size + len(answer) + special > length)
-        cut = [text for text in trip.remarks if "cut off" in text]
-        assert len(cut) == (size < len(prompt))
-        assert all(x.startswith("1 of 1 dev prompts (100%) are cut") for x in cut)
-    with pytest.raises(InputError, match="pieces are special or of the prompt"):
-        round_trip(TASK, [ANSWER], tokenizer, special + 1)
 
 
 def test_packed_loss_and_gradient_are_those_of_single_rows_with_a_mask(tmp_path):

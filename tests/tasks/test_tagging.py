@@ -1,5 +1,7 @@
 """Tags of spans, labels of words, and words with labels from characters."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import special
@@ -39,38 +41,55 @@ def test_a_word_that_the_tokenizer_drops_gets_the_unknown_piece(tokenizer):
     assert trip.scores["f1"] == 1.0 and item.detail.tolist() == [1, place, place + 1]
 
 
+ANSWER = Sentence(
+    ("York", "costs", "unbelievable", "(U.S.)", "hello"),
+    (Span("NEW", 2, 3), Span("NEW", 4, 5)),
+    1,
+)
+
+
+@pytest.mark.parametrize("prompt", ["", "the café\n in  New York, costs 1,000"])
 @pytest.mark.parametrize("kind", made.KINDS)
-def test_windows_leave_the_template_and_the_labels_in_place(kind, tmp_path):
+def test_windows_keep_each_word_once_and_half_a_row_for_the_prompt(
+    kind, prompt, tmp_path
+):
     """Each length, for templates with special pieces on either side."""
     tokenizer = made.read(kind, tmp_path, words=True)
-    task = Tagging()
-    labels = task.label_names([SENTENCE])
-    (whole,) = task.encode([SENTENCE], tokenizer, labels, 128)
-    ids = whole.arrays["input_ids"].tolist()
-    front, behind = (0, 2) if kind == "xlnet" else (1, 1)
-    for length in range(3, len(ids) + 2):
-        items = task.encode([SENTENCE], tokenizer, labels, length)
-        for item in items:
-            pieces = item.arrays["input_ids"].tolist()
-            assert pieces[:front] == ids[:front] and pieces[-behind:] == ids[-behind:]
-            inner = pieces[front : len(pieces) - behind]
-            assert any(
-                inner == ids[start : start + len(inner)]
-                for start in range(front, len(ids) - behind)
-            )
-            gold = item.arrays[HEAD]
+    task = Tagging(prompt=bool(prompt), stride=2)
+    example = dataclasses.replace(ANSWER, prompt=prompt)
+    texts = [[[prompt]], [example.words]] if prompt else [[example.words]]
+    (whole,) = tokenize.encode(tokenizer, *texts)
+    text = len(texts) - 1
+    first, content = whole.first_pieces(5, text=text), whole.texts == text
+    asked = np.flatnonzero((whole.texts == 0) & (text == 1))
+    special = len(whole) - len(asked) - content.sum()
+    for length in range(3 if text == 0 else 2 * special + 4, len(whole) + 2):
+        trip = round_trip(task, [example], tokenizer, length)
+        assert trip.predictions[0].values == list(example.spans)
+        size = min(len(asked), max(length // 2, length - special - content.sum()))
+        for item in trip.items:
+            ids, types = item.arrays["input_ids"], item.arrays["token_type_ids"]
+            assert len(ids) <= length
+            shown = len(ids) - special - size  # neighbours, after all others
+            windows = []
+            for start in np.flatnonzero(content)[: content.sum() - shown + 1]:
+                taken = whole.special.copy()
+                taken[[*asked[:size], *range(start, start + shown)]] = True
+                windows.append((whole.ids[taken], whole.token_types[taken]))
+            assert any((x == ids).all() and (y == types).all() for x, y in windows)
             words = np.flatnonzero(item.detail >= 0)
             places = item.detail[words]
-            # Label and piece of each word are those of the whole sentence.
-            of_whole = whole.detail[words]
-            assert (gold[places] == whole.arrays[HEAD][of_whole]).all()
-            assert [pieces[p] for p in places] == [ids[p] for p in of_whole]
-            assert (np.delete(gold, places) == IGNORED).all()
-            types = item.arrays["token_type_ids"].tolist()
-            assert types == [0] * (len(pieces) - 1) + [2 if kind == "xlnet" else 0]
-        assert np.sum([item.detail >= 0 for item in items], axis=0).tolist() == (
-            [1] * len(SENTENCE.words)
-        )
+            assert ids[places].tolist() == whole.ids[first[words]].tolist()
+            assert (np.delete(item.arrays[HEAD], places) == IGNORED).all()
+        held = np.sum([item.detail >= 0 for item in trip.items], axis=0)
+        assert held.tolist() == [1] * 5
+        assert (len(trip.items) > 1) == (size + content.sum() + special > length)
+        cut = [remark for remark in trip.remarks if "cut off" in remark]
+        assert len(cut) == (size < len(asked))
+        assert all(x.startswith("1 of 1 dev prompts (100%) are cut") for x in cut)
+    which = "special or of the prompt" if prompt else "special"
+    with pytest.raises(InputError, match=f"pieces are {which}"):
+        round_trip(task, [example], tokenizer, special + bool(prompt))
 
 
 def test_rows_are_filled_with_the_tokenizer_s_own_padding(tmp_path):
