@@ -49,12 +49,6 @@ class Reliability:
         gaps = (b.count * abs(b.accuracy - b.confidence) for b in self.bins)
         return quotients.ratio(sum(gaps), self.count)
 
-    @property
-    def largest_error(self) -> float:
-        """The largest gap of a bin with predictions (Guo et al., equation 5)."""
-        gaps = (abs(b.accuracy - b.confidence) for b in self.bins if b.count)
-        return max(gaps, default=0.0)
-
 
 def reliability(
     confidence: ArrayLike,

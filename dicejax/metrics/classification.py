@@ -35,17 +35,11 @@ class ConfusionMatrix:
         Raises:
           ValueError: the numbers of classes differ.
         """
-        if self.classes != other.classes:
-            raise ValueError(
-                f"matrices of {self.classes} and of {other.classes} classes do not add"
-            )
+        mine, theirs = len(self.counts), len(other.counts)
+        if mine != theirs:
+            raise ValueError(f"matrices of {mine} and of {theirs} classes do not add")
         total = np.add(self.counts, other.counts, dtype=np.int64)
         return ConfusionMatrix(tuple(map(tuple, total.tolist())))
-
-    @property
-    def classes(self) -> int:
-        """Number of classes."""
-        return len(self.counts)
 
     @property
     def gold(self) -> tuple[int, ...]:
@@ -60,12 +54,7 @@ class ConfusionMatrix:
     @property
     def correct(self) -> tuple[int, ...]:
         """Correct examples of each class."""
-        return tuple(self.counts[c][c] for c in range(self.classes))
-
-    @property
-    def total(self) -> int:
-        """Number of examples."""
-        return sum(self.gold)
+        return tuple(row[c] for c, row in enumerate(self.counts))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,13 +89,7 @@ class ClassificationScores:
     per_class: tuple[ClassScores, ...]
 
 
-def confusion(
-    gold: ArrayLike,
-    predicted: ArrayLike,
-    classes: int,
-    *,
-    where: ArrayLike | None = None,
-) -> ConfusionMatrix:
+def confusion(gold: ArrayLike, predicted: ArrayLike, classes: int) -> ConfusionMatrix:
     """Count gold and predicted classes.
 
     >>> confusion([0, 1, 1], [0, 0, 1], classes=2).counts
@@ -115,21 +98,17 @@ def confusion(
     Args:
       gold: classes as integers from 0, of any shape.
       predicted: the same shape.
-      classes: how many there are.
-      where: the same shape; False leaves an entry out, such as padding.
+      classes: number of classes.
 
     Raises:
-      ValueError: the shapes differ, or an entry that counts is no class.
+      ValueError: the shapes differ, or an entry is no class.
     """
     gold, predicted = np.asarray(gold), np.asarray(predicted)
-    where = np.ones(gold.shape, bool) if where is None else np.asarray(where, bool)
-    if not gold.shape == predicted.shape == where.shape:
+    if gold.shape != predicted.shape:
         raise ValueError(
-            f"gold has shape {gold.shape}, predicted {predicted.shape} "
-            f"and where {where.shape}"
+            f"gold has shape {gold.shape}, predicted {predicted.shape}; want the same"
         )
-    columns = {"gold": gold[where], "predicted": predicted[where]}
-    for name, values in columns.items():
+    for name, values in (("gold", gold), ("predicted", predicted)):
         if values.size and not np.issubdtype(values.dtype, np.integer):
             raise ValueError(f"{name} has dtype {values.dtype}, not integers")
         strange = values[(values < 0) | (values >= classes)]
@@ -137,9 +116,8 @@ def confusion(
             raise ValueError(
                 f"{name} holds {strange[0]}; classes go from 0 to {classes - 1}"
             )
-    gold, predicted = (values.astype(np.int64) for values in columns.values())
-    pairs = gold * classes + predicted
-    counts = np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
+    pairs = gold.astype(np.int64) * classes + predicted.astype(np.int64)
+    counts = np.bincount(pairs.ravel(), minlength=classes**2).reshape(classes, classes)
     return ConfusionMatrix(tuple(map(tuple, counts.tolist())))
 
 
@@ -164,19 +142,18 @@ def scores(
 
     Args:
       matrix: the counts.
-      classes: classes of the macro scores, such as all but "other". None: those that
-        occur in gold or predictions, as scikit-learn does; a class that occurs in
-        neither enters a macro mean as 0 if it is named.
+      classes: classes of the macro scores, of which one that does not occur counts as
+        0. None: those that occur in gold or predictions, as scikit-learn does.
 
     Raises:
       ValueError: one of `classes` is none.
     """
     gold, predicted, correct = matrix.gold, matrix.predicted, matrix.correct
-    total = matrix.total
+    total, count = sum(gold), len(gold)
     if classes is None:
-        classes = [c for c in range(matrix.classes) if gold[c] or predicted[c]]
-    elif not all(0 <= c < matrix.classes for c in classes):
-        raise ValueError(f"classes {classes} are not all among {matrix.classes}")
+        classes = [c for c in range(count) if gold[c] or predicted[c]]
+    elif not all(0 <= c < count for c in classes):
+        raise ValueError(f"classes {classes} are not all among {count}")
     per_class = tuple(map(class_scores, correct, predicted, gold))
     # Python's integers: N^2 and its square do not overflow.
     agreement = sum(correct) * total - sum(map(int.__mul__, gold, predicted))
@@ -195,12 +172,8 @@ def class_scores(correct: int, predicted: int, gold: int) -> ClassScores:
     >>> class_scores(1, 2, 4)
     ClassScores(precision=0.5, recall=0.25, f1=0.3333333333333333, support=4)
     """
-    return ClassScores(
-        precision=quotients.ratio(correct, predicted),
-        recall=quotients.ratio(correct, gold),
-        f1=quotients.ratio(2 * correct, predicted + gold),
-        support=gold,
-    )
+    pairs = (correct, predicted), (correct, gold), (2 * correct, predicted + gold)
+    return ClassScores(*(quotients.ratio(*pair) for pair in pairs), gold)
 
 
 def macro(classes: Sequence[ClassScores]) -> ClassScores:
@@ -209,9 +182,6 @@ def macro(classes: Sequence[ClassScores]) -> ClassScores:
     >>> macro([class_scores(1, 1, 2), class_scores(0, 1, 0)]).precision
     0.5
     """
-    return ClassScores(
-        precision=quotients.mean(row.precision for row in classes),
-        recall=quotients.mean(row.recall for row in classes),
-        f1=quotients.mean(row.f1 for row in classes),
-        support=sum(row.support for row in classes),
-    )
+    shares = ("precision", "recall", "f1")
+    means = (quotients.mean(getattr(row, name) for row in classes) for name in shares)
+    return ClassScores(*means, sum(row.support for row in classes))

@@ -1,14 +1,12 @@
 r"""Decision thresholds that keep a bound on new data, with a stated probability.
 
-The threshold with the best F1 on dev promises nothing: on new data its recall may be
-far below dev's. A `Constraint` such as recall of at least 0.95 chooses a threshold
-that keeps it on new data unless dev was drawn by bad luck, of probability delta:
+The threshold with the best F1 on dev promises nothing. A `Constraint` such as recall of
+at least 0.95 holds on new data unless dev was drawn by bad luck, of probability delta:
 
 .. math:: P_{dev}(recall(t) \geq 0.95) \geq 1 - \delta
 
-The only assumption is that the examples of dev and new ones are independent draws from
-one distribution, and that dev had no part in training. It needs neither calibrated
-scores nor a good network, which costs precision and breaks no promise.
+It assumes that examples of dev and new ones are independent draws from one
+distribution, and that dev had no part in training; a bad network costs precision.
 """
 
 from __future__ import annotations
@@ -63,11 +61,10 @@ def tolerance_rank(count: int, share: float, delta: float) -> int:
       share: q, the share of new scores that may be below.
       delta: probability of a sample that breaks the promise.
     """
-
-    def below(rank: int) -> float:
-        return float(special.bdtr(rank, count, share))
-
-    return bisect.bisect_right(range(count), delta, key=below)
+    ranks = range(count)
+    return bisect.bisect_right(
+        ranks, delta, key=lambda k: special.bdtr(k, count, share)
+    )
 
 
 def least_count(share: float, delta: float) -> int:
@@ -82,10 +79,8 @@ def least_count(share: float, delta: float) -> int:
     return count
 
 
-def clopper_pearson(
-    hits: int, total: int, *, level: float = 0.05
-) -> tuple[float, float]:
-    """Return the two-sided interval of a share, exact for binomial counts.
+def clopper_pearson(hits: int, total: int) -> tuple[float, float]:
+    """Return the two-sided interval of 95 % of a share, exact for binomial counts.
 
     Source: Clopper and Pearson, Biometrika 26(4), 1934.
 
@@ -95,11 +90,11 @@ def clopper_pearson(
     Raises:
       ValueError: hits are not from 0 to the total.
     """
-    if not 0 <= hits <= total:
-        raise ValueError(f"{hits} of {total} is no share")
-    low = special.betaincinv(hits, total - hits + 1, level / 2) if hits else 0.0
     rest = total - hits
-    high = special.betaincinv(hits + 1, rest, 1 - level / 2) if rest else 1.0
+    if hits < 0 or rest < 0:
+        raise ValueError(f"{hits} of {total} is no share")
+    low = special.betaincinv(hits, rest + 1, 0.025) if hits else 0.0
+    high = special.betaincinv(hits + 1, rest, 0.975) if rest else 1.0
     return float(low), float(high)
 
 
@@ -183,10 +178,7 @@ class Constraint:
         return f"{self.name} {limit} {self.bound:g}"
 
     def among(self, count: int) -> Constraint:
-        """Return the constraint at delta / count, which holds in all of them at once.
-
-        Source: Bonferroni's inequality.
-        """
+        """Return it at delta / count, so that all of them hold at once (Bonferroni)."""
         return dataclasses.replace(self, delta=self.delta / count)
 
     @property
@@ -239,17 +231,15 @@ class Constraint:
 
     def _precise(self, scores: np.ndarray, gold: np.ndarray) -> float | None:
         p_values, _, _ = self._tests(scores, gold)
-        shares = np.zeros(len(GRID))
-        shares[STARTS] = self.delta / len(STARTS)
-        level, lowest = 0.0, None
-        pairs = zip(p_values.tolist(), shares.tolist(), strict=True)
-        for place, (p_value, share) in enumerate(pairs):
-            level += share
+        level, lowest, starts = 0.0, None, set(STARTS.tolist())
+        for place, p_value in enumerate(p_values.tolist()):
+            if place in starts:
+                level += self.delta / len(STARTS)
             if p_value <= level:
-                lowest = place
+                lowest = float(GRID[place])
             else:
                 level = 0.0
-        return None if lowest is None else float(GRID[lowest])
+        return lowest
 
     def _tests(
         self, scores: np.ndarray, gold: np.ndarray
@@ -307,20 +297,15 @@ class Observation(NamedTuple):
         """The share; None of nothing."""
         return self.hits / self.total if self.total else None
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The Clopper-Pearson interval of 95 %."""
-        return clopper_pearson(self.hits, self.total)
-
     def to_json(self) -> dict[str, Any]:
         """Return the counts, the share and its interval."""
-        low, high = self.interval
+        low, high = clopper_pearson(*self)
         return {**self._asdict(), "value": self.value, "low": low, "high": high}
 
     def __str__(self) -> str:
         if self.value is None:
             return "of no example"
-        low, high = self.interval
+        low, high = clopper_pearson(*self)
         return f"{self.value:.3f} ({low:.3f} to {high:.3f})"
 
 
@@ -366,13 +351,8 @@ class GuaranteedThreshold:
         if self.threshold is None:
             return "; ".join(self.warnings)
         each = " of each label" * isinstance(self.threshold, Mapping)
-        return "; ".join(
-            [
-                f"{describe(self.threshold)}, {self.constraint}{each} on new data with "
-                f"probability {1 - self.delta:g}",
-                *self.warnings,
-            ]
-        )
+        text = f"{describe(self.threshold)}, {self.constraint}{each} on new data with "
+        return "; ".join([f"{text}probability {1 - self.delta:g}", *self.warnings])
 
     def compare(self, observed: Mapping[str, Observation]) -> str:
         """Return what the test split shows of the promise, of labels the worst.

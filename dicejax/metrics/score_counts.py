@@ -1,13 +1,13 @@
 """Counts of predicted probabilities by log-odds, from which curves follow.
 
-Counts of parts of a data set add up to those of the whole, so they are gathered batch
-by batch on the devices; precision-recall curves, thresholds and calibration follow from
-them on the host without the scores themselves.
+Counts of batches add up, on the devices; precision-recall curves and calibration follow
+from them on the host without the scores themselves.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Literal
 
 import jax
@@ -93,14 +93,9 @@ def count_decisions(
         gold = labels[..., None] == classes
         decided = logits.argmax(axis=-1, keepdims=True) == classes
         counted = counted[..., None]
-    cells = [
-        [
-            jnp.sum(counted & is_gold & is_decided, axis=range(gold.ndim - 1))
-            for is_decided in (~decided, decided)
-        ]
-        for is_gold in (~gold, gold)
-    ]
-    return jnp.moveaxis(jnp.array(cells, jnp.int32), -1, 0)
+    both = itertools.product((~gold, gold), (~decided, decided))
+    cells = [jnp.sum(counted & g & d, axis=range(gold.ndim - 1)) for g, d in both]
+    return jnp.array(cells, jnp.int32).T.reshape(-1, 2, 2)
 
 
 @dataclasses.dataclass(frozen=True)

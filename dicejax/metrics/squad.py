@@ -64,13 +64,11 @@ class BestThreshold:
       score: the mean at that threshold, a share in [0, 1].
       threshold: questions with a no-answer score above it are refused.
       attained: the mean with the threshold really applied to these questions.
-      questions: from how many it was chosen.
     """
 
     score: float
     threshold: float
     attained: float
-    questions: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,12 +258,10 @@ def _check_covered(golds: Mapping, values: Mapping, what: str) -> None:
 
 def _split_scores(golds, scores) -> tuple[AnswerScores, AnswerScores, AnswerScores]:
     """Average over all questions, those with an answer and those without."""
-    parts = (
-        list(scores.values()),
-        [score for question, score in scores.items() if golds[question]],
-        [score for question, score in scores.items() if not golds[question]],
+    return tuple(
+        AnswerScores.average([s for q, s in scores.items() if bool(golds[q]) in part])
+        for part in ((True, False), (True,), (False,))
     )
-    return tuple(map(AnswerScores.average, parts))
 
 
 def _best_threshold(golds, predictions, raw, no_answer, refuse_above) -> BestThreshold:
@@ -288,5 +284,4 @@ def _best_threshold(golds, predictions, raw, no_answer, refuse_above) -> BestThr
         score=quotients.ratio(totals[place], len(golds)),
         threshold=threshold,
         attained=quotients.ratio(attained, len(golds)),
-        questions=len(golds),
     )

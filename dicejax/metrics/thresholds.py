@@ -22,7 +22,7 @@ class TunedThreshold:
     F1 1.0000 at threshold 0.25, tuned on 4 examples with 3 positives; 0.5000 at 0.5
 
     Attributes:
-      threshold: scores that are not below it count as positive; see `decide`.
+      threshold: scores that are not below it, in float64, count as positive.
       f1: on the examples it was chosen from; a share in [0, 1].
       default_threshold: threshold without tuning.
       default_f1: its F1 on the same examples.
@@ -36,14 +36,6 @@ class TunedThreshold:
     default_f1: float
     examples: int
     positives: int
-
-    def decide(self, scores: ArrayLike) -> np.ndarray:
-        """Return which scores are positive: those >= threshold, in float64.
-
-        >>> tune([0.1, 0.4], [0, 1]).decide([0.2, 0.3])
-        array([False,  True])
-        """
-        return np.asarray(scores, np.float64) >= np.float64(self.threshold)
 
     def __str__(self) -> str:
         return (
@@ -104,13 +96,7 @@ def between(lower: float, upper: float) -> float:
     return float(middle if lower < middle <= upper else upper)
 
 
-def tune(
-    scores: ArrayLike,
-    gold: ArrayLike,
-    *,
-    default: float = 0.5,
-    where: ArrayLike | None = None,
-) -> TunedThreshold:
+def tune(scores: ArrayLike, gold: ArrayLike, *, default: float = 0.5) -> TunedThreshold:
     """Choose the threshold with the best F1 = 2 TP / (predicted + gold positives).
 
     Exact: every way to cut the sorted scores is tried, in O(N log N); equal scores are
@@ -130,29 +116,16 @@ def tune(
       scores: of any shape, probabilities, or logits with `default=0`.
       gold: the same shape, 1 or True for positives.
       default: threshold without tuning.
-      where: the same shape; False leaves an entry out.
 
     Raises:
       ValueError: the shapes differ, a score is NaN, gold holds other values than 0
-        and 1, or nothing is left to choose from.
+        and 1, or there is no score.
     """
-    scores, gold = np.asarray(scores), np.asarray(gold)
-    where = np.ones(scores.shape, bool) if where is None else np.asarray(where, bool)
-    if not scores.shape == gold.shape == where.shape:
-        raise ValueError(
-            f"scores have shape {scores.shape}, gold {gold.shape}, where {where.shape}"
-        )
-    scores = arrays.numbers(scores[where], "scores")
-    gold = arrays.truths(gold[where], "gold")
-    return _best_cut(scores, gold, int(gold.sum()), default)
+    return _best_cut(scores, gold, None, default)
 
 
 def tune_per_label(
-    scores: ArrayLike,
-    gold: ArrayLike,
-    labels: Sequence[str],
-    *,
-    default: float = 0.5,
+    scores: ArrayLike, gold: ArrayLike, labels: Sequence[str], *, default: float = 0.5
 ) -> TunedThresholds:
     """Choose the threshold with the best F1 of each label, as `tune` does.
 
@@ -184,11 +157,7 @@ def tune_per_label(
 
 
 def tune_spans(
-    scores: Sequence[float],
-    correct: Sequence[bool],
-    gold: int,
-    *,
-    default: float = 0.5,
+    scores: ArrayLike, correct: ArrayLike, gold: int, *, default: float = 0.5
 ) -> TunedThreshold:
     """Choose the threshold with the best micro F1 over scored candidate spans.
 
@@ -209,20 +178,21 @@ def tune_spans(
       ValueError: the lengths differ, more candidates are correct than there is gold, a
         score is NaN, or there is no candidate.
     """
-    scores = arrays.numbers(scores, "scores")
-    correct = arrays.truths(correct, "correct")
-    if scores.ndim != 1 or scores.shape != correct.shape:
-        raise ValueError(
-            f"scores have shape {scores.shape} and correct {correct.shape}, not [N]"
-        )
-    if correct.sum() > gold:
-        raise ValueError(f"{correct.sum()} candidates are correct but gold is {gold}")
     return _best_cut(scores, correct, gold, default)
 
 
 def _best_cut(
-    scores: np.ndarray, correct: np.ndarray, positives: int, default: float
+    scores: ArrayLike, correct: ArrayLike, positives: int | None, default: float
 ) -> TunedThreshold:
+    """Choose for so many positives; None: all that are correct."""
+    scores = arrays.numbers(scores, "scores")
+    correct = arrays.truths(correct, "gold")
+    if scores.shape != correct.shape:
+        raise ValueError(f"scores have shape {scores.shape}, gold {correct.shape}")
+    scores, correct, total = scores.ravel(), correct.ravel(), int(correct.sum())
+    positives = total if positives is None else positives
+    if total > positives:
+        raise ValueError(f"{total} candidates are correct but gold is {positives}")
     if not scores.size:
         raise ValueError("there are no scores to choose a threshold from")
     order = np.argsort(-scores, kind="stable")

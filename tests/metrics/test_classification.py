@@ -102,10 +102,3 @@ def test_matthews_does_not_overflow():
     many = 10**11
     matrix = ConfusionMatrix(((9 * many, many), (many, 9 * many)))
     assert scores(matrix).matthews == pytest.approx(0.8, rel=1e-15)
-
-
-def test_masked_entries_are_left_out():
-    gold, predicted = [[0, 1], [-100, 1]], [[0, 0], [7, 1]]
-    where = [[True, True], [False, True]]
-    masked = confusion(gold, predicted, 2, where=where)
-    assert masked == confusion([0, 1, 1], [0, 0, 1], 2)

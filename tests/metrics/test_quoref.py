@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dicejax.metrics.quoref import normalize, score, score_answer
+from dicejax.metrics.quoref import score, score_answer
 from dicejax.metrics.squad import AnswerScores
 
 from .test_squad import read_golds
@@ -24,8 +24,7 @@ def number(text):
 def plain(text):
     """Lower each word; drop punctuation unless in a number, and articles."""
     words = []
-    for token in text.replace("-", " ").split(" "):
-        token = token.lower()
+    for token in text.lower().replace("-", " ").split(" "):
         if number(token) is None:
             token = "".join(c for c in token if c not in string.punctuation)
         if number(token) is not None:
@@ -96,39 +95,16 @@ def noisy(golds, seed):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The ex-lover", "ex lover"),
-        ("1000.50 miles", "1000.5 miles"),
-        ("-7", "7.0"),  # the hyphen is a place to cut
-        ("'7'", "7.0"),
-        ("$3.50!", "350.0"),  # no number until its punctuation, point and all, goes
-        ("A  an\tthe", ""),
-        ("nan", "nan"),
-        ("U.S.", "us"),
-    ],
-)
-def test_normalising_by_hand(text, expected):
-    assert normalize(text) == expected
-
-
-@pytest.mark.parametrize(
     ("gold", "predicted", "exact", "f1"),
     [
-        (["Frankie"], ["frankie"], 1, 1),
         (["Frankie"], "frankie", 1, 1),
         (["Frankie", "Lori"], ["Lori", "the Frankie"], 1, 1),
-        (["Frankie", "Lori"], ["Lori"], 0, 0.5),
-        (["Lori"], ["Lori", "Frankie"], 0, 0.5),
         (["Lori"], ["Lori", "Lori"], 0, 0.5),
-        (["Big Ralph"], ["Ralph"], 0, 0.67),
         (["Big Ralph"], ["Ralph Ralph"], 0, 0.67),  # sets of words
-        (["7 days"], ["8 days"], 0, 0),
         (["7 days"], ["7.0 nights"], 0, 0.5),
-        (["days"], ["8 days"], 0, 0.67),
-        (["Lori"], [], 0, 0),
-        (["Lori"], [""], 0, 0),
         (["the"], [""], 1, 1),  # both without words
+        (["ex-lover -7"], ["ex lover '7'"], 1, 1),  # hyphens are places to cut
+        (["$3.50!"], ["350"], 1, 1),  # no number until its punctuation goes
         # Greedy pairing, gold by gold, would take "a b" for the first and score 0.5.
         (["x y", "x z"], ["x z", "y"], 0, 0.83),
     ],

@@ -54,7 +54,7 @@ BLANK = dict.fromkeys(UNANSWERABLE, "")
         ("gold holds -100", tune, ([0.5], [-100])),
         (r"scores have shape \(1,\), gold \(2,\)", tune, ([0.5], [1, 0])),
         ("2 candidates are correct but gold is 1", tune_spans, ([0.5, 0.6], [1, 1], 1)),
-        (r"correct \(2,\), not \[N\]", tune_spans, ([0.5], [True, True], 2)),
+        (r"shape \(1,\), gold \(2,\)", tune_spans, ([0.5], [True, True], 2)),
         ("argument 2 is longer", tune_per_label, (np.eye(3), np.eye(3), ["a", "b"])),
         ("question 'q' has no gold span", quoref.score, ({"q": []}, {"q": ["x"]})),
         ("'q' has no gold answer: is this SQuAD v2", score_v1, ({"q": []}, {"q": ""})),

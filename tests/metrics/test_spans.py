@@ -29,37 +29,6 @@ def corpora():
     return st.lists(st.tuples(span_sets(), span_sets()), max_size=5)
 
 
-def test_a_case_worked_out_by_hand():
-    gold = [
-        [Span("PER", 0, 2), Span("LOC", 3, 4), Span("ORG", 5, 8)],
-        [Span("PER", 1, 2)],
-        [],
-    ]
-    predicted = [
-        [Span("PER", 0, 2), Span("ORG", 3, 4), Span("ORG", 5, 7)],
-        [Span("PER", 1, 2), Span("PER", 4, 5)],
-        [Span("MISC", 0, 1)],
-    ]
-    counts = count(gold, predicted)
-    assert counts.per_type == {
-        "LOC": TypeCounts(true_positives=0, predicted=0, gold=1),
-        "MISC": TypeCounts(true_positives=0, predicted=1, gold=0),
-        "ORG": TypeCounts(true_positives=0, predicted=2, gold=1),
-        "PER": TypeCounts(true_positives=2, predicted=3, gold=2),
-    }
-    assert counts.total == TypeCounts(true_positives=2, predicted=6, gold=4)
-    result = scores(counts)
-    assert (result.precision, result.recall, result.support) == (2 / 6, 2 / 4, 4)
-    assert result.f1 == pytest.approx(2 * 2 / (6 + 4), rel=1e-15)
-    per = result.per_type["PER"]
-    assert (per.precision, per.recall, per.support) == (2 / 3, 1, 2)
-    assert per.f1 == pytest.approx(0.8, rel=1e-15)
-    assert result.macro.precision == pytest.approx(2 / 3 / 4, rel=1e-15)
-    assert result.macro.recall == 0.25
-    assert result.macro.f1 == pytest.approx(0.2, rel=1e-15)
-    assert result.macro.support == 4
-
-
 @pytest.mark.parametrize(
     "wrong",
     [Span("LOC", 1, 3), Span("PER", 0, 3), Span("PER", 1, 2), Span("PER", 1, 4)],
@@ -73,24 +42,6 @@ def test_a_span_is_right_only_if_type_and_both_ends_are(wrong):
     assert total == TypeCounts(true_positives=1, predicted=1, gold=2)
 
 
-@pytest.mark.parametrize(
-    ("gold", "predicted", "types"),
-    [
-        ([], [], {}),
-        ([[]], [[]], {}),
-        ([[Span("PER", 0, 1)]], [[]], {"PER": 1}),
-        ([[]], [[Span("PER", 0, 1)]], {"PER": 0}),
-    ],
-)
-def test_zero_over_zero_is_zero(gold, predicted, types):
-    result = scores(count(gold, predicted))
-    assert (result.precision, result.recall, result.f1) == (0, 0, 0)
-    macro = result.macro
-    assert (macro.precision, macro.recall, macro.f1) == (0, 0, 0)
-    assert {kind: row.support for kind, row in result.per_type.items()} == types
-    assert all(type(score) is float for score in (result.f1, macro.f1, macro.recall))
-
-
 @given(corpora(), st.integers(0, 5))
 def test_counts_of_parts_add_up_to_those_of_the_whole(corpus, cut):
     def counts(part):
@@ -101,16 +52,6 @@ def test_counts_of_parts_add_up_to_those_of_the_whole(corpus, cut):
     assert counts(corpus[cut:]) + counts(corpus[:cut]) == whole
     assert sum((counts([pair]) for pair in corpus), SpanCounts()) == whole
     assert list(whole.per_type) == sorted(whole.per_type)
-
-
-@given(corpora())
-def test_swapping_gold_and_predicted_swaps_precision_and_recall(corpus):
-    gold, predicted = [g for g, _ in corpus], [p for _, p in corpus]
-    ahead, back = scores(count(gold, predicted)), scores(count(predicted, gold))
-    assert (ahead.precision, ahead.recall) == (back.recall, back.precision)
-    assert ahead.f1 == pytest.approx(back.f1, rel=1e-15)
-    for score in (ahead.precision, ahead.recall, ahead.f1, ahead.macro.f1):
-        assert 0 <= score <= 1
 
 
 def noisy_corpus(path, scheme):
@@ -218,14 +159,6 @@ def conlleval(gold, predicted):
     }
 
 
-def conlleval_scores(correct, guessed, actual):
-    """Return precision, recall and FB1 in per cent; 0 where undefined."""
-    precision = 100 * correct / guessed if guessed else 0
-    recall = 100 * correct / actual if actual else 0
-    total = precision + recall
-    return precision, recall, 2 * precision * recall / total if total else 0
-
-
 def assert_equals_conlleval(gold, predicted, scheme="BIO"):
     counts = count(*decode_tags(gold, predicted, scheme))
     theirs = conlleval(gold, predicted)
@@ -237,9 +170,11 @@ def assert_equals_conlleval(gold, predicted, scheme="BIO"):
     rows = {None: result, **result.per_type}
     totals = [sum(column) for column in zip(*theirs.values(), strict=True)] or [0] * 3
     for kind, row in rows.items():
-        expected = conlleval_scores(*(totals if kind is None else theirs[kind]))
-        ours = [100 * row.precision, 100 * row.recall, 100 * row.f1]
-        assert ours == pytest.approx(expected, rel=1e-14)
+        correct, guessed, actual = totals if kind is None else theirs[kind]
+        precision, recall = correct / max(guessed, 1), correct / max(actual, 1)
+        f1 = 2 * precision * recall / (precision + recall) if correct else 0
+        ours = (row.precision, row.recall, row.f1)
+        assert ours == pytest.approx((precision, recall, f1), rel=1e-14)
 
 
 ORACLES = {"seqeval": assert_equals_seqeval, "conlleval": assert_equals_conlleval}
