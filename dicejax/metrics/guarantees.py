@@ -215,7 +215,16 @@ class Constraint:
         """
         scores, gold = arrays.numbers(scores, "scores"), arrays.truths(gold, "gold")
         if self.measure == "precision":
-            return self._precise(scores, gold)
+            p_values, _, _ = self._tests(scores, gold)
+            level, lowest, starts = 0.0, None, set(STARTS.tolist())
+            for place, p_value in enumerate(p_values.tolist()):
+                if place in starts:
+                    level += self.delta / len(STARTS)
+                if p_value <= level:
+                    lowest = float(GRID[place])
+                else:
+                    level = 0.0
+            return lowest
         is_rate = self.measure == "fpr"
         sample = -scores[~gold] if is_rate else scores[gold]
         share = self.bound if is_rate else 1 - self.bound
@@ -228,18 +237,6 @@ class Constraint:
             return between(floor, float(scores[scores > floor].min(initial=np.inf)))
         lower = float(scores[scores < limit].max(initial=-np.inf))
         return between(lower, float(limit))
-
-    def _precise(self, scores: np.ndarray, gold: np.ndarray) -> float | None:
-        p_values, _, _ = self._tests(scores, gold)
-        level, lowest, starts = 0.0, None, set(STARTS.tolist())
-        for place, p_value in enumerate(p_values.tolist()):
-            if place in starts:
-                level += self.delta / len(STARTS)
-            if p_value <= level:
-                lowest = float(GRID[place])
-            else:
-                level = 0.0
-        return lowest
 
     def _tests(
         self, scores: np.ndarray, gold: np.ndarray

@@ -224,9 +224,25 @@ def score_v2(
             for question, s in raw.items()
         }
 
+    # Accept questions one by one, from the lowest no-answer score, as the script does.
+    # At first all are refused and each unanswerable one scores 1. Accepting an
+    # answerable one adds its score; an unanswerable one costs 1, unless answered by "".
+    order = sorted(no_answer, key=no_answer.__getitem__)  # stable, as officially
+    gains = [
+        raw[question][1] if golds[question] else -float(bool(predictions[question]))
+        for question in order
+    ]
+    totals = np.cumsum([float(sum(not texts for texts in golds.values())), *gains])
+    place = int(totals.argmax())  # the first of equals: the most refusals
+    limit = float(no_answer[order[place - 1]]) if place else 0.0
+    attained = sum(score[1] for score in refuse_above(limit).values())
     return SquadScores(
         *_split_scores(golds, refuse_above(threshold)),
-        best_f1=_best_threshold(golds, predictions, raw, no_answer, refuse_above),
+        best_f1=BestThreshold(
+            score=quotients.ratio(totals[place], len(golds)),
+            threshold=limit,
+            attained=quotients.ratio(attained, len(golds)),
+        ),
     )
 
 
@@ -261,27 +277,4 @@ def _split_scores(golds, scores) -> tuple[AnswerScores, AnswerScores, AnswerScor
     return tuple(
         AnswerScores.average([s for q, s in scores.items() if bool(golds[q]) in part])
         for part in ((True, False), (True,), (False,))
-    )
-
-
-def _best_threshold(golds, predictions, raw, no_answer, refuse_above) -> BestThreshold:
-    """Accept questions one by one, from the lowest no-answer score (official script).
-
-    At first all are refused and each unanswerable one scores 1. Accepting an answerable
-    one adds its score; an unanswerable one costs 1, unless it is answered by "".
-    """
-    order = sorted(no_answer, key=no_answer.__getitem__)  # stable, as officially
-    gains = [
-        raw[question][1] if golds[question] else -float(bool(predictions[question]))
-        for question in order
-    ]
-    refused = float(sum(not texts for texts in golds.values()))
-    totals = np.cumsum([refused, *gains])
-    place = int(totals.argmax())  # the first of equals: the most refusals
-    threshold = float(no_answer[order[place - 1]]) if place else 0.0
-    attained = sum(score[1] for score in refuse_above(threshold).values())
-    return BestThreshold(
-        score=quotients.ratio(totals[place], len(golds)),
-        threshold=threshold,
-        attained=quotients.ratio(attained, len(golds)),
     )

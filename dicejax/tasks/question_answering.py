@@ -26,9 +26,8 @@ from dicejax.models.heads import (
     own_log_softmax,
 )
 from dicejax.models.settings import check_choice
-from dicejax.tasks import answers, contexts
+from dicejax.tasks import answers
 from dicejax.tasks.answers import Answer, Candidate, Questions, RankedAnswers
-from dicejax.tasks.contexts import ContextPart
 from dicejax.tasks.task import (
     IGNORED,
     Item,
@@ -235,14 +234,14 @@ class QuestionAnswering(Task):
             encoded = tokenize.encode_texts(tokenizer, *columns)
             pairs = zip(chunk, encoded, strict=True)
             for number, (example, pair) in enumerate(pairs, begin):
-                parts = contexts.cut_context(
+                parts = answers.cut_context(
                     example, pair, max_length, self.stride, self.max_question
                 )
                 is_cut = bool((pair.texts == 0).sum() > self.max_question)
                 items += [Item(self._arrays(p), number, p, is_cut) for p in parts]
         return items
 
-    def _arrays(self, part: ContextPart) -> dict[str, Any]:
+    def _arrays(self, part: answers.ContextPart) -> dict[str, Any]:
         """Return the input and the gold labels of one window."""
         gold, arrays = part.gold, token_arrays(part.encoded)
         if self._is_binary:
@@ -292,7 +291,7 @@ class QuestionAnswering(Task):
         spans, refusals = [], []
         for item, output in zip(items, outputs, strict=True):
             part, start, end = item.detail, output[START], output[END]
-            scores, first, last = contexts.best_spans(
+            scores, first, last = answers.best_spans(
                 part, start, end, longest=self.max_answer, count=count
             )
             if self.head == "xlnet":
@@ -390,13 +389,13 @@ class QuestionAnswering(Task):
         Only the first annotator's answer counts. One that begins or ends inside a piece
         counts unless its pieces are an exact match after normalisation.
         """
-        parts: list[list[ContextPart]] = [[] for _ in examples]
+        groups: list[list[answers.ContextPart]] = [[] for _ in examples]
         for item in items:
-            parts[item.example].append(item.detail)
-        pairs = zip(examples, parts, strict=True)
+            groups[item.example].append(item.detail)
+        pairs = zip(examples, groups, strict=True)
         reasons = [self._hindrance(*pair) for pair in pairs if pair[0].answers]
         remarks: list[Remark] = []
-        for reason, (because, remedy) in contexts.HINDRANCES.items():
+        for reason, (because, remedy) in answers.HINDRANCES.items():
             count = reasons.count(reason)
             text = f"{split}: {count} of {len(reasons)} answers {because}"
             if count:
@@ -409,23 +408,18 @@ class QuestionAnswering(Task):
         return remarks
 
     def _hindrance(
-        self, example: ReadingExample, parts: list[ContextPart]
+        self, example: ReadingExample, parts: list[answers.ContextPart]
     ) -> str | None:
         """Return why an answer cannot be predicted; None if it can."""
         answer = example.answers[0]
         count = len(self._trained_spans(answer))
-        reason, spans = contexts.covered_characters(
-            parts, count, longest=self.max_answer
-        )
-        if reason or len(spans) < len(answer):
-            return reason or "several"
-        covered = Answer(
-            tuple(
-                Candidate(example.context[slice(*ends)], *ends, 0.0) for ends in spans
-            )
-        )
-        if covered.texts == tuple(span.text for span in answer):
+        spans = answers.covered_characters(parts, count, longest=self.max_answer)
+        if isinstance(spans, str) or len(spans) < len(answer):
+            return spans if isinstance(spans, str) else "several"
+        texts = [example.context[slice(*ends)] for ends in spans]
+        if texts == [span.text for span in answer]:
             return None
+        covered = Answer(tuple(Candidate(text, 0, 0, 0.0) for text in texts))
         exact = self.score([example], [covered]).values["exact"]
         return None if exact else "inexact"
 

@@ -18,7 +18,6 @@ from tokenizers import Tokenizer
 from dicejax.data import tags, tokenize
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme
-from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
@@ -200,8 +199,10 @@ def encode_words(
         if len(texts[example]) > len(words):
             pieces = pieces.around(first, end, max_length, text=text)
         whole = len(pieces)
-        if text:
-            pieces = _cut_prompt(pieces, max_length)
+        if text:  # the end of the prompt is cut to half of a row, or to the room left
+            size = int((pieces.texts == 0).sum())
+            room = max(max_length // 2, max_length - whole + size)
+            pieces = pieces.window(0, whole, ahead=room)
         is_cut = len(pieces) < whole
         first_pieces = pieces.first_pieces(len(texts[example]), text=text)[first:end]
         for part, window in windows.cut(
@@ -214,13 +215,6 @@ def encode_words(
             arrays = token_arrays(part) | {HEAD: targets}
             items.append(Item(arrays, example, places, is_cut))
     return items
-
-
-def _cut_prompt(encoded: EncodedText, max_length: int) -> EncodedText:
-    """Cut the end of a pair's first text to half of a row, or to the room left."""
-    size = int((encoded.texts == 0).sum())
-    room = max(max_length // 2, max_length - len(encoded) + size)
-    return encoded.window(0, len(encoded), ahead=room)
 
 
 def best_class(logits: Array) -> Array:

@@ -5,7 +5,7 @@ import pytest
 
 from dicejax.data import tokenize
 from dicejax.errors import InputError
-from dicejax.tasks.contexts import best_spans, cut_context
+from dicejax.tasks.answers import best_spans, cut_context
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.task import IGNORED
 
