@@ -1,17 +1,20 @@
 """Context of neighbouring sentences: read, not labelled, not scored."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
-from dicejax.cli import run
+from dicejax import config
 from dicejax.data.examples import Sentence, Span, by_character
 from dicejax.data.tokenize import learn_wordpiece
 from dicejax.errors import InputError
 from dicejax.formats import ConllFiles, WordLabelFiles
+from dicejax.formats import texts as text_files
 from dicejax.tasks import JointTagging, MachineReading, Tagging
 from dicejax.tasks.task import IGNORED
+from dicejax.training import new_texts
 
 from ..small_project import EXPERIMENT
 
@@ -127,22 +130,13 @@ def test_tasks_that_read_no_context_refuse_it(task):
         task.adapt([sentence])
 
 
-def test_a_file_is_predicted_with_the_context_of_the_run(tmp_path, monkeypatch):
-    for split in ("train", "dev", "test"):
-        (tmp_path / f"{split}.txt").write_text(FILE)
-    experiment, out = tmp_path / "small.py", str(tmp_path / "run")
-    experiment.write_text(EXPERIMENT.format(folder=str(tmp_path)))
-    assert run(["train", str(experiment), "--out", out, "--data.context", "3"]) == 0
-    seen, encode = [], Tagging.encode
-    monkeypatch.setattr(
-        Tagging,
-        "encode",
-        lambda self, sentences, *more: (
-            seen.extend(sentences) or encode(self, sentences, *more)
-        ),
-    )
-    file = ["--file", str(tmp_path / "test.txt"), "--format", "conll"]
-    assert run(["predict", out, *file, "--json"]) == 0
-    assert [(x.words, x.before, x.after) for x in seen] == [
-        (x.words, x.before, x.after) for x in sources(tmp_path, 3)
-    ]
+def test_a_file_is_predicted_with_the_context_of_the_run(tmp_path):
+    expected, path = sources(tmp_path, 3), str(tmp_path / "train.txt")
+    source = ConllFiles(dir=str(tmp_path), context=3)
+    (tmp_path / "small.py").write_text(EXPERIMENT.format(folder=str(tmp_path)))
+    experiment = config.load(tmp_path / "small.py")
+    texts = text_files.read(path, "conll", None, (), source)
+    run = dataclasses.replace(experiment, data=source)
+    ((_, examples),) = new_texts.parts(run, texts, path)
+    around = [[(x.words, x.before, x.after) for x in xs] for xs in (examples, expected)]
+    assert around[0] == around[1]

@@ -32,15 +32,6 @@ SENTENCE = Sentence(
 )
 
 
-def test_a_word_that_the_tokenizer_drops_gets_the_unknown_piece(tokenizer):
-    sentence = Sentence(("Anna", "\u200b", "York"), (Span("LOC", 1, 3),), 1)
-    trip = round_trip(Tagging(), [sentence], tokenizer, 128)
-    (item,) = trip.items
-    place = item.detail[1]
-    assert item.arrays["input_ids"][place] == tokenizer.token_to_id("[UNK]")
-    assert trip.scores["f1"] == 1.0 and item.detail.tolist() == [1, place, place + 1]
-
-
 ANSWER = Sentence(
     ("York", "costs", "unbelievable", "(U.S.)", "hello"),
     (Span("NEW", 2, 3), Span("NEW", 4, 5)),
