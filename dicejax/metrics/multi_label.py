@@ -46,7 +46,7 @@ def scores(gold: ArrayLike, predicted: ArrayLike) -> MultiLabelScores:
 
     Args:
       gold: [N, C], 1 or True where a label holds.
-      predicted: [N, C], 1 or True where it is predicted.
+      predicted: the same of predictions.
 
     Raises:
       ValueError: the shapes are not the same [N, C], or hold other values than 0 and 1.

@@ -18,8 +18,7 @@ def score(
 ) -> AnswerScores:
     """Score answers as the official Quoref evaluator does; means over questions.
 
-    Quoref lists the spans of one answer: all are wanted, unlike SQuAD's alternatives.
-    See `score_answer` for one question.
+    All gold spans are wanted, unlike SQuAD's alternatives; see `score_answer`.
 
     >>> golds = {"q1": ["Frankie", "the ex-lover"], "q2": ["Lori"]}
     >>> score(golds, {"q1": ["Frankie"], "q2": "Lori"})

@@ -172,7 +172,7 @@ def calibration_error(counts: np.ndarray) -> float:
     return reliability(predicted).expected_error
 
 
-def reliability(counts: np.ndarray, bins: int = 15) -> Reliability:
+def reliability(counts: np.ndarray) -> Reliability:
     """Compare probabilities with how often they come true, each class against the rest.
 
     >>> counts = np.zeros((1, 2, BINS), int)
@@ -189,7 +189,6 @@ def reliability(counts: np.ndarray, bins: int = 15) -> Reliability:
         np.tile(middle, 2),
         np.repeat([0, 1], BINS),
         counts=np.asarray(counts).sum(axis=0).ravel(),
-        bins=bins,
     )
 
 

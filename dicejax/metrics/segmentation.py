@@ -1,8 +1,6 @@
 """Word segmentation and part-of-speech tagging over characters, as in Chinese.
 
-Each character has a tag such as `B-NN` or `S-PU`. A word is a span, its part of speech
-the type: so the joint score is the span score of `metrics.spans`, as the papers on CTB
-and UD Chinese report it, and the segmentation score the same with types left out.
+Each character has a tag such as `B-NN`; a word is a span of its part of speech.
 """
 
 from __future__ import annotations
@@ -22,7 +20,8 @@ class TaggingScores:
     """Scores of joint segmentation and tagging; fractions in [0, 1], 0 at 0 / 0.
 
     Attributes:
-      joint: precision, recall and F1 of (start, end, part of speech).
+      joint: scores of (start, end, part of speech), as the papers on CTB and UD Chinese
+        report them.
       words: the same of (start, end), the score of segmentation.
       token_accuracy: correct tags / tags of the gold. Segmentation counts in it too,
         since `B-NN` and `M-NN` differ.

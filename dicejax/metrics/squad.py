@@ -54,11 +54,10 @@ _UNSPACED = re.compile(
 class BestThreshold:
     """The threshold of refusal that suits these questions best; tuned on them.
 
-    `score` and `threshold` are as the official script has them. It moves the threshold
-    past one question after the other, which cannot be done where several have the same
+    `score` and `threshold` are the official script's. It parts questions of the same
     no-answer score; its threshold for refusing every question, 0, does not refuse those
-    whose score is 0 or less; and it takes "the" for an answer where `score_v2` does
-    not. Then `attained` differs from `score`, and is to be reported.
+    whose score is 0 or less; and it takes "the" for an answer. Where that makes a
+    difference `attained` is to be reported.
 
     Attributes:
       score: the mean at that threshold, a share in [0, 1].

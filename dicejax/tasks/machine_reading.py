@@ -45,14 +45,10 @@ _MOST = 10  # candidates a word, of the best scores: what an untrained network g
 class MachineReading(SpanTask):
     """Named entities, flat or nested, as answers to a query per type (BERT-MRC).
 
-    Each sentence is read once for each query. Three outputs are trained: whether a span
-    starts at a word, whether one ends there, and with `match` whether words i to j are
-    a span. Labels are on the first pieces of the sentence's words; the query, special
-    pieces and those further inside a word are left out of the loss.
-
-    A sentence longer than `max_length` is cut into windows that overlap, each with the
-    query. Each word is trained and predicted in the one that shows most of its
-    surroundings, and so is each span, of those that show all of it.
+    Each sentence, or window of it, is read once for each query. Three outputs are
+    trained: whether a span starts at a word, whether one ends there, and with `match`
+    whether words i to j are a span. Labels are on the first pieces of the sentence's
+    words; the query, special pieces and those further inside a word are left out.
 
     Args:
       queries: pairs of a type and its description.

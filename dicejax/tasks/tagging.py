@@ -59,9 +59,6 @@ _PROBABILITY = "probability"
 class TokenTask(WordsTask):
     """One class for each word, on its first piece.
 
-    A text longer than `max_length` is cut into windows that overlap; each word is
-    trained and predicted in the one that shows most of its surroundings.
-
     The words before and after a sentence are read as context, as many as the row has
     room for, the nearest: they have no label, so neither loss nor score.
 

@@ -367,9 +367,12 @@ class Scorer(Decider, abc.ABC):
 class Task(Codec, Trainable, Scorer):
     """Base class of tasks: a codec, what is trained, and a scorer.
 
+    A text longer than `max_length` is read in windows that overlap. Each word is
+    trained and predicted in the one that shows most of its surroundings, and so is each
+    span, of those that show all of it.
+
     Args:
-      stride: overlap of neighbouring windows in pieces, at most half of a window, where
-        a text is longer than `max_length`.
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
     """
 
     stride: int = 64

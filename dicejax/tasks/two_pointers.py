@@ -45,10 +45,6 @@ class TwoPointerNER(SpanTask):
     Special pieces and those further inside a word are left out of the loss. Decoding
     pairs a start with the nearest end of its type.
 
-    A sentence longer than `max_length` is cut into windows that overlap. Each word is
-    trained and predicted in the one that shows most of its surroundings, and so is each
-    span, of those that show all of it.
-
     Args:
       teacher: starts given to the end in training: "gold" or "predicted".
 
