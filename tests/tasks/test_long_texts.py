@@ -7,16 +7,13 @@ import pytest
 
 from dicejax.data.examples import LabelledText, Sentence, Span
 from dicejax.data.tokenize import learn_wordpiece
-from dicejax.errors import InputError
 from dicejax.tasks import (
     Classification,
     MachineReading,
-    Tagging,
     TwoPointerNER,
     two_pointers,
 )
 from dicejax.tasks.classification import HEAD
-from dicejax.tasks.task import IGNORED
 from dicejax.tasks.windows import Window
 
 from .perfect import decode_perfectly
@@ -46,21 +43,6 @@ def document(length: int) -> Sentence:
     words = tuple(np.random.default_rng(0).choice(WORDS, length).tolist())
     spans = tuple(Span("PER", n, n + 2) for n in range(0, length - 2, 7))
     return Sentence(words, spans, 1)
-
-
-@pytest.mark.parametrize("stride", [0, 5, 12, 500])
-def test_each_word_is_decided_once_and_trained_there(tokenizer, stride):
-    task, text = Tagging(stride=stride), document(300)
-    labels = task.label_names([text])
-    items = task.encode([text], tokenizer, labels, LENGTH)
-    assert len(items) > 300 // LENGTH and {item.example for item in items} == {0}
-    decided = np.sum([item.detail >= 0 for item in items], axis=0)
-    assert decided.tolist() == [1] * 300
-    trained = sum((item.arrays["tags"] != IGNORED).sum() for item in items)
-    assert trained == 300 and max(map(len, items)) == LENGTH
-    # Outputs that are the gold tags decode to the gold spans, across windows.
-    (prediction,) = decode_perfectly(task, [text], items, labels)
-    assert prediction.values == list(text.spans)
 
 
 @pytest.mark.parametrize("task", SPAN_TASKS, ids=["two_pointers", "nearest_end"])
@@ -156,8 +138,6 @@ def test_the_class_of_a_long_text_is_the_mean_over_its_windows(whole_words):
     )
 
 
-def test_a_window_without_room_and_a_negative_stride_are_refused(tokenizer):
-    with pytest.raises(InputError, match="2 leaves no room: 2 pieces are special"):
-        Tagging().encode([document(9)], tokenizer, ("O",), 2)
+def test_a_negative_stride_is_refused():
     with pytest.raises(ValueError, match="stride is -1"):
         Classification(stride=-1)

@@ -79,8 +79,10 @@ def test_windows_keep_each_word_once_and_half_a_row_for_the_prompt(
         assert len(cut) == (size < len(asked))
         assert all(x.startswith("1 of 1 dev prompts (100%) are cut") for x in cut)
     which = "special or of the prompt" if prompt else "special"
-    with pytest.raises(InputError, match=f"pieces are {which}"):
-        round_trip(task, [example], tokenizer, special + bool(prompt))
+    room = special + bool(prompt)
+    message = f"max_length {room} leaves no room: {room} pieces are {which}"
+    with pytest.raises(InputError, match=message):
+        round_trip(task, [example], tokenizer, room)
 
 
 def test_rows_are_filled_with_the_tokenizer_s_own_padding(tmp_path):
