@@ -29,3 +29,11 @@ def numbers(values: ArrayLike, name: str) -> np.ndarray:
     if np.isnan(array).any():
         raise ValueError(f"{name} hold NaN")
     return array
+
+
+def require_table(gold: np.ndarray, other: np.ndarray, name: str) -> None:
+    """Raise a ValueError unless both arrays have the same shape [N, C]."""
+    if gold.ndim != 2 or gold.shape != other.shape:
+        raise ValueError(
+            f"gold has shape {gold.shape} and {name} {other.shape}, not both [N, C]"
+        )

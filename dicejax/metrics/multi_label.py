@@ -53,7 +53,7 @@ def scores(gold: ArrayLike, predicted: ArrayLike) -> MultiLabelScores:
     """
     gold = arrays.truths(gold, "gold")
     predicted = arrays.truths(predicted, "predicted")
-    _require_shape(gold, predicted, "predicted")
+    arrays.require_table(gold, predicted, "predicted")
     counts = [
         array.sum(axis=0, dtype=int).tolist()
         for array in (gold & predicted, predicted, gold)
@@ -93,7 +93,7 @@ def label_ranking_average_precision(gold: ArrayLike, scores: ArrayLike) -> np.nd
         and 1, or a score is NaN.
     """
     gold, values = arrays.truths(gold, "gold"), arrays.numbers(scores, "scores")
-    _require_shape(gold, values, "scores")
+    arrays.require_table(gold, values, "scores")
     precisions = np.ones(len(gold))
     for number, (is_true, row) in enumerate(zip(gold, values, strict=True)):
         if is_true.any():
@@ -101,10 +101,3 @@ def label_ranking_average_precision(gold: ArrayLike, scores: ArrayLike) -> np.nd
             as_high = [(others >= true[:, None]).sum(1) for others in (true, row)]
             precisions[number] = np.mean(as_high[0] / as_high[1])
     return precisions
-
-
-def _require_shape(gold: np.ndarray, other: np.ndarray, name: str) -> None:
-    if gold.ndim != 2 or gold.shape != other.shape:
-        raise ValueError(
-            f"gold has shape {gold.shape} and {name} {other.shape}, not both [N, C]"
-        )

@@ -17,12 +17,10 @@ class PrecisionAreas:
     Attributes:
       per_class: each class against the rest; 0 without positives.
       macro: the unweighted mean over the classes that have positives; 0 if none has.
-      support: number of positives of each class.
     """
 
     per_class: tuple[float, ...]
     macro: float
-    support: tuple[int, ...]
 
 
 def average_precision(gold: ArrayLike, scores: ArrayLike) -> float:
@@ -65,34 +63,22 @@ def average_precision(gold: ArrayLike, scores: ArrayLike) -> float:
 def average_precision_per_class(gold: ArrayLike, scores: ArrayLike) -> PrecisionAreas:
     """Compute the average precision of each class against the rest.
 
-    >>> result = average_precision_per_class([0, 1, 1], [[3, 1], [2, 2], [1, 3]])
-    >>> result.per_class, result.macro, result.support
-    ((1.0, 1.0), 1.0, (1, 2))
+    >>> gold, scores = [[1, 0], [0, 1], [0, 1]], [[3, 1], [2, 2], [1, 3]]
+    >>> average_precision_per_class(gold, scores)
+    PrecisionAreas(per_class=(1.0, 1.0), macro=1.0)
 
     Args:
-      gold: [N] integers, the class of each example; or [N, C], true where a label
-        holds, if an example may have several or none.
-      scores: [N, C].
+      gold: [N, C], 1 or True where a class or label holds.
+      scores: [N, C], higher for likelier classes.
 
     Raises:
-      ValueError: the shapes do not fit, a class is out of range, or a score is NaN.
+      ValueError: the shapes are not the same [N, C], gold holds other values than 0
+        and 1, or a score is NaN.
     """
-    gold, scores = np.asarray(gold), np.asarray(scores)
-    if scores.ndim != 2 or gold.shape not in (scores.shape, scores.shape[:1]):
-        raise ValueError(
-            f"gold has shape {gold.shape}; scores {scores.shape} want [N] or [N, C]"
-        )
-    classes = scores.shape[1]
-    if gold.ndim == 1:
-        if gold.size and not (gold.min() >= 0 and gold.max() < classes):
-            raise ValueError(f"gold has classes outside 0 to {classes - 1}")
-        gold = gold[:, None] == np.arange(classes)
-    gold = arrays.truths(gold, "gold")
-    per_class = tuple(
-        average_precision(gold[:, c], scores[:, c]) for c in range(classes)
-    )
-    support = tuple(gold.sum(0).tolist())
-    pairs = zip(per_class, support, strict=True)
+    gold, scores = arrays.truths(gold, "gold"), np.asarray(scores)
+    arrays.require_table(gold, scores, "scores")
+    per_class = tuple(map(average_precision, gold.T, scores.T))
+    pairs = zip(per_class, gold.any(axis=0), strict=True)
     return PrecisionAreas(
-        per_class, quotients.mean(area for area, count in pairs if count), support
+        per_class, quotients.mean(area for area, some in pairs if some)
     )
