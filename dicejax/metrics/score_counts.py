@@ -26,11 +26,7 @@ BINS = int(2 * LIMIT / WIDTH)
 
 
 def count_scores(
-    logits: Array,
-    labels: Array,
-    *,
-    kind: Literal["classes", "multi_label"],
-    where: Array | None = None,
+    logits: Array, labels: Array, *, kind: Literal["classes", "multi_label"]
 ) -> Array:
     """Count elements by class, by truth, and by the log-odds of their probability.
 
@@ -41,7 +37,7 @@ def count_scores(
     ((2, 2, 512), 2, 1)
 
     Logits are `[..., C]`; labels int `[...]` of one class, or `[..., C]` of 0 and 1.
-    Negative labels are left out, and those that `where`, of their shape, has False for.
+    Negative labels are left out.
 
     Returns:
       int `[C, 2, BINS]`: elements of other classes, and of this one, by their log-odds
@@ -49,8 +45,7 @@ def count_scores(
     """
     logits = logits.astype(jnp.float32)
     classes = logits.shape[-1]
-    counted = labels >= 0 if where is None else (labels >= 0) & where
-    gold, log_odds = labels == 1, logits
+    counted, gold, log_odds = labels >= 0, labels == 1, logits
     if kind == "classes":
         gold = labels[..., None] == jnp.arange(classes)
         counted = jnp.broadcast_to(counted[..., None], gold.shape)

@@ -99,11 +99,10 @@ def between(lower: float, upper: float) -> float:
 def tune(scores: ArrayLike, gold: ArrayLike, *, default: float = 0.5) -> TunedThreshold:
     """Choose the threshold with the best F1 = 2 TP / (predicted + gold positives).
 
-    Exact: every way to cut the sorted scores is tried, in O(N log N); equal scores are
-    never parted. The order of the examples changes nothing:
+    Every way to cut the sorted scores is tried, in O(N log N); equal scores are never
+    parted, and the order of the examples changes nothing:
 
-    - Where the default threshold is as good as the best, it stays, as it does where
-      there are no positives: F1 is then 0 for any threshold.
+    - Where the default threshold is as good as the best, it stays.
     - Of equally good cuts the highest is taken, with the fewest predictions.
     - The threshold lies halfway between the two scores it parts, so that the rounding
       of a score decides nothing. A cut that takes everything is at the lowest score.

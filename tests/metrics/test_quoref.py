@@ -11,7 +11,7 @@ import pytest
 from dicejax.metrics.quoref import score, score_answer
 from dicejax.metrics.squad import AnswerScores
 
-from .test_squad import read_golds
+from . import test_squad
 
 
 def number(text):
@@ -71,26 +71,17 @@ def official(gold, predicted):
 
 
 def noisy(golds, seed):
+    """Change, drop, add and reorder spans."""
     rng = random.Random(seed)
-    pool = [text for texts in golds.values() for text in texts]
-    predictions = {}
-    for question, texts in golds.items():
-        spans = [
-            rng.choice(
-                [
-                    text,
-                    f"the {text.upper()}.",
-                    " ".join(text.split()[1:]),
-                    f"{text} {rng.choice(pool)}",
-                    rng.choice(pool),
-                ]
-            )
-            for text in texts
-            if rng.random() > 0.1
-        ]
-        spans += [rng.choice(pool) for _ in range(rng.choice([0, 0, 0, 1, 2]))]
-        rng.shuffle(spans)
-        predictions[question] = spans
+    spans = [(question, text) for question, texts in golds.items() for text in texts]
+    changed = test_squad.noisy({n: [text] for n, (_, text) in enumerate(spans)}, seed)
+    predictions = {
+        question: [rng.choice(spans)[1] for _ in range(rng.choice([0, 0, 0, 1, 2]))]
+        for question in golds
+    }
+    for (question, _), text in zip(spans, changed.values(), strict=True):
+        predictions[question] += [text] * (rng.random() > 0.1)
+        rng.shuffle(predictions[question])
     return predictions
 
 
@@ -140,7 +131,7 @@ def test_small_answers_equal_the_official_definition(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noisy_dev_equals_the_official_definition(data_folder, seed):
-    golds = read_golds(data_folder / "quoref" / "dev.json")
+    golds = test_squad.read_golds(data_folder / "quoref" / "dev.json")
     assert score(golds, golds) == AnswerScores(1.0, 1.0, 2_418)
     predictions = noisy(golds, seed)
     expected = [official(golds[q], predictions[q]) for q in golds]
