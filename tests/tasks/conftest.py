@@ -4,7 +4,7 @@ import pytest
 
 from dicejax.data import tokenize
 
-from .asked import WORDS
+from .perfect import WORDS
 
 
 @pytest.fixture(scope="session")

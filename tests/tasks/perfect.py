@@ -1,13 +1,26 @@
-"""Outputs of a perfect network, and the gold that comes back from them."""
+"""A sentence and queries, outputs of a perfect network, and what comes back of them."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dicejax.data.examples import Sentence, Span
 from dicejax.tasks import MachineReading, QuestionAnswering, TwoPointerNER
 from dicejax.tasks.answers import Answer, Candidate
 from dicejax.tasks.spans import spans_of
 from dicejax.tasks.task import IGNORED
+
+TASK = MachineReading(queries=(("LOC-city", "where it is"), ("ORG", "who plays")))
+WORDS = ("York", "beats", "New", "York", "in", "York")
+SENTENCE = Sentence(
+    WORDS,
+    (
+        Span("ORG", 0, 1),  # one word
+        Span("ORG", 2, 4),
+        Span("LOC-city", 5, 6),  # the last word, named twice before
+    ),
+    1,
+)
 
 
 def words_of(item):

@@ -22,8 +22,7 @@ from dicejax.tasks import (
 from dicejax.tasks.task import IGNORED
 
 from ..data import made
-from .asked import SENTENCE, TASK, WORDS
-from .perfect import round_trip, words_of
+from .perfect import SENTENCE, TASK, WORDS, round_trip, words_of
 
 MSRA = {"NR": "PER", "NS": "LOC", "NT": "ORG"}
 EXHAUSTIVE = pytest.mark.exhaustive

@@ -21,8 +21,21 @@ from dicejax.tasks.spans import spans_of
 from dicejax.tasks.task import IGNORED, Item, Prediction
 from dicejax.tasks.windows import Window
 
-from .asked import BERT, NESTED, SENTENCE, TASK, WORDS, encoded
-from .perfect import perfect_output, round_trip
+from ..models.small import encoder_of
+from .perfect import SENTENCE, TASK, WORDS, perfect_output, round_trip
+
+BERT = encoder_of("bert", 8, 8, heads=2, depth=1, vocab=40, initializer_range=2.0)
+NESTED = Sentence(
+    WORDS,
+    (Span("ORG", 0, 4), Span("ORG", 0, 6), Span("ORG", 1, 3), Span("LOC-city", 2, 3)),
+    1,
+)
+
+
+def encoded(task, sentences, tokenizer, max_length=64):
+    """Encode sentences, one item for each query."""
+    labels = task.label_names(sentences)
+    return task.encode(sentences, tokenizer, labels, max_length)
 
 
 def test_nested_spans_survive_if_wanted(tokenizer):
