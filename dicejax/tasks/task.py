@@ -148,26 +148,28 @@ class Codec(abc.ABC):
           InputError: the data is of another kind of task, or has context or prompts
             that it does not read, or lacks them.
         """
+        task = f"task {type(self).__name__}"
         for example in examples:
             if not isinstance(example, self.takes):
                 kinds = " or ".join(kind.__name__ for kind in self.takes)
                 raise InputError(
-                    f"task {type(self).__name__} takes {kinds}, but the data holds "
+                    f"{task} takes {kinds}, but the data holds "
                     f"{type(example).__name__}; choose another task or another reader"
                 )
             around = (getattr(example, side, ()) for side in ("before", "after"))
+            prompt = getattr(example, "prompt", "")
             if any(around) and not self.reads_context:
                 raise InputError(
-                    f"task {type(self).__name__} reads no context of a sentence; leave "
-                    "out --data.context, or take Tagging or WordTagging"
+                    f"{task} reads no context of a sentence; leave out --data.context, "
+                    "or take Tagging or WordTagging"
                 )
-            if getattr(example, "prompt", "") and not self.prompt:
+            if prompt and not self.prompt:
                 raise InputError(
-                    f"line {example.line} has a prompt, which task "
-                    f"{type(self).__name__} does not read; take Tagging, WordTagging "
-                    "or JointTagging with --task.prompt, or leave the prompts out"
+                    f"line {example.line} has a prompt, which {task} does not read; "
+                    "take Tagging, WordTagging or JointTagging with --task.prompt, or "
+                    "leave the prompts out"
                 )
-            if self.prompt and not example.prompt.strip():
+            if self.prompt and not prompt.strip():
                 raise InputError(
                     f"line {example.line} has no prompt, and the task reads a prompt "
                     "and its answer; add it, or leave out --task.prompt"
@@ -196,10 +198,7 @@ class Codec(abc.ABC):
         """
 
     def count_cuts(self, items: Items) -> Cuts:
-        """Count the examples that are cut off, whatever their gold.
-
-        The counts of a data set are the sum of those of its parts.
-        """
+        """Count the examples that are cut off; counts of parts of a data set add up."""
         count = len({item.example for item in items if item.is_cut})
         longest = max(map(len, items), default=0)
         return Cuts(count, len({item.example for item in items}), longest)
@@ -219,10 +218,7 @@ class Codec(abc.ABC):
     def decode(
         self, example: Any, items: Items, outputs: Outputs, labels: Labels
     ) -> Any:
-        """Return the candidates in one example from its items' reduced outputs.
-
-        They have scores where `decide` needs them.
-        """
+        """Return candidates of an example, with scores where `decide` needs them."""
 
     def decide(self, candidates: Any, threshold: Any = None) -> Any:
         """Choose the prediction among the candidates of one example.
@@ -233,7 +229,7 @@ class Codec(abc.ABC):
 
     @abc.abstractmethod
     def parse(self, line: str, number: int) -> Any:
-        """Parse a line of text that is not blank as an example without gold.
+        """Parse a line that is not blank as an example without gold.
 
         Raises:
           InputError: the line lacks a part.
@@ -245,9 +241,9 @@ class Codec(abc.ABC):
         Raises:
           InputError: the task takes texts.
         """
+        name = type(self).__name__
         raise InputError(
-            f"line {number}: task {type(self).__name__} takes texts, not words; give "
-            "a text"
+            f"line {number}: task {name} takes texts, not words; give a text"
         )
 
     @abc.abstractmethod
@@ -356,10 +352,7 @@ class Scorer(Decider, abc.ABC):
         return mean_statistics([values[self.primary_metric] for values in scores])
 
     def identity(self, item: Item) -> Mapping[str, Any]:
-        """Return the arrays that tell whether two runs share their test examples.
-
-        They hold inputs and gold labels, whatever loss was trained.
-        """
+        """Return inputs and gold labels, equal in runs with the same test examples."""
         return item.arrays
 
 

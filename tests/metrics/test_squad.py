@@ -46,43 +46,34 @@ def harmonic(same, gold, predicted):
     return 2 * precision * recall / (precision + recall)
 
 
+def official_raw(texts, prediction, *, empty_agrees):
+    """Return exact match and F1 of a question, the best over its gold answers."""
+    words, f1s = plain(prediction).split(), []
+    for gold in (plain(text).split() for text in texts):
+        if empty_agrees and not (gold and words):
+            f1s.append(float(gold == words))
+        else:
+            f1s.append(harmonic(shared(gold, words), gold, words))
+    return float(plain(prediction) in map(plain, texts)), max(f1s)
+
+
 def official_v1(golds, predictions):
-    exact = f1 = 0.0
-    for question, texts in golds.items():
-        if question not in predictions:
-            continue
-        words = plain(predictions[question]).split()
-        exact += max(float(plain(t) == plain(predictions[question])) for t in texts)
-        f1 += max(
-            harmonic(shared(plain(t).split(), words), plain(t).split(), words)
-            for t in texts
-        )
-    return exact / len(golds), f1 / len(golds)
-
-
-def official_v2_raw(golds, predictions):
-    exact, f1 = {}, {}
-    for question, texts in golds.items():
-        texts = [text for text in texts if plain(text)] or [""]
-        words = plain(predictions[question]).split()
-        exact[question] = max(
-            float(plain(text) == plain(predictions[question])) for text in texts
-        )
-        values = []
-        for text in texts:
-            gold = plain(text).split()
-            if not gold or not words:
-                values.append(float(gold == words))
-            else:
-                values.append(harmonic(shared(gold, words), gold, words))
-        f1[question] = max(values)
-    return exact, f1
+    pairs = [
+        official_raw(texts, predictions[question], empty_agrees=False)
+        for question, texts in golds.items()
+        if question in predictions
+    ]
+    return tuple(sum(column) / len(golds) for column in zip(*pairs, strict=True))
 
 
 def official_v2(golds, predictions, no_answer=None, threshold=1.0):
     """Return the report of evaluate-v2.0, in shares."""
     has_answer = {question: bool(texts) for question, texts in golds.items()}
-    raw = dict(zip(("exact", "f1"), official_v2_raw(golds, predictions), strict=True))
+    raw = {"exact": {}, "f1": {}}
+    for q, texts in golds.items():
+        texts = [text for text in texts if plain(text)] or [""]
+        pair = official_raw(texts, predictions[q], empty_agrees=True)
+        raw["exact"][q], raw["f1"][q] = pair
     odds = no_answer or dict.fromkeys(golds, 0.0)
     report = {}
     for name, scores in raw.items():
