@@ -1,16 +1,4 @@
-"""Tasks: examples to labels, predictions to scores.
-
-| task | examples | the network gives |
-| --- | --- | --- |
-| `Tagging` | `Sentence` | a tag per word |
-| `WordTagging` | `TaggedWords` | a label per word |
-| `JointTagging` | `Sentence` of characters, `TaggedWords` | a tag per character |
-| `TwoPointerNER` | `Sentence` | starts and ends of each type |
-| `MachineReading` | `Sentence` | starts, ends and matches for a query per type |
-| `QuestionAnswering` | `ReadingExample` | start and end of an answer |
-| `Classification` | `LabelledText` | a class per text or pair |
-| `MultiLabelClassification` | `MultiLabelText` | any number of labels per text |
-"""
+"""Tasks: examples to labels, predictions to scores; `docs/tasks.md` has their table."""
 
 from dicejax.tasks.classification import Classification
 from dicejax.tasks.machine_reading import MachineReading
