@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -137,9 +138,7 @@ class Decider:
         alone = next(iter(limits.values()), None)
         return GuaranteedThreshold(
             threshold=(limits or None) if self.has_several else alone,
-            measure=constraint.measure,
-            bound=constraint.bound,
-            delta=constraint.delta,
+            **dataclasses.asdict(constraint),
             checkpoints=checkpoints,
             default_threshold=default,
             unattained=unattained,

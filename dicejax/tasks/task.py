@@ -437,7 +437,6 @@ def unseen_labels(
         + text.format(s="s" * (counts[label] > 1), label=quote(label))
         for label in unseen[:_MOST_UNSEEN]
     ]
-    if unseen[_MOST_UNSEEN:]:
-        more = len(unseen) - _MOST_UNSEEN
+    if (more := len(unseen) - _MOST_UNSEEN) > 0:
         warnings.append(f"{split} has {more} more labels that train lacks")
     return warnings

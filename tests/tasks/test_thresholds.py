@@ -246,16 +246,7 @@ RECALL = {"threshold": "recall:0.9"}
         (Classification, {"threshold": "complete:0.9"}, "tion cannot promise"),
         (Classification, {**RECALL, "tune_threshold": True}, "exclude each other"),
         (MultiLabelClassification, {**RECALL, "tune_thresholds": True}, "exclude each"),
-        (
-            MachineReading,
-            {**RECALL, "queries": QUERIES},
-            "promise recall; take complete",
-        ),
-        (
-            Classification,
-            {**RECALL, "threshold_delta": 0.0},
-            "delta is 0; want it betw",
-        ),
+        (MachineReading, {**RECALL, "queries": QUERIES}, "promise recall; take com"),
     ],
 )
 def test_settings_that_contradict_are_refused(kind, settings, message):
