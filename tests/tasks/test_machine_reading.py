@@ -291,19 +291,6 @@ def test_pairs_are_labelled_as_by_loops(tokenizer, pairs):
             np.testing.assert_array_equal(counts[name], [counted])
 
 
-def test_logits_without_a_label_choose_no_pair(tokenizer):
-    _, batch = packed(TASK, tokenizer)
-    outputs = network(TASK, batch)
-    changed = dict(outputs)
-    for name in ("start", "end"):
-        changed[name] = jnp.where(batch[name] == IGNORED, 99.0, outputs[name])
-    first, second = (
-        TASK.loss_inputs(logits, batch)[1]["match"] for logits in (outputs, changed)
-    )
-    np.testing.assert_array_equal(first, second)
-    assert (np.asarray(first) == 0).any()
-
-
 def test_no_gradient_flows_through_the_choice_of_pairs(tokenizer):
     _, batch = packed(TASK, tokenizer)
     outputs = network(TASK, batch)

@@ -61,11 +61,11 @@ def test_windows_keep_each_word_once_and_half_a_row_for_the_prompt(
         for item in trip.items:
             ids, types = item.arrays["input_ids"], item.arrays["token_type_ids"]
             assert len(ids) <= length
-            shown = len(ids) - special - size  # neighbours, after all others
+            width = len(ids) - special - size  # of the words, which are neighbours
             windows = []
-            for start in np.flatnonzero(content)[: content.sum() - shown + 1]:
+            for start in np.flatnonzero(content)[: content.sum() - width + 1]:
                 taken = whole.special.copy()
-                taken[[*asked[:size], *range(start, start + shown)]] = True
+                taken[[*asked[:size], *range(start, start + width)]] = True
                 windows.append((whole.ids[taken], whole.token_types[taken]))
             assert any((x == ids).all() and (y == types).all() for x, y in windows)
             words = np.flatnonzero(item.detail >= 0)
@@ -78,9 +78,9 @@ def test_windows_keep_each_word_once_and_half_a_row_for_the_prompt(
         cut = [remark for remark in trip.remarks if "cut off" in remark]
         assert len(cut) == (size < len(asked))
         assert all(x.startswith("1 of 1 dev prompts (100%) are cut") for x in cut)
-    which = "special or of the prompt" if prompt else "special"
-    room = special + bool(prompt)
-    message = f"max_length {room} leaves no room: {room} pieces are {which}"
+    which, room = ("special or of the prompt" if prompt else "special"), special
+    others = special + (room // 2 if prompt else 0)
+    message = f"max_length {room} leaves no room: {others} pieces are {which}"
     with pytest.raises(InputError, match=message):
         round_trip(task, [example], tokenizer, room)
 
