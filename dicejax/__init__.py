@@ -12,11 +12,12 @@ from dicejax.errors import hint
 
 if TYPE_CHECKING:
     from dicejax import losses
-    from dicejax.experiments import compare, train
     from dicejax.library import encode, from_pretrained, predict
     from dicejax.models.heads import SequenceHead, TokenHead
     from dicejax.objectives import loss
+    from dicejax.study.compare import compare
     from dicejax.training.inference import evaluate
+    from dicejax.training.train import train
 
 DESCRIPTION = (
     "Find out whether dice, focal or any of 33 losses beats cross-entropy on your "
@@ -41,13 +42,13 @@ __all__ = [
 _MODULES = {
     "SequenceHead": "models.heads",
     "TokenHead": "models.heads",
-    "compare": "experiments",
+    "compare": "study.compare",
     "encode": "library",
     "evaluate": "training.inference",
     "from_pretrained": "library",
     "loss": "objectives",
     "predict": "library",
-    "train": "experiments",
+    "train": "training.train",
 }
 
 

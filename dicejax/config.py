@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import json
 import operator
+import os
 import re
 import runpy
 import sys
@@ -238,6 +239,8 @@ RENAMED = {
 # Settings that may change when a run is resumed, without effect on its results.
 _FREE = ("mesh.", "recording.", "analysis.", "training.micro_batches")
 
+ExperimentOrFile = Experiment | str | os.PathLike[str]
+
 
 def differences(old: Experiment, new: Experiment) -> list[str]:
     """Return the settings that differ between two experiments and change results.
@@ -269,12 +272,14 @@ def leaves(experiment: Experiment) -> dict[str, Any]:
     return values
 
 
-def load(path: str | Path) -> Experiment:
+def load(path: ExperimentOrFile) -> Experiment:
     """Run an experiment file and return the result of its `get_config()`.
 
     Raises:
       InputError: the file is missing, fails, or gives no Experiment.
     """
+    if isinstance(path, Experiment):  # as the functions take one or the other
+        return path
     path = Path(path)
     with _python_errors(path):
         get_config = _namespace(path).get("get_config")
@@ -292,20 +297,14 @@ _FILE = contextvars.ContextVar("experiment file", default=(Path(), {}))
 
 
 @contextlib.contextmanager
-def classes_of(path: str | Path | None) -> Iterator[None]:
+def classes_of(path: str | Path) -> Iterator[None]:
     """Make the classes of an experiment file known inside the context.
 
     Runs that use one of them can then be read.
 
-    Args:
-      path: the file; None changes nothing.
-
     Raises:
       InputError: the file is missing or fails.
     """
-    if path is None:
-        yield
-        return
     with _python_errors(Path(path)):
         # Classes are found as subclasses, which live while they are referenced.
         namespace = _namespace(Path(path))

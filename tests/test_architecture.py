@@ -23,7 +23,6 @@ ALLOWED = {
     "tasks": "data models metrics",
     "config": "data formats tasks objectives mesh models optimizers",
     "library": "data models tasks training",
-    "experiments": "config objectives study training",
     "formats": "data",
     "mesh": "",
     "optimizers": "models",

@@ -143,10 +143,9 @@ class Train:
 
         progress = TrainingProgress(console, quiet=not is_main_process())
         progress.say(settings_line(self.settings))
-        with progress:
-            result = train(
-                self.settings, self.out, overwrite=self.overwrite, progress=progress
-            )
+        result = train(
+            self.settings, self.out, overwrite=self.overwrite, progress=progress
+        )
         if is_main_process():
             self._end(console, result, duration(time.monotonic() - begin))
 
@@ -249,25 +248,13 @@ class Compare:
 
     def __call__(self, console: Console) -> None:
         """Train all, print the table and write the report."""
-        from dicejax.objectives.parsing import candidate_named
         from dicejax.study.compare import compare
         from dicejax.training.progress import TrainingProgress
 
-        comparison = compare(
-            self.settings,
-            [candidate_named(name) for name in self.losses],
-            seeds=self.seeds,
-            until=self.until,
-            budget=self.budget,
-            margin=self.margin,
-            tune=self.tune,
-            baselines=self.baselines,
-            resample=self.resample,
-            shard=self.shard,
-            out=self.out,
-            overwrite=self.overwrite,
-            progress=TrainingProgress(console),
-        )
+        left_out = ("file", "scratch", "settings")
+        options = {k: v for k, v in vars(self).items() if k not in left_out}
+        options["progress"] = TrainingProgress(console)
+        comparison = compare(self.settings, **options)
         if comparison.unfinished:
             tuning = ("trials", "tuning.json")
             left, file = ("runs", "the report") if self.seeds else tuning

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import rich.progress
@@ -110,20 +111,24 @@ Progress = TrainingProgress | bool | None
 """A display, whether there is to be one, or None: where somebody looks."""
 
 
-def progress_of(choice: Progress) -> TrainingProgress:
-    """Return a display of progress; by default it is quiet where nobody looks.
+@contextlib.contextmanager
+def progress_of(choice: Progress) -> Iterator[TrainingProgress]:
+    """Yield a display of progress; by default it is quiet where nobody looks.
 
     Terminals and notebooks show it; notebooks without ipywidgets print lines
-    and no bars.
+    and no bars. A display that is on already stays on.
     """
     if isinstance(choice, TrainingProgress):
-        return choice
+        with contextlib.nullcontext() if choice.live.is_started else choice:
+            yield choice
+        return
     console = Console(stderr=True)
     if choice is None:
         choice = console.is_terminal or console.is_jupyter
     if console.is_jupyter and importlib.util.find_spec("ipywidgets") is None:
         console = Console(file=sys.stdout, force_jupyter=False, force_terminal=False)
-    return TrainingProgress(console, quiet=not choice)
+    with TrainingProgress(console, quiet=not choice) as display:
+        yield display
 
 
 def encoder_name(encoder: AnyEncoder, parameters: int | None = None) -> str:

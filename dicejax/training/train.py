@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import html
+import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
@@ -14,7 +15,8 @@ import jax
 from jax.sharding import Mesh
 
 import dicejax
-from dicejax.config import Experiment
+from dicejax import config
+from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
 from dicejax.metrics.guarantees import GuaranteedThreshold, Observation
@@ -26,7 +28,12 @@ from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import require_wandb
 from dicejax.training.outcome import by_example, nothing_learnt
 from dicejax.training.processes import StopRequest, barrier, is_main_process
-from dicejax.training.progress import TrainingProgress, format_count
+from dicejax.training.progress import (
+    Progress,
+    TrainingProgress,
+    format_count,
+    progress_of,
+)
 from dicejax.training.recorder import LoopState, Recorder
 from dicejax.training.run_folder import CHECKPOINTS, RESULT, SCORE_COUNTS, Run, run_lock
 from dicejax.training.setup import SPLITS, Setup, checksum, prepare
@@ -149,11 +156,11 @@ class Result:
 
 
 def train(
-    experiment: Experiment,
-    out: str | None = None,
+    experiment: ExperimentOrFile,
+    out: str | os.PathLike[str] | None = None,
     *,
     overwrite: bool = False,
-    progress: TrainingProgress | None = None,
+    progress: Progress = None,
     score_test: bool = True,
 ) -> Result:
     """Train, keep the best and the last checkpoints, and score the test split.
@@ -162,38 +169,40 @@ def train(
     and records, bit for bit; a finished one is returned as it is.
 
     Args:
-      experiment: experiment to train.
+      experiment: experiment to train, or the path of an experiment file.
       out: output directory; runs/NAME/LOSS/seed-N by default.
       overwrite: replace the run that the directory holds.
-      progress: shows progress; nothing is shown by default.
+      progress: whether progress is shown, or the display that shows it; by default
+        where there is a terminal or a notebook.
       score_test: whether to score the test split. A trial of tuning leaves it alone.
 
     Raises:
-      InputError: data, weights or the output directory cannot be used, or another
-        process trains there, and nothing was written; or a checkpoint cannot be
-        written; or the directory was deleted meanwhile; or it holds a finished run
+      InputError: the experiment, data, weights or the output directory cannot be used,
+        or another process trains there, and nothing was written; or a checkpoint cannot
+        be written; or the directory was deleted meanwhile; or it holds a finished run
         without the test scores that are wanted.
       Stopped: a signal interrupted training; the state is saved.
       Diverged: too many steps had no finite loss or gradient: `max_consecutive_skips`
         in a row, the last five, or more than a tenth of all.
     """
-    progress = TrainingProgress(quiet=True) if progress is None else progress
-    folder = out or default_folder(experiment)
-    run = Run.create(folder, experiment, overwrite=overwrite)
-    if not (run.continues and run.is_finished):
-        with run_lock(run.path):
-            # Another process may have begun or finished the run since.
-            run = Run.create(folder, experiment, overwrite=overwrite)
-            if not (run.continues and run.is_finished):
-                return _train(experiment, run, progress, score_test=score_test)
-    result = Result.read(run)
-    if score_test and result.test is None:
-        raise InputError(
-            f"{run.path}: a trial of tuning, never scored on test; name another folder"
-            " with --out, or replace it with --overwrite"
-        )
-    progress.say(f"{run.path}: already finished; --overwrite trains it anew")
-    return result
+    experiment = config.load(experiment)
+    folder = os.fspath(out or default_folder(experiment))
+    with progress_of(progress) as display:
+        run = Run.create(folder, experiment, overwrite=overwrite)
+        if not (run.continues and run.is_finished):
+            with run_lock(run.path):
+                # Another process may have begun or finished the run since.
+                run = Run.create(folder, experiment, overwrite=overwrite)
+                if not (run.continues and run.is_finished):
+                    return _train(experiment, run, display, score_test=score_test)
+        result = Result.read(run)
+        if score_test and result.test is None:
+            raise InputError(
+                f"{run.path}: a trial of tuning, never scored on test; name another "
+                "folder with --out, or replace it with --overwrite"
+            )
+        display.say(f"{run.path}: already finished; --overwrite trains it anew")
+        return result
 
 
 def _train(

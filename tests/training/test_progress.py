@@ -90,10 +90,12 @@ def test_progress_is_shown_where_somebody_looks(
     capfd, monkeypatch, choice, terminal, visible
 ):
     monkeypatch.setattr("rich.console.Console.is_terminal", terminal)
-    progress_of(choice).say("epoch 1")
+    with progress_of(choice) as display:
+        display.say("epoch 1")
+        with progress_of(display) as same:
+            assert same is display
+        assert display.live.is_started == visible  # not stopped by the inner one
     assert ("epoch 1" in capfd.readouterr().err) == visible
-    display = TrainingProgress(quiet=True)
-    assert progress_of(display) is display
 
 
 def test_a_notebook_without_widgets_gets_lines(capsys, monkeypatch):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import html
+import os
 import shlex
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -15,12 +16,14 @@ from typing import Any, Literal
 import rich.table
 from etils import epath
 
-from dicejax.config import Experiment
+from dicejax import config
+from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, quote
 from dicejax.io.files import file_name
 from dicejax.io.html_table import html_table
 from dicejax.metrics.scores import heading
 from dicejax.objectives import Candidate, name_of
+from dicejax.objectives.parsing import candidate_named
 from dicejax.study import report
 from dicejax.study.compare import scores_file, tuning
 from dicejax.study.compare.advice import headline, versus_controls
@@ -48,7 +51,7 @@ from dicejax.study.compare.table import mean_and_spread, remarks, table, warning
 from dicejax.study.compare.testing import MARGIN, baseline_name
 from dicejax.study.compare.until import seconds_of, train_until_decided
 from dicejax.study.significance import MIN_SEEDS, Verdict
-from dicejax.training.progress import TrainingProgress
+from dicejax.training.progress import Progress, TrainingProgress, progress_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,8 +140,8 @@ class Comparison:
 
 
 def compare(
-    experiment: Experiment,
-    losses: Sequence[Candidate] = (),
+    experiment: ExperimentOrFile,
+    losses: Sequence[Candidate | str] = (),
     *,
     seeds: int = 3,
     until: Literal["decided"] | None = None,
@@ -148,9 +151,9 @@ def compare(
     baselines: bool = True,
     resample: bool = False,
     shard: str | None = None,
-    out: str | None = None,
+    out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    progress: TrainingProgress | None = None,
+    progress: Progress = None,
 ) -> Comparison:
     """Train every loss with every seed, test the differences, and write a report.
 
@@ -158,9 +161,10 @@ def compare(
     runs in the output directory are reused, interrupted ones resume.
 
     Args:
-      experiment: settings of all runs but loss and seed.
-      losses: losses to compare, `FromPrior` among them; the experiment's `compared` if
-        empty. Cross-entropy always takes part.
+      experiment: settings of all runs but loss and seed, or the path of a file.
+      losses: losses to compare, `FromPrior` among them, or their names with settings
+        after a colon, such as "dsc:alpha=1,smooth=0.01" or "ce+prior"; the experiment's
+        `compared` if empty. Cross-entropy always takes part.
       seeds: runs per loss; 0 with `tune` only tunes. Fewer than 3 have no verdict; more
         can be added later, and p-values stay valid.
       until: "decided" adds seeds until each loss is better, worse, practically equal
@@ -177,12 +181,15 @@ def compare(
         seeds, tune only every N-th loss.
       out: output directory; runs/NAME by default.
       overwrite: train existing runs again.
-      progress: shows progress; nothing is shown by default.
+      progress: whether progress is shown, or the display that shows it; by default
+        where there is a terminal or a notebook.
 
     Raises:
-      InputError: an argument, the data or a run in the directory cannot be used.
+      InputError: a name, an argument, the data or a run there cannot be used.
       Stopped: a signal interrupted training.
     """
+    experiment = config.load(experiment)
+    losses = [candidate_named(x) if isinstance(x, str) else x for x in losses]
     if seeds < (0 if tune else 1):
         raise InputError(f"--seeds is {seeds}; want at least 1")
     if until is None and budget is not None:
@@ -196,7 +203,7 @@ def compare(
         )
     result = Comparison(
         name=experiment.name,
-        folder=out or f"runs/{experiment.name}",
+        folder=os.fspath(out or f"runs/{experiment.name}"),
         margin=_fraction(margin),
     )
     limit = None if budget is None else seconds_of(budget)
@@ -204,7 +211,7 @@ def compare(
     if baselines:
         plain = dataclasses.replace(experiment, objective=BASELINE)
         objectives = with_baselines(objectives, plain.task)
-    with progress or TrainingProgress(quiet=True) as display:
+    with progress_of(progress) as display:
         steps = _Steps(
             experiment=experiment,
             objectives=objectives,
