@@ -42,15 +42,12 @@ from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 from dicejax.training.throughput import machine_of
 
-LIBRARIES = ("jax", "jaxlib", "flax", "optax")
-"""Those that numbers depend on; a result has their versions."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
     """Result of a finished run, as in its `result.json`.
 
-    Scores are dictionaries by metric, with those of each type under "per_type".
+    Scores are by metric, with those of each type under "per_type".
 
     Attributes:
       folder: the run's.
@@ -69,7 +66,7 @@ class Result:
       share_filled: share of places with a token, by the plan.
       devices: number of devices.
       device_kind: name of their kind.
-      versions: of the libraries, by name.
+      versions: of the libraries that numbers depend on, by name.
       primary_metric: name of the metric.
       cut: warnings of inputs that are cut off; None without any.
       best_step: step of the best checkpoint; None, as the rest, if test was not scored.
@@ -150,9 +147,8 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `result.json`."""
-        content = dataclasses.asdict(self)
-        del content["folder"]
-        return {name: value for name, value in content.items() if value is not None}
+        values = dataclasses.asdict(self).items()
+        return {n: x for n, x in values if n != "folder" and x is not None}
 
 
 def train(
@@ -235,12 +231,12 @@ def _train(
     restored = None
     if run.continues:
         restored = restore(setup, run, checkpoints, mesh, digest, progress.note)
-    if restored is not None:
-        state, loop = restored
-        progress.say(f"resuming from step {loop.step} of {len(batches)}")
-    else:
+    if restored is None:
         state = setup.initial_state(mesh, len(batches))
         loop = LoopState(data=digest, machine=machine_of(mesh))
+    else:
+        state, loop = restored
+        progress.say(f"resuming from step {loop.step} of {len(batches)}")
     parameters = sum(x.size for x in jax.tree.leaves(state.params))
     device_kind = mesh.devices.flat[0].device_kind
     sizes = {split: len(getattr(setup.data.corpus, split)) for split in SPLITS}
@@ -339,7 +335,7 @@ def _train(
             device_kind=device_kind,
             versions={
                 "dicejax": dicejax.__version__,
-                **{name: metadata.version(name) for name in LIBRARIES},
+                **{x: metadata.version(x) for x in ("jax", "jaxlib", "flax", "optax")},
                 "python": platform.python_version(),
             },
             primary_metric=experiment.task.primary_metric,
@@ -421,11 +417,10 @@ def score_test_split(
     search = setup.search(best, "test", mesh, count=count_scores, between=between)
     (candidates,) = search.candidates
     decided = [task.decide(candidate) for candidate in candidates]
-    with contextlib.suppress(InputError):  # reported by comparisons
-        shares = task.example_statistics(data.corpus.test, decided, data.labels)
-        if is_main_process():
-            run.write_statistics(shares, **by_example(data.corpus.test, decided))
     if is_main_process():
+        with contextlib.suppress(InputError):  # reported by comparisons
+            shares = task.example_statistics(data.corpus.test, decided, data.labels)
+            run.write_statistics(shares, **by_example(data.corpus.test, decided))
         run.write_arrays(SCORE_COUNTS, search.counts)
     scores = at_last = task.score(data.corpus.test, decided, data.labels)
     if best_step < steps:
