@@ -71,13 +71,16 @@ def check_gold(
     soft: Sequence[str],
     weighted: bool,
 ) -> None:
-    """Check that an objective takes the soft labels and weights that training has.
+    """Check that an objective takes labels as training has them, soft or weighted.
 
     Logits and labels are of a single element, in rows of a batch.
 
     Raises:
-      ValueError: it takes none.
+      ValueError: it takes none, or a hyper-parameter is out of range.
     """
+    objective(logits, labels, objective.initial_state())
+    if not (soft or weighted):
+        return
     gold: dict[str, Array | Gold] = {}
     for name, x in logits.items():
         shares = jax.nn.softmax(x) if name + PROBABILITIES in soft else None

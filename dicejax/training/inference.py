@@ -292,8 +292,8 @@ class _Predictor:
         if not examples:
             return [], []
         task, training = self._experiment.task, self._experiment.training
-        limits = (training.max_length, self._network.encoder.max_length)
-        length = min(filter(None, limits))
+        length = training.max_length
+        length = min(length, self._network.encoder.max_length or length)
         items = task.encode(examples, self._tokenizer, self._labels, length)
         result = search(
             self._restored[1],

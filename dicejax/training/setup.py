@@ -36,7 +36,6 @@ from dicejax.tasks.priors import log_priors, require_classes
 from dicejax.tasks.task import Remark
 from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
 from dicejax.training.predict import Search, search
-from dicejax.training.promise import check_promise
 from dicejax.training.sharding import put
 from dicejax.training.state import (
     TrainState,
@@ -54,7 +53,7 @@ SPLITS = ("train", "dev", "test")
 class Encoded:
     """A corpus in the form of the task, encoded, and the encoder's architecture.
 
-    The weights are in the folder of a pretrained encoder; without one they are drawn.
+    Without the folder of a pretrained encoder weights are drawn.
     """
 
     corpus: Corpus
@@ -135,10 +134,18 @@ class Setup:
           InputError: it does not fit the task, or a hyper-parameter is out of range;
             or dev cannot promise what the task's threshold is to keep.
         """
-        task, dev = self.experiment.task, self.data.corpus.dev
-        check_promise(self.experiment, objective, dev, self.data.labels)
+        task, name = self.experiment.task, objective.short_name
+        if task.constraint is not None:
+            if any(term.reads_decisions for term in objective.terms()):
+                raise InputError(
+                    f"task.threshold: {name} learns from decisions on dev, which then "
+                    "promise nothing for new data; take another loss, or "
+                    "--task.tune_threshold"
+                )
+            # The checkpoint is that of the best of all epochs on dev.
+            epochs = self.experiment.training.epochs
+            task.require_attainable(self.data.corpus.dev, self.data.labels, epochs)
         targets = task.targets(self.data.labels)
-        name = objective.short_name
         try:
             objective = objective.bind_outputs(tuple(targets), task.loss_weights)
             for leaf in objective.terms():
@@ -174,10 +181,8 @@ class Setup:
                 logits[output] = jnp.zeros((1, width))
                 shape = (1, width) if target.kind == "multi_label" else (1,)
                 golds[output] = jnp.zeros(shape, jnp.int32)
-            objective(logits, golds, objective.initial_state())
-            soft, weighted = self._soft, self.example_weights is not None
-            if soft or weighted:
-                check_gold(objective, logits, golds, soft, weighted)
+            weighted = self.example_weights is not None
+            check_gold(objective, logits, golds, self._soft, weighted)
         except ValueError as error:
             message = str(error)
             if not message.startswith("objective "):
@@ -218,13 +223,11 @@ class Setup:
             "max_length": max_length,
             "epochs": training.epochs,
             "seed": training.seed,
+            "drawn": epochs_drawn(self.experiment, self.data),
         }
-        if self.experiment.sampling is not None:
-            settings["drawn"] = epochs_drawn(self.experiment, self.data)
         if training.batching == "buckets":
             rows = rows or training.batch_size
-            settings["buckets"] = training.buckets
-            plan = bucket_plan(lengths, rows=rows, **settings)
+            plan = bucket_plan(lengths, rows=rows, buckets=training.buckets, **settings)
         else:
             rows = rows or rows_per_batch(lengths, max_length, training.batch_size)
             plan = packing_plan(lengths, rows=rows, **settings)
@@ -386,7 +389,8 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
         tokenizer = tokenize.read(folder, words=task.reads_words)
         for text in tokenize.check_fits(tokenizer, encoder.vocab_size, folder):
             warn(text)
-    max_length = min(filter(None, (experiment.training.max_length, encoder.max_length)))
+    max_length = experiment.training.max_length
+    max_length = min(max_length, encoder.max_length or max_length)
     items: dict[str, list[Item]] = {}
     notes: list[Remark] = []
     for split in SPLITS:
@@ -410,18 +414,16 @@ def load_corpus(experiment: Experiment, warn: Warn) -> Corpus:
     corpus = experiment.data.load()
     for note in corpus.notes:
         warn(note)
-    train = corpus.train
+    splits = {split: getattr(corpus, split) for split in SPLITS}
     if experiment.augmentation is not None:
-        train, note = experiment.augmentation.augment(train)
+        splits["train"], note = experiment.augmentation.augment(corpus.train)
         warn(f"train: {note}")
-    splits = {"train": train, "dev": corpus.dev, "test": corpus.test}
-    adapted = {}
     for name, split in splits.items():
         try:
-            adapted[name] = tuple(experiment.task.adapt(split))
+            splits[name] = tuple(experiment.task.adapt(split))
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
-    return Corpus(**adapted, notes=corpus.notes)
+    return Corpus(**splits, notes=corpus.notes)
 
 
 def _learn_tokenizer(
@@ -434,7 +436,7 @@ def _learn_tokenizer(
     vocab_size = tokenizer.get_vocab_size()
     if isinstance(encoder, EncoderConfig):
         return tokenizer, dataclasses.replace(encoder, vocab_size=vocab_size)
-    config = BertConfig(
+    return tokenizer, BertConfig(
         vocab_size=vocab_size,
         hidden_size=encoder.hidden_size,
         num_hidden_layers=encoder.num_hidden_layers,
@@ -446,4 +448,3 @@ def _learn_tokenizer(
         # BERT's 0.02 is meant for a width of 768; at 128 it learns nothing.
         initializer_range=encoder.hidden_size**-0.5,
     )
-    return tokenizer, config
