@@ -16,6 +16,7 @@ from dicejax.objectives import (
     HardNegatives,
     LinearSchedule,
     LovaszSoftmax,
+    Metro,
     Mined,
     Objective,
     SelfAdjustingDice,
@@ -32,6 +33,7 @@ from .making import ROWS, batch, network
 # One of each kind.
 OBJECTIVES = {
     "additive": CrossEntropy(label_smoothing=0.1),
+    "weights of classes": Metro(beta=2.0, f=(0.3,)),
     "set of the batch": SelfAdjustingDice(alpha=0.5),
     "sets of three rows": Dice(over=3, classes="positive", squared=True),
     "sets of a row": Tversky(over="sequence", classes="1,2", reduce="sum"),
@@ -57,7 +59,7 @@ MESHES = {
 MICRO_BATCHES = (1, 2, 8)
 # --exhaustive takes everything with everything.
 CHOSEN = ("additive", "set of the batch", "sets of three rows", "state")
-CHOSEN += ("chosen from the batch",)
+CHOSEN += ("chosen from the batch", "weights of classes")
 CELLS = {("float64", 2): [("mixed", 2)]}
 
 

@@ -1,9 +1,7 @@
 """Heads that begin at the class frequencies of train."""
 
 import dataclasses
-import os
 import signal
-import subprocess
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +15,7 @@ from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder, Traini
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.data.synthetic_labels import SyntheticLabels
 from dicejax.errors import InputError
+from dicejax.mesh import MeshShape
 from dicejax.models.heads import TokenHead, biases_at
 from dicejax.objectives import PositionCrossEntropy
 from dicejax.tasks import (
@@ -32,15 +31,8 @@ from dicejax.training.setup import prepare
 from dicejax.training.step import train_step
 
 from ..shrinking import ROOT, shrunk
-from .commands import (
-    command,
-    finished_here,
-    records,
-    same_end,
-    stop_at,
-    weights,
-    words,
-)
+from . import worker
+from .commands import finished_here, same_end, stop_at, weights, words
 
 QUERIES = tuple((name, f"{name} words") for name in ("LOC", "MISC", "ORG", "PER"))
 TASKS = [
@@ -92,7 +84,8 @@ def frequencies(setup, name):
 def test_the_first_predictions_are_the_class_frequencies(task):
     setup, mesh, state = ready(experiment(task))
     (batch, *_) = setup.batches(mesh).iterate()
-    outputs = setup.network.apply(without_kernels(state.params), batch.arrays)
+    apply = jax.jit(setup.network.apply)
+    outputs = apply(without_kernels(state.params), batch.arrays)
     targets = task.targets(setup.data.labels)
     assert set(outputs) == set(targets)
     lowest = []
@@ -124,7 +117,7 @@ def test_the_first_loss_is_the_entropy_of_the_classes():
     batches = setup.batches(mesh)
     assert len(batches) == settings.training.epochs
     first = batches[0].arrays
-    outputs = setup.network.apply(without_kernels(state.params), first)
+    outputs = jax.jit(setup.network.apply)(without_kernels(state.params), first)
     loss, _ = setup.objective(outputs, {"tags": jnp.asarray(first["tags"])})
     assert float(loss) == pytest.approx(entropy, rel=1e-5)
     # With the drawn kernels it is near, and far below that of zeros.
@@ -160,18 +153,22 @@ def test_zeros_are_the_default_and_nothing_else_differs():
     jax.tree.map(np.testing.assert_array_equal, ours.params, plain.params)
 
 
+def initial_parameters(shape):
+    """Return the parameters that a mesh begins with, by their paths."""
+    setup = prepare(experiment(Tagging()), lambda text: None)
+    params = setup.initial_state(MeshShape(**shape).make(), 1).params
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
 @pytest.mark.slow
 def test_a_mesh_begins_alike(tmp_path):
-    more = {"--training.head_bias": "prior", "--training.epochs": 1}
-    finished_here(tmp_path / "one", **more)
-    environment = os.environ | {"JAX_NUM_CPU_DEVICES": "8"}
-    moved = more | {"--mesh.data": 2, "--mesh.fsdp": 2, "--mesh.tensor": 2}
-    argv = command(tmp_path / "eight", **moved)
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    first, *_ = records(tmp_path / "one")
-    other, *_ = records(tmp_path / "eight")
-    assert other["loss"] == pytest.approx(first["loss"], rel=1e-5)
+    mesh = {"data": 2, "fsdp": 2, "tensor": 2}
+    ours = worker.call(initial_parameters, mesh, devices=8, folder=tmp_path)
+    theirs = initial_parameters({"data": 1})
+    assert ours.keys() == theirs.keys()
+    for name, expected in theirs.items():
+        np.testing.assert_array_equal(ours[name], expected)
 
 
 def test_outputs_without_classes_are_refused(tmp_path):
@@ -207,7 +204,8 @@ def test_resumed_runs_end_alike(tmp_path, capsys):
 
 
 def test_a_head_of_the_encoders_folder_keeps_its_bias(tmp_path):
-    finished_here(tmp_path / "run", **{"--training.head_bias": "prior"})
+    more = {"--training.head_bias": "prior", "--training.epochs": 1}
+    finished_here(tmp_path / "run", **more)
     _, params = weights(tmp_path / "run", "best")
     folder = str(tmp_path / "exported")
     export(str(tmp_path / "run"), folder, "best")

@@ -34,7 +34,8 @@ def call(
     """
     out, address = folder / f"{processes}x{devices}.npz", f"127.0.0.1:{free_port()}"
     words = [function.__module__, function.__name__, json.dumps(arguments), out]
-    settings = {"PYTHONPATH": str(ROOT), "JAX_NUM_CPU_DEVICES": str(devices)}
+    path = os.pathsep.join([str(ROOT), *sys.path])
+    settings = {"PYTHONPATH": path, "JAX_NUM_CPU_DEVICES": str(devices)}
     usual = environment() if processes > 1 else os.environ
     begun = [
         subprocess.Popen(

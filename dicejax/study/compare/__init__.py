@@ -189,7 +189,7 @@ def compare(
       Stopped: a signal interrupted training.
     """
     experiment = config.load(experiment)
-    losses = [candidate_named(x) if isinstance(x, str) else x for x in losses]
+    named = [candidate_named(x) if isinstance(x, str) else x for x in losses]
     if seeds < (0 if tune else 1):
         raise InputError(f"--seeds is {seeds}; want at least 1")
     if until is None and budget is not None:
@@ -207,7 +207,7 @@ def compare(
         margin=_fraction(margin),
     )
     limit = None if budget is None else seconds_of(budget)
-    objectives = tuple(losses) or experiment.compared
+    objectives = tuple(named) or experiment.compared
     if baselines:
         plain = dataclasses.replace(experiment, objective=BASELINE)
         objectives = with_baselines(objectives, plain.task)
