@@ -61,10 +61,15 @@ class Walk:
 
 def main(argv: Sequence[str]) -> None:
     """Print the functions of both ways."""
-    sentences = 16 if argv == ["--smallest"] else 60
     experiment = config.load(QUICKSTART)
-    data = dataclasses.replace(experiment.data, train=sentences, dev=20, test=20)
+    data = dataclasses.replace(experiment.data, train=60, dev=20, test=20)
     experiment = dataclasses.replace(experiment, data=data)
+    if argv == ["--smallest"]:
+        experiment = dataclasses.replace(
+            experiment,
+            encoder=config.ScratchEncoder(hidden_size=16, num_hidden_layers=1),
+            training=dataclasses.replace(experiment.training, epochs=1),
+        )
     walk, step = Walk(), training.train_step
     score_baselines = comparison.score_baselines
 

@@ -6,8 +6,6 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -47,6 +45,7 @@ from dicejax.objectives import CLASSES  # noqa: E402
 from .browser import started  # noqa: E402
 from .models.small import drawn  # noqa: E402
 from .small_project import write_project  # noqa: E402
+from .subprocesses import python  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -152,16 +151,8 @@ def site_folder(tmp_path_factory) -> Path:
     with (shared / "site.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (shared / "site.built").exists():
-            root = Path(__file__).parents[1]
             build = ["mkdocs", "build", "--strict", "--site-dir", folder]
-            done = subprocess.run(
-                [sys.executable, "-m", *build],
-                cwd=root,
-                env=os.environ | {"PYTHONPATH": str(root), "NO_MKDOCS_2_WARNING": "1"},
-                capture_output=True,
-                text=True,
-            )
-            assert done.returncode == 0, done.stderr[-4000:]
+            python("-m", *build, NO_MKDOCS_2_WARNING="1")
             (shared / "site.built").touch()
     return folder
 

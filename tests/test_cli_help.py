@@ -16,6 +16,8 @@ import pytest
 from dicejax.cli import COMMANDS, parse, run
 from dicejax.cli.help import EXAMPLES
 
+from .subprocesses import python
+
 
 @pytest.mark.parametrize(
     ("words", "part"),
@@ -114,9 +116,7 @@ def test_help_of_every_command_breaks_no_word_at_80_columns(project):
 @pytest.mark.parametrize("module", [True, False])
 def test_without_a_command_help_is_shown(capsys, module):
     if module:
-        argv = [sys.executable, "-m", "dicejax"]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True)
-        output = done.stdout
+        output = python("-m", "dicejax").stdout
     else:
         with pytest.raises(SystemExit) as stop:
             run([])
@@ -161,6 +161,5 @@ def test_help_imports_nothing_that_takes_long(words):
         "try: run(sys.argv[1:]) if sys.argv[1:] else None\nexcept SystemExit: pass\n"
         "print([m for m in ('jax', 'numpy', 'absl') if m in sys.modules])"
     )
-    argv = [sys.executable, "-c", code, *words.split()]
-    process = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert process.stdout.splitlines()[-1] == "[]"
+    output = python("-c", code, *words.split()).stdout
+    assert output.splitlines()[-1] == "[]"

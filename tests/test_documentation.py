@@ -17,6 +17,7 @@ from dicejax.objectives import by_short_name
 
 from . import newcomer
 from .documented import PAGES, PARSED, ROOT, blocks, commands_of, perform, play, prepare
+from .subprocesses import python
 
 START = "docs/start.md"
 # Pages that run in a separate process, and why.
@@ -67,14 +68,8 @@ def test_a_page_does_what_it_says(page, train, request, tmp_path, monkeypatch):
     if page not in APART:
         assert play(page, folder, train) > 0
         return
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.documented", page]
-        + ["--exhaustive"] * train,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    words = ["-W", "error", "-m", "tests.documented", page]
+    python(*words, *["--exhaustive"] * train, cwd=folder)
 
 
 def test_pages_apart_and_parsed_commands_are_there():

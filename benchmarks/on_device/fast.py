@@ -54,7 +54,7 @@ def run(report: Report, model: str) -> None:
         # Sentences vs. the rows they are packed in; full rows vs. the longest.
         widest = max(ours, key=lambda timed: timed.facts["length"], default=None)
         rival = ours[0] if by_length is not None and ours else widest
-        in_turn([*([rival] if rival else []), theirs])
+        in_turn([*([rival] if rival else []), theirs], report.smallest)
         if rival is not None:
             filled = 1.0 if by_length is not None else rival.facts["filled"]
             ratio = rival.tokens_per_s / filled / theirs.tokens_per_s
@@ -134,9 +134,9 @@ class Timed:
         }
 
 
-def in_turn(timed: list[Timed], rounds: int = 5) -> None:
-    """Time a round of each, in turn, after one that does not count."""
-    for turn in range(rounds + 1):
+def in_turn(timed: list[Timed], smallest: bool) -> None:
+    """Time rounds of each, in turn, after one that does not count."""
+    for turn in range(2 if smallest else 6):
         for each in timed:
             each.measure()
             if not turn:
@@ -170,7 +170,7 @@ def of_dicejax(
         temporary_gib=step.temporary / 2**30,
         planned_gib=step.peak / 2**30,
     )
-    in_turn([timed], rounds=1 if smallest else 5)
+    in_turn([timed], smallest)
     memory = jax.devices()[0].memory_stats() or {}
     # The process's peak: it is this step's where it rises.
     timed.facts["peak_gib"] = memory.get("peak_bytes_in_use", 0) / 2**30 or None

@@ -2,10 +2,7 @@
 
 import importlib.util
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +21,8 @@ from dicejax.planning.topologies import parse_topology
 from dicejax.training.throughput import flops_per_token
 
 from ..small_project import fails
+from ..subprocesses import ROOT, python
 
-ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "experiments/quickstart.py")
 CONFIG = BertConfig(
     vocab_size=512,
@@ -59,15 +56,7 @@ gpu = pytest.mark.skipif(
 
 def printed(*argv, **flags):
     """Run a program with these flags, and return its output and errors."""
-    words = [str(word) for pair in flags.items() for word in pair]
-    done = subprocess.run(
-        [sys.executable, *argv, *words],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-    )
+    done = python(*argv, *(word for pair in flags.items() for word in pair))
     return done.stdout, done.stderr
 
 

@@ -7,10 +7,7 @@ libtpu reads the environment. On CPUs the compiler finds both by itself in small
 import importlib.util
 import json
 import math
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import pytest
@@ -21,7 +18,9 @@ from dicejax.objectives import CrossEntropy, SelfAdjustingDice
 from dicejax.planning import hlo, topologies
 from dicejax.planning.step import Step
 
+from ..kinds import exhaustive_but
 from ..models.small import encoder_of, network_of
+from ..subprocesses import python
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,10 +43,7 @@ JOBS = {
     "micro-batches, dsc": ("bert", "dsc", {"data": 4}, 3),
     "micro-batches, ce": ("bert", "ce", {"data": 4}, 3),
 }
-ONLY_EXHAUSTIVE = (
-    *("xlnet, fsdp", "deberta, fsdp", "modernbert, fsdp", "mpnet, fsdp"),
-    "micro-batches, ce",
-)
+CHOSEN = ("fsdp", "tensor", "at once", "micro-batches, dsc")
 WINDOWS = {"modernbert": {"local_attention": 8}}
 OBJECTIVES = {"dsc": SelfAdjustingDice(), "ce": CrossEntropy()}
 
@@ -106,25 +102,10 @@ if __name__ == "__main__":
     print(json.dumps({name: summary(compiled(*JOBS[name])) for name in sys.argv[1:]}))
 
 
-def chosen(names):
-    """Return parameters for these jobs."""
-    marks = {name: [pytest.mark.exhaustive] for name in ONLY_EXHAUSTIVE}
-    return [pytest.param(name, marks=marks.get(name, [])) for name in names]
-
-
 @pytest.fixture(scope="module")
 def steps(request):
-    exhaustive = request.config.getoption("exhaustive")
-    names = [name for name in JOBS if exhaustive or name not in ONLY_EXHAUSTIVE]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.training.test_collectives", *names],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=root,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
-    )
+    names = JOBS if request.config.getoption("exhaustive") else CHOSEN
+    done = python("-m", "tests.training.test_collectives", *names)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -168,12 +149,14 @@ def test_beside_the_gradient_less_than_a_kilobyte_is_reduced(steps):
     assert parameters <= reduced < parameters + 1024 // 4
 
 
-@pytest.mark.parametrize("step", chosen(JOBS))
+@pytest.mark.parametrize("step", exhaustive_but(CHOSEN, JOBS))
 def test_nothing_changes_the_axis_that_is_split(steps, step):
     assert "all-to-all" not in {op for _, op, _, _ in steps[step]["sent"]}
 
 
-@pytest.mark.parametrize("step", chosen(["micro-batches, dsc", "micro-batches, ce"]))
+@pytest.mark.parametrize(
+    "step", exhaustive_but(CHOSEN, ["micro-batches, dsc", "micro-batches, ce"])
+)
 def test_micro_batches_reduce_their_gradient_once(steps, step):
     program = steps[step]
     assert numbers(program, looped=True) == 0

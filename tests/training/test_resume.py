@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import time
 
 import pytest
@@ -13,6 +12,7 @@ import dicejax.training.train as training
 from dicejax.cli import run
 
 from ..faults.strace import why_not
+from ..subprocesses import python
 from .commands import (
     begin,
     command,
@@ -116,12 +116,10 @@ def test_a_damaged_checkpoint_falls_back(uninterrupted, half, capsys, tmp_path):
 def test_another_number_of_devices_resumes_alike(uninterrupted, half, tmp_path):
     out = tmp_path / "moved"
     shutil.copytree(half, out)
-    environment = os.environ | {"JAX_NUM_CPU_DEVICES": "4"}
     moved = {"--mesh.fsdp": 2, "--training.micro_batches": 2}
-    moved = command(out, **moved, **{"--recording.checkpoint_every": 1000})
-    done = subprocess.run(moved, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "begun with devices 1 x cpu, now 4 x cpu: the last bits" in done.stderr
+    _, *argv = command(out, **moved, **{"--recording.checkpoint_every": 1000})
+    errors = python(*argv, JAX_NUM_CPU_DEVICES="4").stderr
+    assert "begun with devices 1 x cpu, now 4 x cpu: the last bits" in errors
     for ours, theirs in zip(records(out), records(uninterrupted), strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 

@@ -18,6 +18,7 @@ from dicejax.training.accumulation import scale_gradients
 from dicejax.training.state import TrainState
 from dicejax.training.step import predict_step, train_step
 
+from ..kinds import exhaustive_but
 from .making import batch, network
 
 # One for several tests: each other one is another program.
@@ -42,16 +43,10 @@ def take_steps(objective, count, optimizer=OPTIMIZER):
     return state, losses
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [
-        SelfAdjustingDice(),
-        *(
-            pytest.param(objective, marks=pytest.mark.exhaustive)
-            for objective in (CrossEntropy(), Dice(), LinearSchedule())
-        ),
-    ],
-)
+LEARNING = (SelfAdjustingDice(), CrossEntropy(), Dice(), LinearSchedule())
+
+
+@pytest.mark.parametrize("objective", exhaustive_but(LEARNING[:1], LEARNING))
 def test_training_on_one_batch_learns_it(objective):
     state, losses = take_steps(objective, 40)
     assert int(state.step) == 40

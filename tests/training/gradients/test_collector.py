@@ -20,6 +20,7 @@ from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate
 from dicejax.training.throughput import Throughput
 
+from ...kinds import exhaustive_but
 from ...shrinking import ROOT, shrunk
 from ..commands import records, stop_at
 
@@ -142,13 +143,7 @@ DEFAULT = ("ner/conll03", "paraphrase/mrpc")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.exhaustive] * (name not in DEFAULT))
-        for name in KINDS
-    ],
-)
+@pytest.mark.parametrize("name", exhaustive_but(DEFAULT, KINDS))
 def test_counts_are_those_of_the_labels(name, tmp_path):
     changes, groups = KINDS[name]
     experiment = config.load(ROOT / f"{name.split()[0]}.py")
