@@ -12,11 +12,11 @@ from dicejax.errors import hint
 
 if TYPE_CHECKING:
     from dicejax import losses
-    from dicejax.library import encode, from_pretrained, predict
+    from dicejax.library import encode, from_pretrained
     from dicejax.models.heads import SequenceHead, TokenHead
     from dicejax.objectives import loss
     from dicejax.study.compare import compare
-    from dicejax.training.inference import evaluate
+    from dicejax.training.inference import evaluate, predict
     from dicejax.training.train import train
 
 DESCRIPTION = (
@@ -47,7 +47,7 @@ _MODULES = {
     "evaluate": "training.inference",
     "from_pretrained": "library",
     "loss": "objectives",
-    "predict": "library",
+    "predict": "training.inference",
     "train": "training.train",
 }
 

@@ -147,15 +147,6 @@ def suggestion(name: str, choices: Iterable[str]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else ""
 
 
-def nearest(name: str, choices: Iterable[str], count: int = 5) -> list[str]:
-    """Return the names that look most alike, the best first, however far they are.
-
-    >>> nearest("trian", ["plan", "train", "report"], 2)
-    ['train', 'plan']
-    """
-    return difflib.get_close_matches(name[:100], list(choices), count, 0.0)
-
-
 def hint(name: str, choices: Iterable[str]) -> str:
     """Return the end of an error message that suggests a valid name.
 

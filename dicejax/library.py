@@ -1,11 +1,10 @@
-"""The package from Python: encoders of Hugging Face folders, packed batches, runs."""
+"""The package from Python: encoders of Hugging Face folders, and packed batches."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +18,7 @@ from dicejax.models.network import Network, Params
 from dicejax.tasks import Tagging
 from dicejax.tasks.tagging import encode_words
 from dicejax.tasks.task import IGNORED
-from dicejax.training import inference
-from dicejax.training.checkpoint import Which
 from dicejax.training.inference import Folder
-from dicejax.training.train import Result
 
 
 def from_pretrained(
@@ -99,26 +95,3 @@ def encode(
     if tag_ids is None:
         del batch["tags"]
     return jax.tree.map(jnp.asarray, batch)
-
-
-def predict(
-    run: Folder | Result, texts: Sequence[str], *, checkpoint: Which = "best"
-) -> list[dict[str, Any]]:
-    """Predict for new examples, with the threshold that was chosen on dev.
-
-    Inputs that are cut off, and a threshold that promises nothing, are warnings.
-
-    Args:
-      run: folder of the run, or the result of `train`.
-      texts: examples in the format of `dicejax predict`, such as sentences with spaces
-        between the words.
-      checkpoint: "best" by the dev score, or "last".
-
-    Returns:
-      For each text the object that `dicejax predict --json` prints.
-
-    Raises:
-      InputError: the run cannot be used, or a text lacks a part.
-    """
-    results = inference.predict(run, texts, checkpoint, warnings.warn)
-    return [record for record, _ in results]

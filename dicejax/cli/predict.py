@@ -83,7 +83,7 @@ class Predict:
     def _write(self, console: Console, stream: IO[bytes] | None) -> None:
         """Write or print the predictions as they are made."""
         from dicejax.formats import brat, recognise, tables, texts
-        from dicejax.training import new_texts
+        from dicejax.training import inference, new_texts
 
         form = "jsonl" if self.json else self.out_format
         form = form or texts.format_of(self.out or "")
@@ -91,7 +91,7 @@ class Predict:
         examples: Iterable[Text]
         source = None
         if self.file is None:
-            examples = [texts.Text(number, x) for number, x in enumerate(self.text, 1)]
+            examples = inference.texts_of(self.text)
         else:
             read = new_texts.read_texts(self.run, self.file, self.format, stream)
             examples, name, source = read
@@ -143,18 +143,11 @@ class Predict:
         """Print the note, yield predictions, add warnings of cut inputs to `cut`."""
         from dicejax.training import inference
 
-        if self.file is None and out_form not in ("conll", "squad"):
-            results = inference.predict(
-                self.run, self.text, self.checkpoint, cut.append
-            )
-            for text, result in zip(examples, results, strict=True):
-                yield text, *result
-            return
         # Lines on a terminal show how far it is, and would disturb the display. Else
         # they go where standard output goes, which the display would redirect.
-        is_shown = self.out is None and sys.stdout.isatty()
+        is_off = self.file is None or (self.out is None and sys.stdout.isatty())
         with Progress(
-            console=console, transient=True, redirect_stdout=False, disable=is_shown
+            console=console, transient=True, redirect_stdout=False, disable=is_off
         ) as bar:
             task = bar.add_task("predict", total=None)
 

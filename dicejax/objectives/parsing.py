@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from dicejax.errors import InputError, hint, nearest, quote
+from dicejax.errors import InputError, hint, quote
 from dicejax.objectives.candidates import Candidate, FromPrior
 from dicejax.objectives.objective import Objective, by_short_name
 
@@ -72,7 +73,8 @@ def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
     if name not in classes and "," in name:
         raise InputError(f"unknown {kind} {quote(name)}; separate names by spaces")
     if name not in classes:
-        names = nearest(name, classes)
+        # Those that look most alike, however far they are; the time is quadratic.
+        names = difflib.get_close_matches(name[:100], list(classes), 5, cutoff=0.0)
         few = f"nearest of {len(classes)}" if len(names) < len(classes) else "choices"
         raise InputError(
             f"unknown {kind} {quote(name)}{hint(name, classes)}; {few}: "

@@ -132,18 +132,34 @@ def evaluate(
 
 
 def predict(
-    run: Folder | Result,
-    lines: Sequence[str],
-    which: Which = "best",
-    warn: Callable[[str], None] = lambda text: None,
-) -> list[tuple[dict[str, Any], list[str]]]:
-    """Predict for examples written as lines, with the threshold that dev has tuned.
+    run: Folder | Result, texts: Sequence[str], *, checkpoint: Which = "best"
+) -> list[dict[str, Any]]:
+    """Predict for new examples, with the threshold that was chosen on dev.
+
+    Inputs that are cut off, and a threshold that promises nothing, are warnings.
+
+    Args:
+      run: folder of the run, or the result of `train`.
+      texts: examples in the format of `dicejax predict`, such as sentences with spaces
+        between the words.
+      checkpoint: "best" by the dev score, or "last".
 
     Returns:
-      For each line the prediction as JSON, and as lines for a terminal.
+      For each text the object that `dicejax predict --json` prints.
 
     Raises:
-      InputError: the run cannot be used, or a line lacks a part.
+      InputError: the run cannot be used, or a text lacks a part.
+    """
+    examples = texts_of(texts)
+    results = predict_texts(_folder(run), examples, checkpoint, warn=warnings.warn)
+    return [record for _, record, _ in results]
+
+
+def texts_of(lines: Sequence[str]) -> list[Text]:
+    """Return examples that are written as lines.
+
+    Raises:
+      InputError: a line is blank, or no text.
     """
     for number, line in enumerate(lines, start=1):
         try:
@@ -152,9 +168,7 @@ def predict(
             raise flaw.at(f"text {number}", None) from None
         if not line.strip():
             raise InputError(f"text {number}: is blank; give some words")
-    texts = [Text(number, line) for number, line in enumerate(lines, start=1)]
-    results = predict_texts(_folder(run), texts, which, warn=warn)
-    return [(record, printed) for _, record, printed in results]
+    return [Text(number, line) for number, line in enumerate(lines, start=1)]
 
 
 def predict_texts(
@@ -169,7 +183,7 @@ def predict_texts(
     decoded: Callable[[], None] = lambda: None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> Iterator[tuple[Text, dict[str, Any], list[str]]]:
-    """Yield predictions for the examples of a file, as `predict` makes for lines.
+    """Yield predictions for examples, some of them at a time.
 
     The texts are looped over more than once: first all are checked, then some are
     predicted at a time, so that memory does not grow with their number.
