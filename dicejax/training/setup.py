@@ -181,8 +181,9 @@ class Setup:
                 logits[output] = jnp.zeros((1, width))
                 shape = (1, width) if target.kind == "multi_label" else (1,)
                 golds[output] = jnp.zeros(shape, jnp.int32)
+            soft = soft_arrays(self.data.items["train"])
             weighted = self.example_weights is not None
-            check_gold(objective, logits, golds, self._soft, weighted)
+            check_gold(objective, logits, golds, soft, weighted)
         except ValueError as error:
             message = str(error)
             if not message.startswith("objective "):
@@ -194,10 +195,6 @@ class Setup:
     def example_weights(self) -> np.ndarray | None:
         """The weight of each training item, float32 `[E]`; None where all are 1."""
         return weights_of_items(self.data.corpus.train, self.data.items["train"])
-
-    @property
-    def _soft(self) -> tuple[str, ...]:
-        return soft_arrays(self.data.items["train"])
 
     def batches(self, mesh: Mesh) -> Batches:
         """Return the training batches of the whole run.
@@ -237,7 +234,7 @@ class Setup:
                 " leave out either, or take OverSampling"
             )
         layout = self.experiment.task.layout(self.data.tokenizer)
-        sequences = {**layout.sequences, **dict.fromkeys(self._soft, 0)}
+        sequences = {**layout.sequences, **dict.fromkeys(soft_arrays(items), 0)}
         layout = dataclasses.replace(layout, sequences=sequences)
         return Batches(
             [item.arrays for item in items],
