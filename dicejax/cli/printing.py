@@ -69,14 +69,8 @@ def class_lines(groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
         table.append([truncate(visible(name), 30), *texts])
     widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
     lines = [
-        "  ".join(
-            [row[0].ljust(widths[0])]
-            + [
-                cell.rjust(width)
-                for cell, width in zip(row[1:], widths[1:], strict=True)
-            ]
-        )
-        for row in table
+        "  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])])
+        for name, *cells in table
     ]
     if len(ranked) > MOST_CLASSES:
         half = MOST_CLASSES // 2

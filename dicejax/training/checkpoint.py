@@ -17,7 +17,6 @@ import orbax.checkpoint as ocp
 from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
-from jax.tree_util import keystr
 
 from dicejax.errors import InputError, first_line
 from dicejax.mesh import MeshShape
@@ -33,7 +32,7 @@ from dicejax.training.checkpoint_folder import (
     steps,
 )
 from dicejax.training.processes import barrier, is_main_process
-from dicejax.training.sharding import with_shardings
+from dicejax.training.sharding import by_path, with_shardings
 from dicejax.training.state import TrainState, not_finite
 
 Which = Literal["best", "last"]
@@ -296,26 +295,18 @@ def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
     others = dataclasses.replace(state, averaged=None)
     if state.averaged is None:
         others = dataclasses.replace(others, params=None)
-    return state.weights, {
-        keystr(path, simple=True, separator="/"): _key_data(leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(others)
-    }
+    return state.weights, {n: _key_data(leaf) for n, leaf in by_path(others).items()}
 
 
 def _whole(like: TrainState, weights: Params, rest: dict[str, Any]) -> TrainState:
     """Undo `_parts`."""
     place = "params" if like.averaged is None else "averaged"
     state = dataclasses.replace(like, **{place: weights})
-
-    def leaf(path: tuple[Any, ...], leaf: Any) -> Any:
-        name = keystr(path, simple=True, separator="/")
-        if name.split("/", 1)[0] == place:
-            return leaf
-        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return jax.random.wrap_key_data(rest[name])
-        return rest[name]
-
-    return jax.tree_util.tree_map_with_path(leaf, state)
+    leaves = by_path(state)
+    for name, array in rest.items():
+        is_key = jnp.issubdtype(leaves[name].dtype, jax.dtypes.prng_key)
+        leaves[name] = jax.random.wrap_key_data(array) if is_key else array
+    return jax.tree.structure(state).unflatten(leaves.values())
 
 
 def _key_data(leaf: Any) -> Any:
@@ -330,10 +321,7 @@ def _key_data(leaf: Any) -> Any:
 
 def _mismatches(stored: Any, expected: Params) -> list[str]:
     shapes, targets = (
-        {
-            keystr(path, simple=True, separator="/"): tuple(leaf.shape)
-            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-        }
+        {name: tuple(leaf.shape) for name, leaf in by_path(tree).items()}
         for tree in (stored, expected)
     )
     return [

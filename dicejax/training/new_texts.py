@@ -133,36 +133,26 @@ def with_context(pairs: Iterable[Pair], count: int) -> Iterator[Pair]:
     the words behind an example.
     """
     before: deque[str] = deque(maxlen=count)
-    waiting: deque[tuple[int, Text, Any]] = deque()
-    number = last = 0  # of the document that is read, and of the one `before` is of
-
-    def words() -> Iterator[str]:
-        """Yield the words behind the first that waits, of its document."""
-        for document, _, example in itertools.islice(waiting, 1, None):
-            if example is not None and document == waiting[0][0]:
-                yield from example.words
+    waiting: deque[tuple[Text, Any, list[str]]] = deque()  # with the words behind
 
     def take() -> Pair:
-        nonlocal last
-        behind = tuple(itertools.islice(words(), count))
-        document, text, example = waiting.popleft()
-        if document != last:
-            before.clear()
-            last = document
+        text, example, behind = waiting.popleft()
         if example is None:
             return text, None
-        around = {"before": tuple(before), "after": behind}
+        around = {"before": tuple(before), "after": tuple(behind)}
         before.extend(example.words)
         return text, dataclasses.replace(example, **around)
 
     for text, example in pairs:
-        waiting.append((number, text, example))
-        number += any(map(begins_document, text.after))
-        while waiting and (
-            number != waiting[0][0]
-            or len(list(itertools.islice(words(), count))) == count
-        ):
+        words = () if example is None else example.words
+        for _, _, behind in waiting:
+            behind += words[: count - len(behind)]
+        waiting.append((text, example, []))
+        ends_document = any(map(begins_document, text.after))
+        while waiting and (ends_document or len(waiting[0][2]) == count):
             yield take()
+        if ends_document:
+            before.clear()
     while waiting:
         yield take()
 

@@ -45,17 +45,27 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
 )
 
 
+def by_path(tree: Any) -> dict[str, Any]:
+    """Return the leaves of a tree by their paths.
+
+    >>> by_path({"heads": {"tags": (1, 2)}})
+    {'heads/tags/0': 1, 'heads/tags/1': 2}
+    """
+    return {
+        keystr(path, simple=True, separator="/"): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
 def shardings(tree: Any, mesh: Mesh) -> Any:
     """Return the sharding of each array, or shape, of a tree by its path and the rules.
 
     Optimizer state is placed like its parameter, whose path it ends with. A dimension
     that its axis does not divide stays whole.
     """
-    leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
     places = []
-    for path, leaf in leaves:
-        name, shape = keystr(path, simple=True, separator="/"), leaf.shape
-        spec = P()
+    for name, leaf in by_path(tree).items():
+        shape, spec = leaf.shape, P()
         for pattern, axes in RULES:
             if len(axes) == len(shape) and re.search(rf"(^|/){pattern}$", name):
                 fitting = [
@@ -65,7 +75,7 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
                 spec = P(*fitting)
                 break
         places.append(NamedSharding(mesh, spec))
-    return structure.unflatten(places)
+    return jax.tree.structure(tree).unflatten(places)
 
 
 def with_shardings(shapes: Any, mesh: Mesh) -> Any:

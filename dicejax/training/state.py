@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.optimizers import Optimizer
-from dicejax.training.sharding import shardings
+from dicejax.training.sharding import by_path, shardings
 
 FIRST_SCALE = 2.0**15
 GROWS_AFTER = 1000
@@ -168,11 +168,7 @@ def not_finite(params: Params) -> str | None:
     'head/bias is not finite'
     """
     flags: dict[str, Array] = jax.device_get(_are_finite(params))
-    names = [
-        jax.tree_util.keystr(path, simple=True, separator="/")
-        for path, is_finite in jax.tree_util.tree_leaves_with_path(flags)
-        if not is_finite
-    ]
+    names = [name for name, is_finite in by_path(flags).items() if not is_finite]
     if not names:
         return None
     more = f", nor are {len(names) - 1} more arrays" if len(names) > 1 else ""

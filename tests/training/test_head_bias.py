@@ -28,6 +28,7 @@ from dicejax.tasks import (
 from dicejax.tasks.priors import log_priors
 from dicejax.training.export import export
 from dicejax.training.setup import prepare
+from dicejax.training.sharding import by_path
 from dicejax.training.step import train_step
 
 from ..shrinking import ROOT, shrunk
@@ -157,8 +158,7 @@ def initial_parameters(shape):
     """Return the parameters that a mesh begins with, by their paths."""
     setup = prepare(experiment(Tagging()), lambda text: None)
     params = setup.initial_state(MeshShape(**shape).make(), 1).params
-    leaves = jax.tree_util.tree_leaves_with_path(params)
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+    return {name: np.asarray(leaf) for name, leaf in by_path(params).items()}
 
 
 @pytest.mark.slow

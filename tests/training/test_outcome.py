@@ -27,6 +27,7 @@ from dicejax.tasks import (
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.outcome import divergence, nothing_learnt
 from dicejax.training.run_folder import CHECKPOINTS, Run
+from dicejax.training.sharding import by_path
 from dicejax.training.state import TrainState, not_finite
 
 from ..small_project import fails, write_project
@@ -142,11 +143,10 @@ def with_nan(folder):
     """Add a best checkpoint to a run with a NaN in its weights; return its name."""
     trained = Run.open(str(folder))
     _, params = restore_params(trained.path / CHECKPOINTS, trained.network())
-    paths = jax.tree_util.tree_leaves_with_path(params)
-    name = jax.tree_util.keystr(paths[3][0], simple=True, separator="/")
-    leaves = [leaf for _, leaf in paths]
-    leaves[3] = leaves[3].at[(0,) * leaves[3].ndim].set(np.nan)
-    params = jax.tree.unflatten(jax.tree.structure(params), leaves)
+    leaves = by_path(params)
+    name = list(leaves)[3]
+    leaves[name] = leaves[name].at[(0,) * leaves[name].ndim].set(np.nan)
+    params = jax.tree.structure(params).unflatten(leaves.values())
     assert not_finite(params) == f"{name} is not finite"
     state = TrainState.create(params, AdamW(), total_steps=99, rng=jax.random.key(0))
     checkpoints = Checkpoints(trained.path / CHECKPOINTS)

@@ -21,7 +21,7 @@ from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification, Tagging
 from dicejax.training.accumulation import loss_and_gradient
 from dicejax.training.setup import prepare
-from dicejax.training.sharding import global_batch, put, to_host
+from dicejax.training.sharding import by_path, global_batch, put, to_host
 
 from . import worker
 
@@ -133,8 +133,7 @@ def prepared(name):
 
 
 def flat(prefix, results):
-    paths = jax.tree_util.tree_leaves_with_path(results)
-    return {prefix + jax.tree_util.keystr(path): np.asarray(x) for path, x in paths}
+    return {f"{prefix}:{n}": np.asarray(x) for n, x in by_path(results).items()}
 
 
 def results_of(layouts):
