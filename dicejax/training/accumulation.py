@@ -71,8 +71,7 @@ def loss_and_gradient(
     apply = functools.partial(_apply, network, rng)
 
     def inputs(outputs: Mapping[str, Array], batch: Batch) -> tuple[Any, Any]:
-        if "token_weights" in batch:
-            outputs = scale_gradients(outputs, batch)
+        outputs = scale_gradients(outputs, batch)
         if task is None:
             return outputs, gold_of_batch(outputs, batch, batch)
         logits, labels = task.loss_inputs(outputs, batch)
@@ -213,8 +212,10 @@ def scale_gradients(
 
     With weights 1 / (n q), for examples drawn with probability q, the gradient of a
     mean over elements is unbiased. Logits are `[B, T, ...]` or `[B, S, ...]`, and the
-    batch has `token_weights` `[B, T]` and `sequence_weights` `[B, S]`.
+    batch has `token_weights` `[B, T]` and `sequence_weights` `[B, S]`, or neither.
     """
+    if "token_weights" not in batch:
+        return outputs
 
     def scale(logits: Array) -> Array:
         weights = batch["token_weights"]

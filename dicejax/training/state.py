@@ -32,18 +32,13 @@ class LossScaling:
     factor is halved when a gradient overflows, and doubled after 1000 steps without
     (Micikevicius et al., 2018, https://arxiv.org/abs/1710.03740).
 
-    >>> scaling = LossScaling.create()
+    >>> scaling = LossScaling()
     >>> float(scaling.scale), float(scaling.after(jnp.array(False)).scale)
     (32768.0, 16384.0)
     """
 
-    scale: Array
-    good_steps: Array
-
-    @classmethod
-    def create(cls) -> LossScaling:
-        """Return the initial factor."""
-        return cls(jnp.float32(FIRST_SCALE), jnp.int32(0))
+    scale: Array = dataclasses.field(default_factory=lambda: jnp.float32(FIRST_SCALE))
+    good_steps: Array = dataclasses.field(default_factory=lambda: jnp.int32(0))
 
     def after(self, finite: Array) -> LossScaling:
         """Return the next factor, given whether this gradient was finite."""
@@ -96,7 +91,7 @@ class TrainState:
             rng=rng,
             objective_state=objective_state,
             averaged=jax.tree.map(jnp.copy, params) if optimizer.ema_decay else None,
-            loss_scaling=LossScaling.create() if precision == "float16" else None,
+            loss_scaling=LossScaling() if precision == "float16" else None,
         )
 
     @property

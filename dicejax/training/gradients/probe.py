@@ -193,10 +193,9 @@ def measure_gradients(
         return dict(logits), dict(labels)
 
     def value(logits: dict[str, Array]) -> Array:
-        if "token_weights" in batch:
-            logits = scale_gradients(logits, batch)
         gold = gold_of_batch(logits, labels, batch)
-        return objective(logits, gold, objective_state, progress)[0]
+        scaled = scale_gradients(logits, batch)
+        return objective(scaled, gold, objective_state, progress)[0]
 
     logits, backward, labels = jax.vjp(of_heads, params["heads"], has_aux=True)
     gradients = jax.grad(value)(logits)
