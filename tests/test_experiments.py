@@ -133,7 +133,7 @@ def test_it_trains_two_steps(file, tmp_path):
 
 def experiment_of_kind(name, loss):
     experiment = config.load(ROOT / f"{name.split()[0]}.py")
-    task = dataclasses.replace(experiment.task, **KINDS[name])
+    task = dataclasses.replace(experiment.task, **KINDS.get(name, {}))
     objective = by_short_name()[loss]()
     return dataclasses.replace(experiment, task=task, objective=objective)
 
@@ -169,8 +169,16 @@ def test_every_loss_that_fits_trains_two_steps(trainer, loss, request):
         assert re.search(REFUSED, str(error)), error
 
 
-@pytest.mark.parametrize("loss", ["dice", "wce"])
-def test_what_does_not_fit_positions_is_refused(loss, tmp_path):
-    experiment = experiment_of_kind("qa/squad1 over positions", loss)
-    with pytest.raises(InputError, match=f"^objective {loss}.* output 'start'"):
+@pytest.mark.parametrize(
+    ("name", "loss", "message"),
+    [
+        ("qa/squad1 over positions", "dice", "output 'start'"),
+        ("qa/squad1 over positions", "wce", "output 'start'"),
+        ("qa/squad1 over positions", "metro", "needs classes, which output 'start' ha"),
+        ("pos/tweets", "metro", "of the classes of output 'tags' none is negative"),
+    ],
+)
+def test_a_loss_that_does_not_fit_the_labels_is_refused(name, loss, message, tmp_path):
+    experiment = experiment_of_kind(name, loss)
+    with pytest.raises(InputError, match=f"^objective {loss}.* {message}"):
         prepare_small(experiment, tmp_path)

@@ -1,6 +1,5 @@
 """METRO: weights of a reached F-beta, estimated again after each epoch."""
 
-import dataclasses
 import signal
 
 import jax
@@ -10,19 +9,15 @@ import pytest
 import sklearn.metrics
 
 import dicejax.training.train as training
-from dicejax import config
-from dicejax.errors import InputError
 from dicejax.losses import class_weights, cross_entropy
 from dicejax.metrics.score_counts import count_decisions
 from dicejax.objectives import CrossEntropy, LinearSchedule, Metro, WeightedSum
 from dicejax.optimizers import AdamW
-from dicejax.tasks import QuestionAnswering
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
-from .shrinking import ROOT, shrunk
 from .training.commands import (
     finished_here,
     records,
@@ -243,21 +238,3 @@ def test_each_epoch_has_the_f_of_the_weights_before_it(tmp_path, monkeypatch):
         (f,) = {*used[end:stop]}
         assert f == pytest.approx(max(reached, least), rel=1e-6)
     assert 0 < above < len(ends) - 1  # both cases
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("qa/squad1", "objective metro needs classes, which output 'start' has none"),
-        ("pos/tweets", "of the classes of output 'tags' none is negative"),
-    ],
-)
-def test_outputs_without_negatives_are_refused(tmp_path, name, message):
-    settings = shrunk(config.load(ROOT / f"{name}.py"), tmp_path)
-    if name == "qa/squad1":
-        settings = dataclasses.replace(
-            settings, task=QuestionAnswering(form="positions")
-        )
-    settings = dataclasses.replace(settings, objective=Metro())
-    with pytest.raises(InputError, match=message):
-        prepare(settings, lambda text: None)
