@@ -34,7 +34,7 @@ from tyro.conf import Positional
 from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
-from dicejax.formats import classification, conll, squad
+from dicejax.formats import ConllFiles, TabSeparatedFiles, squad
 from dicejax.tasks import (
     Classification,
     MachineReading,
@@ -95,7 +95,7 @@ def cases(data: Path, smallest: bool) -> list[Case]:
     most = 40 if smallest else None
 
     def english():
-        return conll.read(
+        return ConllFiles.read_file(
             data / "conll2003/test.txt" if smallest else data / "conll2003/train.txt"
         )[:most]
 
@@ -108,7 +108,7 @@ def cases(data: Path, smallest: bool) -> list[Case]:
 
     def pairs():
         columns = {"first": "#1 String", "second": "#2 String", "label": "Quality"}
-        return classification.read(data / "mrpc/train.tsv", **columns)[:most]
+        return TabSeparatedFiles.read_file(data / "mrpc/train.tsv", **columns)[:most]
 
     cased, uncased = "bert-base-cased", "bert-base-uncased"
     han = "bert-base-chinese"
@@ -220,8 +220,8 @@ def tokens_per_s(case: Case, data: Path, rounds: int) -> dict[str, Filled]:
 def peak_of_reading(path: Path) -> tuple[int, float]:
     """Read a file in another process; return its sentences and its peak, MiB."""
     code = (
-        "import sys; from dicejax.formats import conll\n"
-        "found = conll.read(sys.argv[1])\n"
+        "import sys; from dicejax.formats import ConllFiles\n"
+        "found = ConllFiles.read_file(sys.argv[1])\n"
         "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]\n"
         "print(len(found), peak)"
     )

@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from dicejax.data import tags
-from dicejax.formats import conll
+from dicejax.formats import ConllFiles
 
 
 def arguments() -> argparse.Namespace:
@@ -71,7 +71,7 @@ def main() -> None:
     """Train and print the rate."""
     options = arguments()
     torch.manual_seed(0)
-    sentences = conll.read(options.train)
+    sentences = ConllFiles.read_file(options.train)
     types = {span.type for sentence in sentences for span in sentence.spans}
     labels = tags.label_set("BIO", sorted(types))
     tokenizer = AutoTokenizer.from_pretrained(options.model)

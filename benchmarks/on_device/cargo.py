@@ -17,7 +17,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
-from dicejax.formats import conll
+from dicejax.formats import ConllFiles
 
 WEIGHTS, TABLE = "model.safetensors", "embeddings.word_embeddings.weight"
 MODEL_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
@@ -33,7 +33,9 @@ def pack(model_folder: str, data_folder: str, file: str) -> None:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     for split in SPLITS:
-        words = [list(sentence.words) for sentence in conll.read(str(data / split))]
+        words = [
+            list(sentence.words) for sentence in ConllFiles.read_file(str(data / split))
+        ]
         for encoding in tokenizer.encode_batch(words, is_pretokenized=True):
             used[encoding.ids] = True
     weights[TABLE] = weights[TABLE][used]

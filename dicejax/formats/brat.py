@@ -3,7 +3,6 @@ r"""brat's standoff: a folder with a .txt and an .ann file for each document."""
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -20,15 +19,13 @@ _PLACE = r"\d{1,18} \d{1,18}"
 _ENTITY = re.compile(rf"(T\S*)\t(\S+) ({_PLACE}(?:;{_PLACE})*)(?:\t(.*))?")
 
 
-def is_folder(path: str | os.PathLike[str]) -> bool:
+def is_folder(path: files.Path) -> bool:
     """Return whether a path is a folder with .ann files."""
     folder = epath.Path(path)
     return folder.is_dir() and bool(_documents(folder))
 
 
-def records(
-    path: str | os.PathLike[str], on_error: OnError | None = None
-) -> Iterator[FileRecord]:
+def records(path: files.Path, on_error: OnError | None = None) -> Iterator[FileRecord]:
     """Yield each document, by name, as a record with text and entities.
 
     An entity is a line `T1<tab>PER 0 4<tab>Anna`, in whose text a space is written for
@@ -48,7 +45,7 @@ def records(
 
 
 def write(
-    path: str | os.PathLike[str] | None, pairs: Iterable[tuple[Text, Mapping[str, Any]]]
+    path: files.Path | None, pairs: Iterable[tuple[Text, Mapping[str, Any]]]
 ) -> None:
     """Write documents with predicted entities; the folder appears whole or not at all.
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import abc
 import dataclasses
 import itertools
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
-from dicejax.data.examples import LabelledText
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import separated
 from dicejax.formats.labelled import ClassSource, LabelledSource, LabelsSource
@@ -20,6 +18,7 @@ from dicejax.formats.rows import has_tags
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, count, did_you_mean
 from dicejax.formats.text import Text
+from dicejax.io import files
 
 Column = str | int
 
@@ -69,9 +68,9 @@ class TableSource(LabelledSource):
 
     def records(
         self,
-        path: str | os.PathLike[str],
+        path: files.Path,
         on_error: OnError | None = None,
-        stream: IO[bytes] | None = None,
+        stream: files.Stream = None,
         labelled: bool = True,
     ) -> Iterator[FileRecord]:
         """Yield the rows, their fields by the names in the header or by numbers."""
@@ -255,21 +254,6 @@ def _distinct(names: Sequence[str]) -> list[str]:
         distinct.append(name + AGAIN * counts[name])
         counts[name] += 1
     return distinct
-
-
-def read(
-    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
-) -> list[LabelledText]:
-    """Read a file as `TabSeparatedFiles` with these fields does.
-
-    Texts are stripped, blank lines skipped.
-
-    Raises:
-      InputError: the header lacks a column; a row has more or fewer columns than the
-        first; a text is empty; a label is not in the list; see `separated.rows`.
-      ValueError: the columns or the separator cannot be those of any file.
-    """
-    return TabSeparatedFiles(dir="", **settings).read(path, on_error)
 
 
 def _is_table(file: FileSample) -> bool:

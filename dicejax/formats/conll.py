@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
@@ -21,6 +20,7 @@ from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, check_tag, report
 from dicejax.formats.source import FileSource, first_path
 from dicejax.formats.text import Text
+from dicejax.io import files
 
 Words = tuple[str, ...]
 
@@ -34,34 +34,6 @@ class _Rows(NamedTuple):
     words: list[str]
     labels: list[str]
     document: int
-
-
-def read(
-    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
-) -> list[Sentence]:
-    r"""Read a file of words and tags of spans as `ConllFiles` with these fields does.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
-    >>> _ = path.write_text("Ada B-PER\nLovelace I-PER\nslept O\n\nParis B-LOC\n")
-    >>> for sentence in read(path):
-    ...     print(sentence.line, sentence.words, [tuple(s) for s in sentence.spans])
-    1 ('Ada', 'Lovelace', 'slept') [('PER', 0, 2)]
-    5 ('Paris',) [('LOC', 0, 1)]
-
-    Raises:
-      InputError: a row has too few or too many columns; a tag is malformed or not of
-        the scheme, which may be unknown, or is not written as the others; a sentence is
-        too long; `context` is negative.
-    """
-    return ConllFiles(dir="", **settings).read(path, on_error)
-
-
-def read_words(
-    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
-) -> list[TaggedWords] | list[Sentence]:
-    """Read a file of words and labels as `WordLabelFiles` with these fields does."""
-    return WordLabelFiles(dir="", **settings).read(path, on_error)
 
 
 def neighbours(
@@ -206,9 +178,7 @@ class ColumnFiles(FileSource):
         names = [str(n) if any(documents) else "" for n in documents]
         return zip(sentences, around, names, strict=True)
 
-    def texts(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> Iterator[Text]:
+    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
         """Read sentences to predict; columns behind the words may be missing.
 
         Raises:
@@ -270,11 +240,19 @@ class ColumnFiles(FileSource):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConllFiles(ColumnFiles):
-    """Files with a word and the tag of a span on each line.
+    r"""Files with a word and the tag of a span on each line.
 
     Every tag must belong to the scheme, but sequences need not follow it: see
     `tags.spans`. Tags may all have their prefix behind (`PER-B`) or before `_`: see
     `tags.prefixed`.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
+    >>> _ = path.write_text("Ada B-PER\nLovelace I-PER\nslept O\n\nParis B-LOC\n")
+    >>> for sentence in ConllFiles.read_file(path):
+    ...     print(sentence.line, sentence.words, [tuple(s) for s in sentence.spans])
+    1 ('Ada', 'Lovelace', 'slept') [('PER', 0, 2)]
+    5 ('Paris',) [('LOC', 0, 1)]
 
     Args:
       tag_column: column that holds the tag; negative counts from the end.
@@ -288,7 +266,7 @@ class ConllFiles(ColumnFiles):
     scheme: Scheme | None = None
 
     def read_with_notes(
-        self, path: str | os.PathLike[str], on_error: OnError | None
+        self, path: files.Path, on_error: OnError | None
     ) -> tuple[list[Sentence], list[str]]:
         """Read one file; also return a note on a header that is passed over."""
         scheme: str | None = self.scheme
@@ -351,7 +329,7 @@ class WordLabelFiles(ColumnFiles):
     characters: bool = False
 
     def read_with_notes(
-        self, path: str | os.PathLike[str], on_error: OnError | None
+        self, path: files.Path, on_error: OnError | None
     ) -> tuple[list[TaggedWords] | list[Sentence], list[str]]:
         """Read one file; also return a note on a header that is passed over."""
         sentences, notes = self._read(WordColumns(path, self.layout), on_error)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.errors import Flaw, InputError, quote, truncate
@@ -16,6 +15,7 @@ from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, count, did_you_mean, report
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
+from dicejax.io import files
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 COLUMNS = tuple(_NAMES.split())
@@ -29,15 +29,8 @@ _LAYOUT = Layout(word=1, label=0, separator="\t", comment="#")
 _EMPTY = ("holds no sentences", "name a CoNLL-U file with words")
 
 
-def read(
-    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
-) -> list[TaggedWords] | list[Sentence]:
-    """Read the words of a treebank as `ConlluFiles` with these fields does."""
-    return ConlluFiles(dir="", **settings).read(path, on_error)
-
-
 def _words(
-    path: str | os.PathLike[str], block: Block, column: str | None = None
+    path: files.Path, block: Block, column: str | None = None
 ) -> list[list[str]]:
     """Return the fields of each word, which has a label in the column, if any."""
     words: list[list[str]] = []
@@ -118,7 +111,7 @@ class ConlluFiles(FileSource):
         return {}
 
     def read(
-        self, path: str | os.PathLike[str], on_error: OnError | None
+        self, path: files.Path, on_error: OnError | None
     ) -> list[TaggedWords] | list[Sentence]:
         """Read one file.
 
@@ -149,9 +142,7 @@ class ConlluFiles(FileSource):
             raise InputError.at(path, None, *_EMPTY)
         return list(map(by_character, sentences)) if self.characters else sentences
 
-    def texts(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> Iterator[Text]:
+    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
         """Read sentences to predict, whose labels may be missing.
 
         Raises:

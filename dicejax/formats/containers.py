@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
-from typing import IO
 
 from dicejax.errors import Flaw
 from dicejax.formats import brat, tables
@@ -15,9 +13,9 @@ from dicejax.io import files, json_text
 
 
 def records(
-    path: str | os.PathLike[str],
+    path: files.Path,
     on_error: OnError | None = None,
-    stream: IO[bytes] | None = None,
+    stream: files.Stream = None,
     blanks: bool = False,
 ) -> Iterator[FileRecord]:
     """Yield the records of a file: an object on each line, or one list of them.
@@ -47,7 +45,7 @@ def records(
             yield FileRecord(None, number, path, number, is_blank=True)
 
 
-def _of_list(path: str | os.PathLike[str], content: str) -> Iterator[FileRecord]:
+def _of_list(path: files.Path, content: str) -> Iterator[FileRecord]:
     try:
         values = json_text.value_of(json_text.parse(content), list)
     except Flaw as flaw:
@@ -56,7 +54,7 @@ def _of_list(path: str | os.PathLike[str], content: str) -> Iterator[FileRecord]
         yield FileRecord(value, place + 1, path, where=f"[{place}]")
 
 
-def record(path: str | os.PathLike[str], number: int, line: str) -> FileRecord:
+def record(path: files.Path, number: int, line: str) -> FileRecord:
     """Return the record on a line."""
     try:
         return FileRecord(json_text.parse(line), number, path, number)
@@ -74,7 +72,7 @@ def _begins_a_list(line: str) -> bool:
     return False
 
 
-def first_line(path: str | os.PathLike[str]) -> str:
+def first_line(path: files.Path) -> str:
     """Return the first line of a file that is not blank; empty if all are."""
     return next((line for _, line in files.lines(path) if line.strip()), "")
 

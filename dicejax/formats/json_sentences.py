@@ -7,10 +7,9 @@ import dataclasses
 import functools
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence
@@ -31,15 +30,8 @@ from dicejax.formats.skipping import (
 )
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
-from dicejax.formats.words import (
-    Align,
-    Aligner,
-    Entity,
-    are_words,
-    from_utf16,
-    places,
-)
-from dicejax.io import json_text
+from dicejax.formats.words import Align, Aligner, Entity, are_words, from_utf16, places
+from dicejax.io import files, json_text
 
 # Fields that may hold words, and their tags; the first that a record has does.
 TOKENS = ("tokens", "tokenized_text", "words")
@@ -54,27 +46,6 @@ class _Record(NamedTuple):
     labels: list[str] | None = None
     spans: tuple[Span, ...] = ()
     annotation: Annotation | None = None
-
-
-def read_sentences(
-    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
-) -> list[Sentence]:
-    r"""Read a file as `JsonSentences` with these fields does.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
-    >>> _ = path.write_text('{"text": "In New York.", "entities": '
-    ...     '[{"start": 3, "end": 11, "label": "LOC"}]}\n')
-    >>> [sentence] = read_sentences(path)
-    >>> sentence.words, [tuple(span) for span in sentence.spans]
-    (('In', 'New', 'York', '.'), [('LOC', 1, 3)])
-
-    Raises:
-      InputError: a record is none of these; words and tags differ in number; a tag is
-        malformed; an entity is not what its text says, is outside of the text, cuts a
-        word or overlaps another.
-    """
-    return JsonSentences(dir="", **settings).read(path, on_error)
 
 
 def _parse(record: FileRecord, names: Sequence[str], named: Columns) -> _Record:
@@ -251,12 +222,20 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonSentences(FileSource):
-    """Words with tags or texts with entities, a JSON object per line.
+    r"""Words with tags or texts with entities, a JSON object per line.
 
     Words and tags are as in `{"tokens": [...], "ner_tags": [...]}`, in the scheme that
     is detected from the file, or GLiNER's `{"tokenized_text": [...], "ner": [[first,
     last, label]]}`. A text and its entities are in one of the layouts of `annotations`;
     its words are those of `words.places`.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
+    >>> _ = path.write_text('{"text": "In New York.", "entities": '
+    ...     '[{"start": 3, "end": 11, "label": "LOC"}]}\n')
+    >>> [sentence] = JsonSentences.read_file(path)
+    >>> sentence.words, [tuple(span) for span in sentence.spans]
+    (('In', 'New', 'York', '.'), [('LOC', 1, 3)])
 
     Args:
       names: names of tags that are whole numbers, from 0.
@@ -291,7 +270,7 @@ class JsonSentences(FileSource):
         return Columns(**parts, start=self.start, end=self.end)
 
     def read_with_notes(
-        self, path: str | os.PathLike[str], on_error: OnError | None
+        self, path: files.Path, on_error: OnError | None
     ) -> tuple[list[Sentence], list[str]]:
         """Read one file; also return notes on what was left out or changed."""
         left_out: Counter[str] = Counter()
@@ -338,9 +317,7 @@ class JsonSentences(FileSource):
         """Divide a text as those of the training files."""
         return tuple(text[start:end] for start, end in places(text))
 
-    def texts(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> Iterator[Text]:
+    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
         """Read words or texts; gold is not looked at."""
         return texts_of(
             containers.records(path, stream=stream, blanks=True), self._text

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
-from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw
 from dicejax.formats import annotations, containers, label_studio
 from dicejax.formats.labelled import (
@@ -21,6 +19,7 @@ from dicejax.formats.records import FileRecord
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError
 from dicejax.formats.text import Text
+from dicejax.io import files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,9 +38,9 @@ class JsonRecords(LabelledSource):
 
     def records(
         self,
-        path: str | os.PathLike[str],
+        path: files.Path,
         on_error: OnError | None = None,
-        stream: IO[bytes] | None = None,
+        stream: files.Stream = None,
         labelled: bool = True,
     ) -> Iterator[FileRecord]:
         """Yield the objects of a file."""
@@ -86,7 +85,7 @@ class JsonTexts(JsonRecords, ClassSource):
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
     >>> _ = path.write_text('{"id": 7, "text": "a fine film", "label": 1}\n')
-    >>> [example] = read_texts(path, names=("bad", "good"))
+    >>> [example] = JsonTexts.read_file(path, names=("bad", "good"))
     >>> example.id, example.first, example.label
     ('7', 'a fine film', 'good')
 
@@ -146,26 +145,3 @@ class JsonMultiLabelTexts(JsonRecords, LabelsSource):
     def settings(cls, file: FileSample) -> dict[str, Any]:
         """Return the fields of texts and labels."""
         return file.lists or {}
-
-
-def read_texts(
-    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
-) -> list[LabelledText]:
-    """Read a file as `JsonTexts` with these fields does.
-
-    Raises:
-      InputError: a record lacks a text; a label is no class, or has no name.
-    """
-    return JsonTexts(dir="", **settings).read(path, on_error)
-
-
-def read_multi_label(
-    path: str | os.PathLike[str], *, on_error: OnError | None = None, **settings: Any
-) -> list[MultiLabelText]:
-    """Read a file as `JsonMultiLabelTexts` with these fields does.
-
-    Raises:
-      InputError: a record lacks a text; labels are no list; one is no text or number,
-        occurs twice or has no name.
-    """
-    return JsonMultiLabelTexts(dir="", **settings).read(path, on_error)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, quote
@@ -36,7 +35,7 @@ class LineSource(FileSource):
     def example(self, line: str, id: str, number: int) -> LabelledText | MultiLabelText:
         """Return the example on a line."""
 
-    def read(self, path: str | os.PathLike[str], on_error: OnError | None) -> list[Any]:
+    def read(self, path: files.Path, on_error: OnError | None) -> list[Any]:
         """Read one file; see `FileSource.read`."""
         lost = FlawCounter(on_error)
         lines = files.lines(path, lost)
@@ -128,9 +127,7 @@ class FastTextFiles(LineSource):
             raise Flaw(what, do)
         return LabelledText(text, None, labels[0], id, number)
 
-    def texts(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> Iterator[Text]:
+    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
         """Read lines to predict, without their labels."""
         for number, line in files.lines(path, stream=stream):
             yield Text(number, _LABEL.sub("", line).strip())
@@ -153,13 +150,3 @@ class FastTextFiles(LineSource):
         """
         lines = (line for _, line in files.lines(file.path))
         return {"multi_label": any(len(_LABEL.findall(x)) > 1 for x in lines)}
-
-
-def read(
-    path: str | os.PathLike[str], *, on_error: OnError | None = None
-) -> list[LabelledText]:
-    """Read a file with a label, a space or tab, and a sentence on each line.
-
-    Sentences are stripped, blank lines skipped; one without a sentence is an error.
-    """
-    return LabelFirstFiles(dir="").read(path, on_error)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import abc
 import dataclasses
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, InputError, quote
@@ -24,7 +23,7 @@ from dicejax.formats.records import (
 from dicejax.formats.skipping import OnError, report
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
-from dicejax.io import json_text
+from dicejax.io import files, json_text
 
 LEAVE_OUT = "add it, remove the line, or leave such lines out with --on_error skip"
 
@@ -60,9 +59,9 @@ class LabelledSource(FileSource):
     @abc.abstractmethod
     def records(
         self,
-        path: str | os.PathLike[str],
+        path: files.Path,
         on_error: OnError | None = None,
-        stream: IO[bytes] | None = None,
+        stream: files.Stream = None,
         labelled: bool = True,
     ) -> Iterator[FileRecord]:
         """Yield the records; `labelled` where gold must be there."""
@@ -87,7 +86,7 @@ class LabelledSource(FileSource):
         return json_text.field(fields, str(name), str).strip()
 
     def read_with_notes(
-        self, path: str | os.PathLike[str], on_error: OnError | None
+        self, path: files.Path, on_error: OnError | None
     ) -> tuple[list[Any], list[str]]:
         """Read one file; also return notes on what its annotators left out."""
         lost, first_name, name = FlawCounter(on_error), self.first, self.second
@@ -121,9 +120,7 @@ class LabelledSource(FileSource):
             raise InputError.at(path, None, what, do)
         return examples, notes
 
-    def texts(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> Iterator[Text]:
+    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
         """Read the texts of a file to predict, a tab between those of a pair."""
         names = [self.first] if self.second is None else [self.first, self.second]
 

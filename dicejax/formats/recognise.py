@@ -11,12 +11,7 @@ from typing import Any, Literal
 
 from etils import epath
 
-from dicejax.data.examples import (
-    LabelledText,
-    MultiLabelText,
-    Sentence,
-    TaggedWords,
-)
+from dicejax.data.examples import LabelledText, MultiLabelText, Sentence, TaggedWords
 from dicejax.errors import InputError, quote
 from dicejax.formats import (
     ConllFiles,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from dicejax.errors import Flaw, InputError
 from dicejax.formats.skipping import OnError, report
 from dicejax.formats.text import Text
-from dicejax.io import json_text
+from dicejax.io import files, json_text
 
 Example = TypeVar("Example")
 
@@ -31,7 +30,7 @@ class FileRecord(NamedTuple):
 
     value: Any
     number: int
-    path: str | os.PathLike[str]
+    path: files.Path
     line: int | None = None
     where: str = ""
     is_blank: bool = False
@@ -75,7 +74,7 @@ def document_of(value: object) -> str:
 
 
 def read_examples(
-    path: str | os.PathLike[str],
+    path: files.Path,
     records: Iterable[FileRecord],
     make: Callable[[FileRecord, int], Example | None],
     on_error: OnError | None,

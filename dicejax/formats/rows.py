@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import dataclasses
 import itertools
-import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.tags import Span
@@ -91,9 +90,7 @@ class Layout(NamedTuple):
         is_label = self.sentence is not None or label in LABEL_NAMES
         return names[self.word] in WORD_NAMES and is_label
 
-    def blocks(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> Iterator[Block]:
+    def blocks(self, path: files.Path, stream: files.Stream = None) -> Iterator[Block]:
         """Part a file into sentences; the last may be lines without a sentence.
 
         Raises:
@@ -184,7 +181,7 @@ class Layout(NamedTuple):
 class WordColumns:
     """Extractor of words and labels; the first row sets the number of columns."""
 
-    path: str | os.PathLike[str]
+    path: files.Path
     layout: Layout
     is_gold: bool = True  # else labels may be missing and are not looked at
     check: Callable[[str], None] | None = None  # of a label
@@ -260,7 +257,7 @@ def begins_document(line: str) -> bool:
 
 
 def texts(
-    path: str | os.PathLike[str],
+    path: files.Path,
     blocks: Iterable[Block],
     words_of: Callable[[Block], list[str]],
     do: str,

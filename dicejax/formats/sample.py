@@ -12,14 +12,7 @@ from typing import Any, NamedTuple
 from etils import epath
 
 from dicejax.errors import Flaw, InputError
-from dicejax.formats import (
-    brat,
-    containers,
-    label_studio,
-    mapping,
-    separated,
-    tables,
-)
+from dicejax.formats import brat, containers, label_studio, mapping, separated, tables
 from dicejax.formats.mapping import ALL_UNNAMED, Columns
 from dicejax.io import files
 

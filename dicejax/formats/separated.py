@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import IO
 
 from dicejax.errors import Flaw
 from dicejax.formats.skipping import OnError, report
@@ -23,12 +21,12 @@ csv.field_size_limit(limits.FIELD.most)  # of a document; it is 131,072 else
 
 
 def rows(
-    path: str | os.PathLike[str],
+    path: files.Path,
     separator: str = ",",
     *,
     quoted: bool = True,
     on_error: OnError | None = None,
-    stream: IO[bytes] | None = None,
+    stream: files.Stream = None,
 ) -> Iterator[tuple[int, list[str]]]:
     r"""Yield the first line and the fields of each row; blank lines are skipped.
 

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
-from collections.abc import (
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from typing import IO, Any, ClassVar, Literal
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from etils import epath
@@ -29,7 +21,7 @@ from dicejax.io import files
 _HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST = 1, 2, 3
 
 
-def first_path(folder: str | os.PathLike[str], names: str) -> epath.Path:
+def first_path(folder: files.Path, names: str) -> epath.Path:
     """Return the first of files joined by "+", the packed one where it is missing."""
     path = epath.Path(folder) / names.split("+")[0]
     packed = path.with_name(path.name + ".gz")
@@ -105,9 +97,18 @@ class FileSource(Source):
             )
         self._check_counts("max_train", "max_dev", "max_test")
 
-    def read(
-        self, path: str | os.PathLike[str], on_error: OnError | None
-    ) -> Sequence[Any]:
+    @classmethod
+    def read_file(
+        cls, path: files.Path, *, on_error: OnError | None = None, **fields: Any
+    ) -> Any:
+        """Read one file as a source with these fields does; see `read`.
+
+        Raises:
+          ValueError: the fields cannot be those of a source.
+        """
+        return cls(dir="", **fields).read(path, on_error)
+
+    def read(self, path: files.Path, on_error: OnError | None) -> Sequence[Any]:
         """Read one file; a format has this method or `read_with_notes`.
 
         Args:
@@ -126,9 +127,7 @@ class FileSource(Source):
         names = [field.name for field in dataclasses.fields(self)]
         return {name: getattr(self, name) for name in names if name not in common}
 
-    def texts(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> Iterable[Text]:
+    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterable[Text]:
         """Read the examples of a file to predict, in the way of the training files.
 
         Gold may be missing; where it is there it is not looked at. The file is read on
@@ -177,7 +176,7 @@ class FileSource(Source):
             yield "" if text.is_blank else self.write(text, record)
 
     def read_with_notes(
-        self, path: str | os.PathLike[str], on_error: OnError | None
+        self, path: files.Path, on_error: OnError | None
     ) -> tuple[Sequence[Any], list[str]]:
         """Read one file; also return notes on examples that were changed."""
         return self.read(path, on_error), []

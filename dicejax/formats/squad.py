@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Hashable, Iterator, Mapping
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
@@ -16,14 +15,14 @@ from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped, report
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
-from dicejax.io import json_text
+from dicejax.io import files, json_text
 
 # How far from its offset an answer is looked for, in characters.
 _REACH = 20
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: files.Path,
     *,
     several_spans: bool = False,
     on_repair: OnError | None = None,
@@ -124,7 +123,7 @@ def example(
     return ReadingExample(id_, question, context, answers, impossible, tuple(unlocated))
 
 
-def is_flat(path: str | os.PathLike[str]) -> bool:
+def is_flat(path: files.Path) -> bool:
     """Return whether a file has a question per line or row, or a list of them."""
     if tables.is_table(path):
         return True
@@ -138,9 +137,7 @@ def is_flat(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def to_predict(
-    path: str | os.PathLike[str], stream: IO[bytes] | None = None
-) -> Iterator[FileRecord]:
+def to_predict(path: files.Path, stream: files.Stream = None) -> Iterator[FileRecord]:
     """Yield records, blank lines too; of SQuAD's document the questions without gold.
 
     These have an id, the question and its context.
@@ -172,9 +169,7 @@ def answers_of(fields: dict) -> list:
     return [dict(zip(names, pair, strict=True)) for pair in zip(*columns, strict=True)]
 
 
-def _of_records(
-    path: str | os.PathLike[str], on_error: OnError | None
-) -> Iterator[FileRecord]:
+def _of_records(path: files.Path, on_error: OnError | None) -> Iterator[FileRecord]:
     """Yield the context and JSON object of each question as `datasets` has them."""
     for row, record in enumerate(containers.records(path, on_error)):
         try:
@@ -190,7 +185,7 @@ def _of_records(
         yield record._replace(value=value, where=_where(record.where, asked))
 
 
-def _of_document(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
+def _of_document(path: files.Path) -> Iterator[FileRecord]:
     """Yield the context and JSON object of each question of SQuAD's document."""
     try:
         articles = json_text.field(json_text.read(path), "data", list)
@@ -288,7 +283,7 @@ class SquadFiles(FileSource):
     repair: bool = False
 
     def read_with_notes(
-        self, path: str | os.PathLike[str], on_error: OnError | None
+        self, path: files.Path, on_error: OnError | None
     ) -> tuple[list[ReadingExample], list[str]]:
         """Read one file; also return a note on answers that were moved."""
         repaired = Skipped(done="repaired", keep=3)
@@ -300,9 +295,7 @@ class SquadFiles(FileSource):
         )
         return examples, [str(repaired)] if repaired.count else []
 
-    def texts(
-        self, path: str | os.PathLike[str], stream: IO[bytes] | None = None
-    ) -> Iterator[Text]:
+    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
         """Read the questions of a document, of JSON lines or of a table.
 
         Fields of a document's question are its id, the question and the context.

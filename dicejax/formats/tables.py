@@ -26,13 +26,13 @@ _ROWS = 1000  # of a batch
 Feature = Any  # of JSON: an object with "_type", a list of one, an object of fields
 
 
-def is_table(path: str | os.PathLike[str]) -> bool:
+def is_table(path: files.Path) -> bool:
     """Return whether a path names a saved folder, an Arrow or a Parquet file."""
     file = epath.Path(path)
     return file.suffix in _FORMS or (file / STATE).exists()
 
 
-def describe(path: str | os.PathLike[str]) -> str:
+def describe(path: files.Path) -> str:
     """Return the kind of a table, and its columns with the names of their classes."""
     file = epath.Path(path)
     kind = f"a folder saved by datasets ({STATE})"
@@ -48,7 +48,7 @@ def describe(path: str | os.PathLike[str]) -> str:
     return f"{kind}, columns: {truncate(', '.join(listed), 400)}"
 
 
-def records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
+def records(path: files.Path) -> Iterator[FileRecord]:
     """Yield the rows of a table, counted from 0 in messages as by `datasets`.
 
     Classes (`ClassLabel`) have their names instead of numbers, by the features in

@@ -18,9 +18,8 @@ import contextlib
 import dataclasses
 import itertools
 import json
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from etils import epath
 
@@ -76,7 +75,7 @@ def _is_word_table(source: FileSource) -> TypeGuard[ColumnFiles]:
 
 
 def same_format(
-    path: str, form: Format, source: FileSource, stream: IO[bytes] | None = None
+    path: str, form: Format, source: FileSource, stream: files.Stream = None
 ) -> FileSource | None:
     """Return the source if a file of a format is like its files, else None.
 
@@ -99,9 +98,9 @@ def same_format(
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: files.Path,
     form: Format,
-    stream: IO[bytes] | None = None,
+    stream: files.Stream = None,
     columns: Sequence[str] = ("text",),
     source: FileSource | None = None,
 ) -> Texts:
@@ -139,8 +138,8 @@ def read(
 
 
 def _rows(
-    path: str | os.PathLike[str],
-    stream: IO[bytes] | None,
+    path: files.Path,
+    stream: files.Stream,
     columns: Sequence[str],
     source: FileSource | None,
 ) -> Iterable[Text]:
@@ -284,7 +283,7 @@ def official(pairs: Iterable[tuple[Text, Mapping[str, Any]]]) -> str:
 
 
 def _objects(
-    path: str | os.PathLike[str], stream: IO[bytes] | None, columns: Sequence[str]
+    path: files.Path, stream: files.Stream, columns: Sequence[str]
 ) -> Iterator[Text]:
     """Read words, questions, or the columns of texts, whichever an object has."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -23,7 +22,7 @@ from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.formats import squad
 from dicejax.formats.records import FileRecord, read_examples
 from dicejax.formats.skipping import OnError, Skipped, did_you_mean
-from dicejax.io import json_text
+from dicejax.io import files, json_text
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
 
@@ -37,7 +36,7 @@ def read(
     name: str,
     split: str,
     *,
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: files.Path | None = None,
     download: bool = False,
     label: str | None = None,
     on_error: OnError | None = None,

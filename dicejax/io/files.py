@@ -26,6 +26,7 @@ from dicejax.errors import Flaw, InputError, quote, suggestion
 from dicejax.io import limits
 
 Path = str | os.PathLike[str]
+Stream = IO[bytes] | None  # read in the place of a path
 
 _BLOCK = 1 << 16  # bytes
 _SEPARATORS = (b"\n", b",")  # of lines, and of values in JSON and CSV
@@ -50,7 +51,7 @@ def read_text(path: Path) -> str:
 def lines(
     path: Path,
     on_error: Callable[[InputError], None] | None = None,
-    stream: IO[bytes] | None = None,
+    stream: Stream = None,
 ) -> Iterator[tuple[int, str]]:
     r"""Yield the number and text of each line of a file.
 
@@ -321,7 +322,7 @@ def _sums(folder: epath.Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _open_file(path: Path, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
+def _open_file(path: Path, stream: Stream = None) -> Iterator[IO[bytes]]:
     """Open a regular file for reading, decompressed where its name says so."""
     file = epath.Path(path)
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import json
 import math
-import os
 import re
 from typing import Any, TypeVar
 
@@ -32,7 +31,7 @@ _STRING_OR_NUMBER = re.compile(
 )
 
 
-def read(path: str | os.PathLike[str]) -> object:
+def read(path: files.Path) -> object:
     """Decode a file that is one JSON document.
 
     Raises:

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dicejax.formats import label_first
-from dicejax.formats.classification import read
+from dicejax.formats import LabelFirstFiles, TabSeparatedFiles
 
 SEED = 0
 Labelled = tuple[str, str]  # a label, "0" or "1", and a text
@@ -28,10 +27,13 @@ def main(argv: Sequence[str]) -> None:
     """Write the folder of each share."""
     phrases, sentences, out = map(Path, argv[:3])
     splits = {
-        name: label_first.read(sentences / f"{name}.txt") for name in ("dev", "test")
+        name: LabelFirstFiles.read_file(sentences / f"{name}.txt")
+        for name in ("dev", "test")
     }
     elsewhere = {example.first for examples in splits.values() for example in examples}
-    train = read(phrases / "train.tsv", first="sentence", label="label")
+    train = TabSeparatedFiles.read_file(
+        phrases / "train.tsv", first="sentence", label="label"
+    )
     splits["train"] = [example for example in train if example.first not in elsewhere]
     for share in map(int, argv[3:]):
         for name, rows in splits.items():

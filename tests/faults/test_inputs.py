@@ -17,7 +17,12 @@ from word_replacement import SynonymPairs
 
 from dicejax.cli import run
 from dicejax.errors import InputError, quote, visible
-from dicejax.formats import conll, label_first, squad, texts
+from dicejax.formats import (
+    ConllFiles,
+    LabelFirstFiles,
+    squad,
+    texts,
+)
 from dicejax.init import starter
 from dicejax.io import files, json_text
 from dicejax.objectives import CrossEntropy, Focal
@@ -98,7 +103,7 @@ def test_predictions_and_training_data_end_lines_alike(tmp_path):
     path.write_bytes(f"1 {text}\r\n0 three\n".encode())
     lines = [text.text for text in texts.read(path, "text")]
     assert lines == [f"1 {text}", "0 three"]
-    assert label_first.read(path)[0].first == text
+    assert LabelFirstFiles.read_file(path)[0].first == text
     path.write_bytes(f"one{WITHIN}\ttwo\r\n".encode())
     assert SynonymPairs(path=str(path)).load()("two")
 
@@ -106,7 +111,7 @@ def test_predictions_and_training_data_end_lines_alike(tmp_path):
 def test_carriage_returns_instead_of_newlines_are_refused(tmp_path):
     path = tmp_path / "old.txt"
     path.write_bytes(b"Ada B-PER\rslept O\r\rParis B-LOC\r")
-    assert "carriage return alone; convert" in refused(conll.read, path)
+    assert "carriage return alone; convert" in refused(ConllFiles.read_file, path)
 
 
 # Files

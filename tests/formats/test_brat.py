@@ -4,7 +4,7 @@ import pytest
 
 from dicejax.cli import run
 from dicejax.errors import InputError
-from dicejax.formats.json_sentences import read_sentences
+from dicejax.formats import JsonSentences
 from dicejax.formats.skipping import Skipped
 
 from ..small_project import fails
@@ -36,7 +36,7 @@ def folder(tmp_path):
 
 
 def test_entities_relations_and_notes(folder):
-    first, other = read_sentences(folder)
+    first, other = JsonSentences.read_file(folder)
     assert spans(first) == [
         ("Organization", "Sony"),
         ("Person", "Jo Ann Moe"),
@@ -51,9 +51,9 @@ def test_a_gap_is_refused_or_left_out_and_counted(folder):
         file.write("T4\tPlace 37 42;51 58\tnorth America\n")
     message = r"a.ann:9: entity T4 has a gap \(37 42;51 58\)"
     with pytest.raises(InputError, match=message):
-        read_sentences(folder)
+        JsonSentences.read_file(folder)
     skipped = Skipped()
-    e, _ = read_sentences(folder, on_error=skipped)
+    e, _ = JsonSentences.read_file(folder, on_error=skipped)
     assert skipped.count == 1 and len(e.spans) == 3
 
 
@@ -71,18 +71,18 @@ def test_malformed_entities_name_file_and_line(folder, line, message):
     with (folder / "a.ann").open("a") as file:
         file.write(line)
     with pytest.raises(InputError, match=message):
-        read_sentences(folder)
+        JsonSentences.read_file(folder)
     skipped = Skipped()
-    assert len(read_sentences(folder, on_error=skipped)) == skipped.count == 1
+    assert len(JsonSentences.read_file(folder, on_error=skipped)) == skipped.count == 1
 
 
 def test_files_that_are_missing_or_no_text(folder):
     (folder / "b.txt").write_bytes(b"caf\xe9")
     with pytest.raises(InputError, match=r"b\.txt: byte 3 is not UTF-8"):
-        read_sentences(folder)
+        JsonSentences.read_file(folder)
     (folder / "b.txt").unlink()
     with pytest.raises(InputError, match=r"b\.txt: no such file"):
-        read_sentences(folder)
+        JsonSentences.read_file(folder)
 
 
 def test_init_and_profile_know_it(folder, tmp_path, capsys):

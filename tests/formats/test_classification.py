@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 
 from dicejax.data.examples import LabelledText
-from dicejax.formats import label_first
-from dicejax.formats.classification import read
+from dicejax.formats import LabelFirstFiles, TabSeparatedFiles
 
 from ..data.glue import GLUE_QQP, MRPC, QQP
 
@@ -20,16 +19,18 @@ MRPC_FILE = (
 
 
 def test_mrpc(write):
-    first, second = read(write(MRPC_FILE), **MRPC)
+    first, second = TabSeparatedFiles.read_file(write(MRPC_FILE), **MRPC)
     assert first == LabelledText('He said "no', 'He " refused .', "1", "0", 2)
     assert second == LabelledText("One", "Two", "0", "1", 3)
 
 
 def test_qqp_with_and_without_header(write):
-    plain = read(write("1\tWho?\tWhat?\t18\n"), **QQP)
+    plain = TabSeparatedFiles.read_file(write("1\tWho?\tWhat?\t18\n"), **QQP)
     assert plain == [LabelledText("Who?", "What?", "1", "18", 1)]
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-    glue = read(write(header + "18\t1\t2\tWho?\tWhat?\t1\n"), **GLUE_QQP)
+    glue = TabSeparatedFiles.read_file(
+        write(header + "18\t1\t2\tWho?\tWhat?\t1\n"), **GLUE_QQP
+    )
     assert glue == [dataclasses.replace(plain[0], line=2)]
 
 
@@ -43,12 +44,12 @@ def test_qqp_with_and_without_header(write):
 )
 def test_layouts_that_cannot_be(write, columns, message):
     with pytest.raises(ValueError, match=message):
-        read(write("a\tb\n"), **columns)
+        TabSeparatedFiles.read_file(write("a\tb\n"), **columns)
 
 
 def test_labels_behind_and_before(write):
     path = write("0 dull .\n4\tfine , witty \n\n2 so  so\n")
-    examples = label_first.read(path)
+    examples = LabelFirstFiles.read_file(path)
     assert [(e.label, e.first, e.id, e.line) for e in examples] == [
         ("0", "dull .", "0", 1),
         ("4", "fine , witty", "1", 2),
@@ -63,6 +64,6 @@ def test_quotes_hold_separators_line_breaks_and_quotes(write):
     path = write(
         'id,text,label\r\n7,"a ""fine"",\r\nlong film",1\r\n\r\n8,5" disks,0\r\n'
     )
-    first, second = read(path, **QUOTED)
+    first, second = TabSeparatedFiles.read_file(path, **QUOTED)
     assert first == LabelledText('a "fine",\nlong film', None, "1", "0", 2)
     assert second == LabelledText('5" disks', None, "0", "1", 5)

@@ -12,7 +12,14 @@ import pytest
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.formats import classification, conll, conllu, label_first, squad
+from dicejax.formats import (
+    ConllFiles,
+    ConlluFiles,
+    LabelFirstFiles,
+    TabSeparatedFiles,
+    WordLabelFiles,
+    squad,
+)
 from dicejax.formats.labelled import LEAVE_OUT
 from dicejax.formats.skipping import Skipped
 
@@ -36,22 +43,22 @@ SQUAD = {"data": [{"paragraphs": PARAGRAPHS}]}
 SQUAD = json.dumps(SQUAD, ensure_ascii=False, indent=1)
 
 READERS = {
-    "conll": (conll.read, "Zürich B-LOC\n\nja O\n"),
-    "words": (conll.read_words, "Zürich NE\n\nja ITJ\n"),
-    "conllu": (conllu.read, CONLLU),
+    "conll": (ConllFiles.read_file, "Zürich B-LOC\n\nja O\n"),
+    "words": (WordLabelFiles.read_file, "Zürich NE\n\nja ITJ\n"),
+    "conllu": (ConlluFiles.read_file, CONLLU),
     "cluener": (cluener.read, CLUENER),
     "bert_mrc": (bert_mrc.read, MRC),
     "squad": (squad.read, SQUAD),
     "mrpc": (
-        functools.partial(classification.read, **glue.MRPC),
+        functools.partial(TabSeparatedFiles.read_file, **glue.MRPC),
         "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         "1\t2\t3\tZürich\tja\n0\t4\t5\ta\tb\n",
     ),
     "qqp": (
-        functools.partial(classification.read, **glue.QQP),
+        functools.partial(TabSeparatedFiles.read_file, **glue.QQP),
         "1\tWo?\tZürich?\t7\n0\tWer?\tWas?\t8\n",
     ),
-    "label_first": (label_first.read, "1 Zürich !\n0 ja\n"),
+    "label_first": (LabelFirstFiles.read_file, "1 Zürich !\n0 ja\n"),
 }
 BY_LINE = sorted(set(READERS) - {"bert_mrc", "squad"})
 
@@ -168,7 +175,7 @@ def test_skipped_counts_all_and_keeps_some(write):
     skipped = Skipped(keep=2)
     assert str(skipped) == "0 left out"
     path = write("1 a\n2\n3\n4\n1 b\n")
-    assert len(label_first.read(path, on_error=skipped)) == 2
+    assert len(LabelFirstFiles.read_file(path, on_error=skipped)) == 2
     assert skipped.count == 3
     assert str(skipped).splitlines() == [
         "3 left out:",
@@ -179,7 +186,7 @@ def test_skipped_counts_all_and_keeps_some(write):
 
 
 def test_nothing_left_is_an_error(write, refusal):
-    message = refusal(label_first.read, write("1\n2\n"), on_error=Skipped())
+    message = refusal(LabelFirstFiles.read_file, write("1\n2\n"), on_error=Skipped())
     assert message.startswith(": holds no examples")
 
 
@@ -188,4 +195,4 @@ def test_a_listener_may_stop_the_reading(write):
         raise InputError("enough")
 
     with pytest.raises(InputError, match="enough"):
-        label_first.read(write("1\n2\n"), on_error=stop)
+        LabelFirstFiles.read_file(write("1\n2\n"), on_error=stop)

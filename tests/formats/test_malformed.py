@@ -11,16 +11,16 @@ from dicejax.data.examples import ReadingExample
 from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
+    JsonMultiLabelTexts,
+    JsonSentences,
+    JsonTexts,
+    LabelFirstFiles,
     SquadFiles,
-    classification,
-    conll,
-    conllu,
-    label_first,
+    TabSeparatedFiles,
+    WordLabelFiles,
     squad,
     texts,
 )
-from dicejax.formats.json_sentences import read_sentences
-from dicejax.formats.json_texts import read_multi_label, read_texts
 from dicejax.formats.skipping import Skipped
 
 from ..data import glue
@@ -264,19 +264,23 @@ IN_A_LIST = '[{"text": "a", "label": 1}, {"text": "b", "label": 0.5}]'
 NAMES = {"names": ["bad", "good"]}
 COMMAS = {"first": "text", "label": "label", "separator": ",", "quoted": True}
 READERS = [
-    (conll.read, {}, CONLL),
-    (conll.read_words, {}, WORDS),
-    (conllu.read, {}, CONLLU),
-    (classification.read, glue.QQP, PAIRS),
-    (classification.read, glue.SST2, COLUMNS),
-    (classification.read, COMMAS, QUOTED),
-    (label_first.read, {}, LABEL_FIRST),
-    (read_sentences, {}, json_cases(SENTENCES, tokens=["Anna"], tags=["B-PER"])),
-    (read_sentences, {}, [("\n\n", ": holds no sentences")]),
-    (read_texts, NAMES, json_cases(TEXTS, text="fine", label=1)),
-    (read_texts, {}, [(IN_A_LIST, ": [1]: 'label' is 0.5, a number", "1:a")]),
-    (read_texts, {}, [("\n\n", ": holds no texts")]),
-    (read_multi_label, NAMES, json_cases(LABELS, text="fine", labels=[1])),
+    (ConllFiles.read_file, {}, CONLL),
+    (WordLabelFiles.read_file, {}, WORDS),
+    (ConlluFiles.read_file, {}, CONLLU),
+    (TabSeparatedFiles.read_file, glue.QQP, PAIRS),
+    (TabSeparatedFiles.read_file, glue.SST2, COLUMNS),
+    (TabSeparatedFiles.read_file, COMMAS, QUOTED),
+    (LabelFirstFiles.read_file, {}, LABEL_FIRST),
+    (
+        JsonSentences.read_file,
+        {},
+        json_cases(SENTENCES, tokens=["Anna"], tags=["B-PER"]),
+    ),
+    (JsonSentences.read_file, {}, [("\n\n", ": holds no sentences")]),
+    (JsonTexts.read_file, NAMES, json_cases(TEXTS, text="fine", label=1)),
+    (JsonTexts.read_file, {}, [(IN_A_LIST, ": [1]: 'label' is 0.5, a number", "1:a")]),
+    (JsonTexts.read_file, {}, [("\n\n", ": holds no texts")]),
+    (JsonMultiLabelTexts.read_file, NAMES, json_cases(LABELS, text="fine", labels=[1])),
     (squad.read, {}, squad_cases()),
 ]
 CASES = [(*reader, *case) for *reader, cases in READERS for case in cases]

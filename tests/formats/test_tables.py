@@ -7,9 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from dicejax.errors import InputError
-from dicejax.formats import squad, tables
-from dicejax.formats.json_sentences import read_sentences
-from dicejax.formats.json_texts import read_multi_label, read_texts
+from dicejax.formats import JsonMultiLabelTexts, JsonSentences, JsonTexts, squad, tables
 from dicejax.formats.skipping import Skipped
 
 from ..data import saved
@@ -28,7 +26,7 @@ def test_a_saved_folder_is_read_in_the_order_of_its_files(tmp_path):
         "tokens": ["Ada", "Berg", "met", "Bo"],
         "ner_tags": ["B-PER", "I-PER", "O", "B-PER"],
     }
-    sentence = read_sentences(tmp_path / "x")[19]
+    sentence = JsonSentences.read_file(tmp_path / "x")[19]
     assert [tuple(span) for span in sentence.spans] == [("PER", 0, 2), ("PER", 3, 4)]
 
 
@@ -43,7 +41,7 @@ def test_names_of_classes_in_the_metadata_of_a_file(tmp_path, kind):
         opened = {"stream": pa.ipc.new_stream, "file": pa.ipc.new_file}[kind]
         with opened(path, whole.schema) as out:
             out.write_table(whole)
-    result = read_texts(path, first="sentence")
+    result = JsonTexts.read_file(path, first="sentence")
     assert [e.label for e in result] == ["bad", "good", "bad", None]
 
 
@@ -53,7 +51,10 @@ def test_labels_in_lists_and_sequences_of_objects(tmp_path):
     for number, lists in enumerate([saved.several(names), [names]]):  # new, old
         path = tmp_path / f"{number}.parquet"
         saved.to_parquet(path, rows, {"text": saved.STRING, "labels": lists})
-        assert [e.labels for e in read_multi_label(path)] == [("praise", "film"), ()]
+        assert [e.labels for e in JsonMultiLabelTexts.read_file(path)] == [
+            ("praise", "film"),
+            (),
+        ]
     # A sequence of objects is stored as an object of lists.
     rows = [{"spans": {"start": [0, 4], "label": [0, 1]}}]
     inner = {"start": saved.INT, "label": names}
@@ -108,13 +109,13 @@ def test_what_is_wrong_with_a_row_names_it_as_datasets_counts(tmp_path):
     rows[3]["sentence"] = ""
     saved.save_to_disk(tmp_path / "x", rows, saved.TEXTS)
     with pytest.raises(InputError, match=r"x: \[2\]: 'label' is 7, but has names for"):
-        read_texts(tmp_path / "x", first="sentence")
+        JsonTexts.read_file(tmp_path / "x", first="sentence")
     skipped = Skipped()
-    result = read_texts(tmp_path / "x", first="sentence", on_error=skipped)
+    result = JsonTexts.read_file(tmp_path / "x", first="sentence", on_error=skipped)
     assert len(result) == skipped.count == 2
     assert f"{tmp_path / 'x'}: [3]: the text is empty" in skipped.messages[1]
     with pytest.raises(InputError, match=r"x: \[0\]: has no 'text'"):
-        read_texts(tmp_path / "x")
+        JsonTexts.read_file(tmp_path / "x")
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from dicejax.data.examples import AnswerSpan, LabelledText, TaggedWords
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
 from dicejax.formats import (
+    ConllFiles,
+    ConlluFiles,
+    TabSeparatedFiles,
     TensorflowDataset,
-    classification,
-    conll,
-    conllu,
     squad,
     tfds,
 )
@@ -106,7 +106,7 @@ def test_squad(prepared, raw):
 def test_conll2003(prepared, raw):
     sentences = tfds.read("conll2003", "dev", data_dir=prepared)
     assert {s.line for s in sentences} <= {1, 2, 3}  # one record has no words
-    expected = {(s.words, s.spans) for s in conll.read(raw / "valid.txt")}
+    expected = {(s.words, s.spans) for s in ConllFiles.read_file(raw / "valid.txt")}
     assert {(s.words, s.spans) for s in sentences} == expected
     assert (("Peter", "Pan"), (Span("PER", 0, 2),)) in expected
     examples = tfds.read("conll2003", "test", data_dir=prepared, label="pos")
@@ -120,7 +120,7 @@ def test_universal_dependencies(prepared, raw):
     name = "universal_dependencies/en_ewt"
     (example,) = tfds.read(name, "train", data_dir=prepared)
     assert example == TaggedWords(("Ja", "."), ("INTJ", "PUNCT"), 1)
-    (expected,) = conllu.read(raw / "ud.conllu", column="XPOS")
+    (expected,) = ConlluFiles.read_file(raw / "ud.conllu", column="XPOS")
     (example,) = tfds.read(name, "train", data_dir=prepared, label="xpos")
     assert example.labels == expected.labels
     splits = {"dev": "dev", "test": "test"}
@@ -143,7 +143,7 @@ def test_pairs(prepared):
 
 def test_sentences(prepared, raw):
     path = raw / "SST-2" / "train.tsv"
-    expected = classification.read(path, **glue.SST2)
+    expected = TabSeparatedFiles.read_file(path, **glue.SST2)
     examples = tfds.read("glue/sst2", "train", data_dir=prepared)
     assert {(e.first, e.second, e.label, e.id) for e in examples} == {
         (e.first, e.second, e.label, e.id) for e in expected

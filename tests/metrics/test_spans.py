@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dicejax.data import tags
 from dicejax.data.tags import Span
-from dicejax.formats import conll
+from dicejax.formats import ConllFiles
 from dicejax.metrics import spans
 from dicejax.metrics.segmentation import score
 from dicejax.metrics.spans import SpanCounts, TypeCounts, count, decode_tags, scores
@@ -59,7 +59,7 @@ def test_counts_of_parts_add_up_to_those_of_the_whole(corpus, cut):
 
 def noisy_corpus(path, scheme):
     """Return the tags of a corpus, and the same with a tenth of them drawn."""
-    corpus = conll.read(path)
+    corpus = ConllFiles.read_file(path)
     gold = [tags.encode(s.spans, len(s.words), scheme) for s in corpus]
     labels = tags.label_set(scheme, {span.type for s in corpus for span in s.spans})
     rng = random.Random(0)

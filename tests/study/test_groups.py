@@ -9,9 +9,13 @@ from etils import epath
 
 from dicejax.data.examples import LabelledText, ReadingExample, groups_of
 from dicejax.errors import InputError
-from dicejax.formats import conll, conllu
+from dicejax.formats import (
+    ConllFiles,
+    ConlluFiles,
+    JsonSentences,
+    WordLabelFiles,
+)
 from dicejax.formats.classification import CsvFiles
-from dicejax.formats.json_sentences import read_sentences
 from dicejax.objectives import CrossEntropy, Focal
 from dicejax.study import compare as comparison
 from dicejax.training.run_folder import Run
@@ -128,11 +132,11 @@ TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"
 @pytest.mark.parametrize(
     ("name", "text", "read"),
     [
-        ("a.txt", CONLL, conll.read),
-        ("a.txt", CONLL, conll.read_words),
-        ("a.conllu", TREES, conllu.read),
-        ("a.jsonl", TOKENS, read_sentences),
-        ("a.jsonl", SPANS, read_sentences),
+        ("a.txt", CONLL, ConllFiles.read_file),
+        ("a.txt", CONLL, WordLabelFiles.read_file),
+        ("a.conllu", TREES, ConlluFiles.read_file),
+        ("a.jsonl", TOKENS, JsonSentences.read_file),
+        ("a.jsonl", SPANS, JsonSentences.read_file),
         (
             "a.csv",
             TABLE,

@@ -10,7 +10,7 @@ import pytest
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
-from dicejax.formats import conll, conllu
+from dicejax.formats import ConllFiles, ConlluFiles, WordLabelFiles
 from dicejax.tasks import (
     JointTagging,
     MachineReading,
@@ -51,11 +51,11 @@ TASKS = {
 }
 READERS = {
     "bert_mrc": lambda path: bert_mrc.merged(path, bert_mrc.read(path)),
-    "conll2000": lambda path: conll.read_words(path, label_column=1),
-    "tweet_pos_ark": conll.read_words,
-    "tweet_pos_ritter": conll.read_words,
-    "ud_chinese_1.4": conllu.read,
-    "ud_english_ewt": conllu.read,
+    "conll2000": lambda path: WordLabelFiles.read_file(path, label_column=1),
+    "tweet_pos_ark": WordLabelFiles.read_file,
+    "tweet_pos_ritter": WordLabelFiles.read_file,
+    "ud_chinese_1.4": ConlluFiles.read_file,
+    "ud_english_ewt": ConlluFiles.read_file,
 }
 
 
@@ -179,7 +179,7 @@ CASES = [
 def test_gold_of_a_corpus_comes_back(
     data_folder, minilm, task, file, vocabulary, most, length, long
 ):
-    read = READERS.get(file.partition("/")[0], conll.read)
+    read = READERS.get(file.partition("/")[0], ConllFiles.read_file)
     task = TASKS[task](data_folder)
     examples = task.adapt(read(data_folder / file))[:most]
     path = data_folder / "vocab" / vocabulary if vocabulary else minilm
