@@ -36,12 +36,7 @@ def records(path: files.Path, on_error: OnError | None = None) -> Iterator[FileR
       InputError: a file is missing or cannot be read.
     """
     for number, file in enumerate(_documents(epath.Path(path)), start=1):
-        value: dict | Flaw
-        try:
-            value = _document(file, on_error)
-        except Flaw as flaw:
-            value = flaw
-        yield FileRecord(value, number, file)
+        yield FileRecord(file, number, file).map(lambda x: _document(x, on_error))
 
 
 def write(

@@ -40,7 +40,7 @@ def records(
         return
     for number, line in itertools.chain(begin, lines):
         if line.strip():
-            yield record(path, number, line)
+            yield FileRecord(line, number, path, number).map(json_text.parse)
         elif blanks:
             yield FileRecord(None, number, path, number, is_blank=True)
 
@@ -52,14 +52,6 @@ def _of_list(path: files.Path, content: str) -> Iterator[FileRecord]:
         raise flaw.at(path, flaw.line) from None
     for place, value in enumerate(values):
         yield FileRecord(value, place + 1, path, where=f"[{place}]")
-
-
-def record(path: files.Path, number: int, line: str) -> FileRecord:
-    """Return the record on a line."""
-    try:
-        return FileRecord(json_text.parse(line), number, path, number)
-    except Flaw as flaw:
-        return FileRecord(flaw, number, path, number)
 
 
 def _begins_a_list(line: str) -> bool:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from dicejax.errors import Flaw
 from dicejax.formats import annotations, containers, label_studio
 from dicejax.formats.labelled import (
     ClassSource,
@@ -15,7 +14,7 @@ from dicejax.formats.labelled import (
     LabelledSource,
     LabelsSource,
 )
-from dicejax.formats.records import FileRecord
+from dicejax.formats.records import FileRecord, fields_of
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError
 from dicejax.formats.text import Text
@@ -46,25 +45,23 @@ class JsonRecords(LabelledSource):
         """Yield the objects of a file."""
         is_read = labelled and isinstance(on_error, FlawCounter)
         lost = on_error.left_out if is_read else None
+        name = None if self.first == "text" else self.first
+
+        def fields_or_reason(content: object) -> dict | str:
+            fields = fields_of(content)
+            if lost is not None and (reason := annotations.left_out(fields)):
+                return reason
+            task = label_studio.with_classes(fields, name, self.lists_labels)
+            is_empty = label_studio.is_task(fields) and task["label"] is None
+            return "without a choice" if is_empty and lost is not None else task
+
         for record in containers.records(path, on_error, stream, blanks=not labelled):
-            if record.is_blank:
+            if not record.is_blank:
+                record = record.map(fields_or_reason)
+            if isinstance(record.value, str):
+                lost[record.value] += 1
+            else:
                 yield record
-                continue
-            try:
-                fields = record.fields()
-                reason = annotations.left_out(fields) if lost is not None else None
-                if reason is not None and lost is not None:
-                    lost[reason] += 1
-                    continue
-                name = None if self.first == "text" else self.first
-                task = label_studio.with_classes(fields, name, self.lists_labels)
-                is_empty = label_studio.is_task(fields) and task["label"] is None
-                if is_empty and lost is not None:
-                    lost["without a choice"] += 1
-                    continue
-                yield record._replace(value=task)
-            except Flaw as flaw:
-                yield record._replace(value=flaw)
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the object with its prediction in place of gold."""

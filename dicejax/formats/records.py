@@ -45,6 +45,13 @@ class FileRecord(NamedTuple):
         """Return the value by field names; see `fields_of`."""
         return fields_of(self.content())
 
+    def map(self, make: Callable[[Any], Any]) -> FileRecord:
+        """Return the record with what is made of its value, or with the flaw of it."""
+        try:
+            return self._replace(value=make(self.content()))
+        except Flaw as flaw:
+            return self._replace(value=flaw)
+
     def error(self, flaw: Flaw) -> InputError:
         """Return a flaw with the record's place."""
         return flaw.at(self.path, self.line or flaw.line, self.where)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etils import epath
 
 from dicejax.errors import Flaw, InputError, first_line, quote, truncate
-from dicejax.formats import arrow_messages
 from dicejax.formats.records import FileRecord
 from dicejax.io import files, json_text, limits
 
@@ -19,6 +19,7 @@ _INFO = "dataset_info.json"
 _FORMS = {".parquet": "Parquet", ".arrow": "Arrow"}
 _PARQUET, _ARROW_FILE = b"PAR1", b"ARROW1"
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+_DICTIONARY, _RECORDS = 2, 3  # kinds of a message's header
 _AGAIN = "save or download it again"
 _LISTS = ("list", "large_list", "fixed_size_list")
 _ROWS = 1000  # of a batch
@@ -38,7 +39,7 @@ def describe(path: files.Path) -> str:
     kind = f"a folder saved by datasets ({STATE})"
     if file.suffix in _FORMS:
         kind = f"a table in {_FORMS[file.suffix]}"
-    schema, _ = next(_tables(file))
+    schema = next(_batches(_files(file)[0]))
     features = _features(file, schema)
     listed = []
     for name in schema.names:
@@ -59,34 +60,26 @@ def records(path: files.Path) -> Iterator[FileRecord]:
       InputError: a file is missing, damaged or cut off.
     """
     row = 0
-    for schema, batches in _tables(epath.Path(path)):
-        features = _features(epath.Path(path), schema)
-        for batch in _sliced(batches):
-            for values in batch.to_pylist():
-                value: dict | Flaw
-                try:
-                    value = {
-                        name: _decode(value, features.get(name), name)
-                        for name, value in values.items()
-                    }
-                except Flaw as flaw:
-                    value = flaw
-                row += 1
-                yield FileRecord(value, row, path, where=f"[{row - 1}]")
+    for file in _files(epath.Path(path)):
+        batches = _batches(file)
+        features = _features(epath.Path(path), next(batches))
+
+        def decode(values: dict, features=features) -> dict:
+            return {n: _decode(v, features.get(n), n) for n, v in values.items()}
+
+        for batch in batches:
+            # Few rows at a time are Python's.
+            for start in range(0, batch.num_rows, _ROWS):
+                for values in batch.slice(start, _ROWS).to_pylist():
+                    row += 1
+                    record = FileRecord(values, row, path, where=f"[{row - 1}]")
+                    yield record.map(decode)
 
 
-def _sliced(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield batches in parts of few rows: only these are Python's at a time."""
-    for batch in batches:
-        for start in range(0, batch.num_rows, _ROWS):
-            yield batch.slice(start, _ROWS)
-
-
-def _tables(path: epath.Path) -> Iterator[tuple[Any, Iterator[Any]]]:
-    """Yield schema and batches of each file of a folder, or of the file."""
+def _files(path: epath.Path) -> list[epath.Path]:
+    """Return the files of a folder, or the file."""
     if path.suffix in _FORMS:
-        yield _table(path)
-        return
+        return [path]
     try:
         listed = json_text.field(json_text.read(path / STATE), "_data_files", list)
         names = [json_text.field(entry, "filename", str) for entry in listed]
@@ -94,14 +87,7 @@ def _tables(path: epath.Path) -> Iterator[tuple[Any, Iterator[Any]]]:
         raise flaw.at(path / STATE, None) from None
     if not names:
         raise InputError.at(path / STATE, None, "names no files", _AGAIN)
-    for name in names:
-        yield _table(path / os.path.basename(name))
-
-
-def _table(path: epath.Path) -> tuple[Any, Iterator[Any]]:
-    """Return the schema of a file and its batches, read as they are asked for."""
-    batches = _batches(path)
-    return next(batches), batches
+    return [path / os.path.basename(name) for name in names]
 
 
 def _batches(path: epath.Path) -> Iterator[Any]:
@@ -128,7 +114,7 @@ def _batches(path: epath.Path) -> Iterator[Any]:
         else:
             is_file = content.startswith(_ARROW_FILE)
             stream = content[len(_ARROW_FILE) + 2 :] if is_file else content
-            limit.check(arrow_messages.memory(stream))
+            limit.check(_memory(stream))
             if not content.endswith(_ARROW_FILE if is_file else _END_OF_STREAM):
                 # Else whole batches may lack.
                 raise InputError.at(path, None, "is cut off", _AGAIN)
@@ -257,3 +243,77 @@ def _is_json(kind: Any) -> bool:
         return _is_json(kind.value_type)
     plain = ("string", "large_string", "string_view", "integer", "float32", "float64")
     return any(getattr(types, f"is_{n}")(kind) for n in (*plain, "boolean", "null"))
+
+
+def _memory(stream: bytes) -> int:
+    """Return about the bytes of memory that the rows of an Arrow stream take.
+
+    They are what its messages declare before they are unpacked: a message of 50 KB can
+    hold 500 MB, and one of 200 bytes any number of nulls. Layouts are those of
+    Message.fbs and Schema.fbs of Arrow's format, version 5.
+    """
+    import pyarrow
+
+    total = 0
+    for message in pyarrow.ipc.MessageReader.open_stream(stream):
+        try:
+            total += _memory_of(message.metadata.to_pybytes(), message.body)
+        except (struct.error, IndexError):
+            raise pyarrow.ArrowInvalid("a message is damaged") from None
+    return total
+
+
+def _memory_of(content: bytes, body) -> int:
+    table = _Flat(content, struct.unpack_from("<I", content)[0])
+    kind = table.number(1, "<B")
+    if kind not in (_DICTIONARY, _RECORDS):
+        return 0
+    batch = table.table(2)
+    if kind == _DICTIONARY:
+        batch = batch.table(1)
+    # A damaged length may be negative, and would make up for another.
+    total = limits.ITEM * abs(batch.number(0, "<q"))
+    total += limits.VALUE * sum(abs(length) for length, _ in batch.pairs(1))
+    is_packed = batch.field(3) != 0
+    for offset, length in batch.pairs(2):
+        if is_packed and length:  # the size comes first, -1 for what is not packed
+            (size,) = struct.unpack("<q", body.slice(offset, 8).to_pybytes())
+            length = size if size >= 0 else length
+        total += abs(length)
+    return total
+
+
+class _Flat:
+    """A table of a FlatBuffer: its fields by their numbers in the schema."""
+
+    def __init__(self, content: bytes, start: int):
+        self._content, self._start = content, start
+        self._fields = start - struct.unpack_from("<i", content, start)[0]
+
+    def field(self, number: int) -> int:
+        """Return the place of a field, 0 where it is absent."""
+        at = 4 + 2 * number
+        if at >= struct.unpack_from("<H", self._content, self._fields)[0]:
+            return 0
+        (offset,) = struct.unpack_from("<H", self._content, self._fields + at)
+        return offset and self._start + offset
+
+    def number(self, number: int, form: str) -> int:
+        """Return a whole number, 0 where it is absent."""
+        at = self.field(number)
+        return struct.unpack_from(form, self._content, at)[0] if at else 0
+
+    def table(self, number: int) -> _Flat:
+        """Return an inner table."""
+        at = self.field(number)
+        (offset,) = struct.unpack_from("<I", self._content, at)
+        return _Flat(self._content, at + offset)
+
+    def pairs(self, number: int) -> Iterator[tuple[int, int]]:
+        """Yield the pairs of 64 bits of a vector."""
+        if not (at := self.field(number)):
+            return
+        at += struct.unpack_from("<I", self._content, at)[0]
+        (count,) = struct.unpack_from("<I", self._content, at)
+        for place in range(count):
+            yield struct.unpack_from("<qq", self._content, at + 4 + 16 * place)
