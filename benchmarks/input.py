@@ -34,7 +34,7 @@ from tyro.conf import Positional
 from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
-from dicejax.formats import ConllFiles, TabSeparatedFiles, squad
+from dicejax.formats import ConllFiles, SquadFiles, TabSeparatedFiles
 from dicejax.tasks import (
     Classification,
     MachineReading,
@@ -104,7 +104,7 @@ def cases(data: Path, smallest: bool) -> list[Case]:
         return read(data / "cluener2020/train.json")[:most]
 
     def questions():
-        return squad.read(data / "squad_v1.1/dev.json")[:most]
+        return SquadFiles.read_file(data / "squad_v1.1/dev.json")[:most]
 
     def pairs():
         columns = {"first": "#1 String", "second": "#2 String", "label": "Quality"}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
 from dicejax.formats import containers, tables
-from dicejax.formats.records import FileRecord, read_examples, texts_of
+from dicejax.formats.records import FileRecord, fields_of, read_examples, texts_of
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped, report
 from dicejax.formats.source import FileSource
@@ -21,62 +21,9 @@ from dicejax.io import files, json_text
 _REACH = 20
 
 
-def read(
-    path: files.Path,
-    *,
-    several_spans: bool = False,
-    on_repair: OnError | None = None,
-    on_error: OnError | None = None,
-) -> list[ReadingExample]:
-    """Read questions, the texts to read, and the answers.
-
-    The file is `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question",
-    "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}`; or JSON lines as
-    `datasets` writes them, `{"id", "context", "question", "answers": {"text": [...],
-    "answer_start": [...]}}`, impossible without an answer. Offsets count code points.
-    Ids may be whole numbers, and impossible questions may have an empty answer.
-
-    An answer must be at its offset; 50 of Quoref's published dev set are not. With
-    `on_repair` such an answer is moved to the nearest place that has its text, at most
-    20 characters off; else with `on_error` it stays as a text that predictions are
-    compared with, and the question is dropped if it has no other. With `several_spans`
-    the answers of a question are the spans of one, else those of several annotators.
-
-    Raises:
-      InputError: the file is not such JSON; a question has no answer and is not marked
-        impossible, or both; an answer is empty or not at its offset; an id comes twice.
-    """
-    ids: set[str] = set()
-
-    def make(record: FileRecord, row: int) -> ReadingExample:
-        context, asked = record.content()
-        id_ = _id(asked)
-        if id_ in ids:
-            raise Flaw("the id comes a second time", "give each its own")
-        repairs: list[Flaw] = []
-        flaws: list[Flaw] = []
-        question = example(
-            context,
-            asked,
-            several_spans=several_spans,
-            repairs=None if on_repair is None else repairs,
-            flaws=None if on_error is None else flaws,
-        )
-        for listener, notes in ((on_error, flaws), (on_repair, repairs)):
-            for note in notes:
-                report(record.error(note), listener)
-        ids.add(id_)
-        return question
-
-    rows = _of_records(path, on_error) if is_flat(path) else _of_document(path)
-    do = "name a file that has some"
-    return read_examples(path, rows, make, on_error, empty="holds no questions", do=do)
-
-
 def example(
     context: str,
     asked: object,
-    *,
     several_spans: bool = False,
     repairs: list[Flaw] | None = None,
     flaws: list[Flaw] | None = None,
@@ -145,16 +92,15 @@ def to_predict(path: files.Path, stream: files.Stream = None) -> Iterator[FileRe
     if stream is not None or is_flat(path):
         yield from containers.records(path, stream=stream, blanks=True)
         return
+
+    def without_gold(pair: tuple[str, Any]) -> dict:
+        context, asked = pair
+        text = json_text.field(asked, "question", str)
+        id_ = {"id": asked["id"]} if "id" in asked else {}
+        return id_ | {"question": text, "context": context}
+
     for number, record in enumerate(_of_document(path), start=1):
-        value: dict | Flaw
-        try:
-            context, asked = record.content()
-            text = json_text.field(asked, "question", str)
-            value = {"id": asked["id"]} if "id" in asked else {}
-            value |= {"question": text, "context": context}
-        except Flaw as flaw:
-            value = flaw
-        yield record._replace(value=value, number=number)
+        yield record.map(without_gold)._replace(number=number)
 
 
 def answers_of(fields: dict) -> list:
@@ -172,17 +118,19 @@ def answers_of(fields: dict) -> list:
 def _of_records(path: files.Path, on_error: OnError | None) -> Iterator[FileRecord]:
     """Yield the context and JSON object of each question as `datasets` has them."""
     for row, record in enumerate(containers.records(path, on_error)):
-        try:
-            fields = record.fields()
+
+        def asked(content: object, row=row) -> tuple[str, dict]:
+            fields = fields_of(content)
             context = json_text.field(fields, "context", str)
             answers = answers_of(fields)
-        except Flaw as flaw:
-            yield record._replace(value=flaw)
-            continue
-        asked = {"id": str(row), **fields, "answers": answers}
-        impossible = asked.get("is_impossible") or not answers
-        value = (context, asked | {"is_impossible": impossible})
-        yield record._replace(value=value, where=_where(record.where, asked))
+            impossible = fields.get("is_impossible") or not answers
+            changed = {"answers": answers, "is_impossible": impossible}
+            return context, {"id": str(row), **fields, **changed}
+
+        record = record.map(asked)
+        if not isinstance(record.value, Flaw):
+            record = record._replace(where=_where(record.where, record.value[1]))
+        yield record
 
 
 def _of_document(path: files.Path) -> Iterator[FileRecord]:
@@ -264,13 +212,24 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
 class SquadFiles(FileSource):
     """Questions and contexts in SQuAD's JSON.
 
+    The file is `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question",
+    "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}`; or JSON lines as
+    `datasets` writes them, `{"id", "context", "question", "answers": {"text": [...],
+    "answer_start": [...]}}`, impossible without an answer. Offsets count code points.
+    Ids may be whole numbers, and impossible questions may have an empty answer.
+
+    An answer must be at its offset; 50 of Quoref's published dev set are not. With
+    `on_error="skip"` such an answer stays as a text that predictions are compared with,
+    and the question is dropped if it has no other.
+
     The published test sets are private, so the dev file is the test set, and dev is
     held out of train, all questions of a context together.
 
     Args:
       several_spans: whether several answers are the spans of one, as in Quoref, or
         different annotators' answers.
-      repair: move answers that are not at their offsets; else they are malformed.
+      repair: move an answer that is not at its offset to the nearest place that has its
+        text, at most 20 characters off; else it is malformed.
     """
 
     several: ClassVar[str] = "questions"
@@ -286,13 +245,25 @@ class SquadFiles(FileSource):
         self, path: files.Path, on_error: OnError | None
     ) -> tuple[list[ReadingExample], list[str]]:
         """Read one file; also return a note on answers that were moved."""
-        repaired = Skipped(done="repaired", keep=3)
-        examples = read(
-            path,
-            several_spans=self.several_spans,
-            on_repair=repaired if self.repair else None,
-            on_error=on_error,
-        )
+        repaired, ids = Skipped(done="repaired", keep=3), set()
+
+        def make(record: FileRecord, row: int) -> ReadingExample:
+            context, asked = record.content()
+            id_ = _id(asked)
+            if id_ in ids:
+                raise Flaw("the id comes a second time", "give each its own")
+            repairs: list[Flaw] | None = [] if self.repair else None
+            flaws: list[Flaw] | None = None if on_error is None else []
+            question = example(context, asked, self.several_spans, repairs, flaws)
+            for listener, notes in ((on_error, flaws), (repaired, repairs)):
+                for note in notes or ():
+                    report(record.error(note), listener)
+            ids.add(id_)
+            return question
+
+        rows = _of_records(path, on_error) if is_flat(path) else _of_document(path)
+        empty, do = "holds no questions", "name a file that has some"
+        examples = read_examples(path, rows, make, on_error, empty=empty, do=do)
         return examples, [str(repaired)] if repaired.count else []
 
     def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:

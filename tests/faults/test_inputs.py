@@ -17,12 +17,7 @@ from word_replacement import SynonymPairs
 
 from dicejax.cli import run
 from dicejax.errors import InputError, quote, visible
-from dicejax.formats import (
-    ConllFiles,
-    LabelFirstFiles,
-    squad,
-    texts,
-)
+from dicejax.formats import ConllFiles, LabelFirstFiles, SquadFiles, texts
 from dicejax.init import starter
 from dicejax.io import files, json_text
 from dicejax.objectives import CrossEntropy, Focal
@@ -212,8 +207,8 @@ def test_init_refuses_folders_that_cannot_be(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("read", "content"),
     [
-        (squad.read, SQUAD.replace('"answer_start": 0', '"answer_start": %')),
-        (squad.read, SQUAD.replace('"question": "Wer?"', '"question": %')),
+        (SquadFiles.read_file, SQUAD.replace('"answer_start": 0', '"answer_start": %')),
+        (SquadFiles.read_file, SQUAD.replace('"question": "Wer?"', '"question": %')),
         (bert_mrc.read, MRC.replace('"qas_id": "0.1"', '"qas_id": %')),
         (bert_mrc.read, MRC.replace('"0;0"', "%")),
         (cluener.read, CLUENER.replace("[1, 2]", "[1, %]")),

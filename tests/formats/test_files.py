@@ -16,9 +16,9 @@ from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
     LabelFirstFiles,
+    SquadFiles,
     TabSeparatedFiles,
     WordLabelFiles,
-    squad,
 )
 from dicejax.formats.labelled import LEAVE_OUT
 from dicejax.formats.skipping import Skipped
@@ -48,7 +48,7 @@ READERS = {
     "conllu": (ConlluFiles.read_file, CONLLU),
     "cluener": (cluener.read, CLUENER),
     "bert_mrc": (bert_mrc.read, MRC),
-    "squad": (squad.read, SQUAD),
+    "squad": (SquadFiles.read_file, SQUAD),
     "mrpc": (
         functools.partial(TabSeparatedFiles.read_file, **glue.MRPC),
         "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"

@@ -18,7 +18,6 @@ from dicejax.formats import (
     SquadFiles,
     TabSeparatedFiles,
     WordLabelFiles,
-    squad,
     texts,
 )
 from dicejax.formats.skipping import Skipped
@@ -281,7 +280,7 @@ READERS = [
     (JsonTexts.read_file, {}, [(IN_A_LIST, ": [1]: 'label' is 0.5, a number", "1:a")]),
     (JsonTexts.read_file, {}, [("\n\n", ": holds no texts")]),
     (JsonMultiLabelTexts.read_file, NAMES, json_cases(LABELS, text="fine", labels=[1])),
-    (squad.read, {}, squad_cases()),
+    (SquadFiles.read_file, {}, squad_cases()),
 ]
 CASES = [(*reader, *case) for *reader, cases in READERS for case in cases]
 

@@ -17,9 +17,9 @@ from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
     LabelFirstFiles,
+    SquadFiles,
     TabSeparatedFiles,
     WordLabelFiles,
-    squad,
 )
 from dicejax.formats.skipping import Skipped
 
@@ -198,7 +198,7 @@ def test_bert_mrc(data_folder, file, items, spans, empty, corpus):
     ],
 )
 def test_squad(data_folder, file, questions, answers, impossible):
-    examples = squad.read(data_folder / file)
+    examples = SquadFiles.read_file(data_folder / file)
     assert len(examples) == questions
     assert sum(len(example.answers) for example in examples) == answers
     assert sum(example.impossible for example in examples) == impossible
@@ -207,15 +207,15 @@ def test_squad(data_folder, file, questions, answers, impossible):
 
 def test_quoref(data_folder):
     path = data_folder / "quoref/dev.json"
-    repaired = Skipped()
-    examples = squad.read(path, several_spans=True, on_repair=repaired)
+    source = SquadFiles(dir="", several_spans=True, repair=True)
+    examples, notes = source.read_with_notes(path, None)
     assert len(examples) == 2_418
     assert all(len(example.answers) == 1 for example in examples)
     assert sum(len(example.answers[0]) for example in examples) == 2_768
-    assert repaired.count == 50
+    assert notes[0].startswith("50 repaired:\n")
     assert_answers_stand_in_their_contexts(examples)
     skipped = Skipped()
-    strict = squad.read(path, several_spans=True, on_error=skipped)
+    strict = source.read_file(path, several_spans=True, on_error=skipped)
     published = {
         asked["id"]: {(a["answer_start"], a["text"]) for a in asked["answers"]}
         for article in json.loads(path.read_text("utf-8"))["data"]

@@ -7,7 +7,13 @@ import pytest
 from pyarrow import parquet
 
 from dicejax.errors import InputError
-from dicejax.formats import JsonMultiLabelTexts, JsonSentences, JsonTexts, squad, tables
+from dicejax.formats import (
+    JsonMultiLabelTexts,
+    JsonSentences,
+    JsonTexts,
+    SquadFiles,
+    tables,
+)
 from dicejax.formats.skipping import Skipped
 
 from ..data import saved
@@ -70,7 +76,7 @@ def test_labels_in_lists_and_sequences_of_objects(tmp_path):
 
 def test_questions_of_a_saved_folder(tmp_path):
     saved.save_to_disk(tmp_path / "x", saved.questions(2), saved.READING)
-    e, _ = squad.read(tmp_path / "x")
+    e, _ = SquadFiles.read_file(tmp_path / "x")
     assert (e.id, e.question) == ("q0", "Whom?")
     assert [[tuple(span) for span in a] for a in e.answers] == [[(10, "Bo")]]
 

@@ -17,9 +17,9 @@ from dicejax.errors import InputError
 from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
+    SquadFiles,
     TabSeparatedFiles,
     TensorflowDataset,
-    squad,
     tfds,
 )
 from dicejax.formats.skipping import Skipped
@@ -98,7 +98,7 @@ def prepared(raw, tmp_path_factory):
 
 def test_squad(prepared, raw):
     examples = tfds.read("squad/v2.0", "validation", data_dir=prepared)
-    expected = squad.read(raw / "squad.json")
+    expected = SquadFiles.read_file(raw / "squad.json")
     assert sorted(examples, key=lambda e: e.id) == expected
     assert expected[0].answers == ((AnswerSpan(0, "Ada"),), (AnswerSpan(19, "Ada"),))
 

@@ -13,7 +13,7 @@ from dicejax.data import tokenize
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.data.pack import fill, pack
 from dicejax.errors import InputError
-from dicejax.formats import squad as reader
+from dicejax.formats import SquadFiles
 from dicejax.models.heads import AnswerHead, StartEndHead, per_segment
 from dicejax.tasks.answers import Answer, Candidate, RankedAnswers
 from dicejax.tasks.question_answering import QuestionAnswering
@@ -56,13 +56,13 @@ DATA = {
     "squad_v2.0": ({"unanswerable": True}, {}),
     "quoref": (
         {"several_spans": True},
-        {"several_spans": True, "on_repair": lambda flaw: None},
+        {"several_spans": True, "repair": True},
     ),
 }
 
 
 def read(data_folder, name):
-    return reader.read(data_folder / name / "dev.json", **DATA[name][1])
+    return SquadFiles.read_file(data_folder / name / "dev.json", **DATA[name][1])
 
 
 @pytest.mark.parametrize("name", DATA)
