@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from etils import epath
 
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats.records import FileRecord
 from dicejax.formats.skipping import OnError, report
-from dicejax.formats.text import Text
+from dicejax.formats.text import Predictions
 from dicejax.io import files
 
 _PLACE = r"\d{1,18} \d{1,18}"
@@ -39,9 +38,7 @@ def records(path: files.Path, on_error: OnError | None = None) -> Iterator[FileR
         yield FileRecord(file, number, file).map(lambda x: _document(x, on_error))
 
 
-def write(
-    path: files.Path | None, pairs: Iterable[tuple[Text, Mapping[str, Any]]]
-) -> None:
+def write(path: files.Path | None, pairs: Predictions) -> None:
     """Write documents with predicted entities; the folder appears whole or not at all.
 
     Raises:

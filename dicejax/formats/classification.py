@@ -17,7 +17,7 @@ from dicejax.formats.records import FileRecord
 from dicejax.formats.rows import has_tags
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, count, did_you_mean
-from dicejax.formats.text import Text
+from dicejax.formats.text import Predictions, Text
 from dicejax.io import files
 
 Column = str | int
@@ -117,7 +117,7 @@ class TableSource(LabelledSource):
             if f"{column}{AGAIN}" in names:
                 raise Flaw(f"the header has {quote(column)} twice", "rename one")
 
-    def lines(self, pairs: Iterable[tuple[Text, Mapping[str, Any]]]) -> Iterator[str]:
+    def lines(self, pairs: Predictions) -> Iterator[str]:
         """Yield the header, if there is one, and a row for each prediction."""
         has_header = isinstance(self.first, str)
         for text, record in pairs:

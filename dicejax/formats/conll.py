@@ -18,7 +18,7 @@ from dicejax.formats import rows
 from dicejax.formats.rows import Layout, WordColumns
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, check_tag, report
-from dicejax.formats.source import FileSource, first_path
+from dicejax.formats.source import FileSource, Noted, first_path
 from dicejax.formats.text import Text
 from dicejax.io import files
 
@@ -265,9 +265,7 @@ class ConllFiles(ColumnFiles):
     tag_column: int = -1
     scheme: Scheme | None = None
 
-    def read_with_notes(
-        self, path: files.Path, on_error: OnError | None
-    ) -> tuple[list[Sentence], list[str]]:
+    def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return a note on a header that is passed over."""
         scheme: str | None = self.scheme
         if scheme is not None and scheme not in tags.PREFIXES:
@@ -328,9 +326,7 @@ class WordLabelFiles(ColumnFiles):
     label_column: int = -1
     characters: bool = False
 
-    def read_with_notes(
-        self, path: files.Path, on_error: OnError | None
-    ) -> tuple[list[TaggedWords] | list[Sentence], list[str]]:
+    def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return a note on a header that is passed over."""
         sentences, notes = self._read(WordColumns(path, self.layout), on_error)
         examples = [

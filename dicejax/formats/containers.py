@@ -36,22 +36,18 @@ def records(
     if begin and _begins_a_list(begin[-1][1]):
         rest = (line for _, line in itertools.chain(begin, lines))
         content = files.read_text(path) if stream is None else "\n".join(rest)
-        yield from _of_list(path, content)
+        try:
+            values = json_text.value_of(json_text.parse(content), list)
+        except Flaw as flaw:
+            raise flaw.at(path, flaw.line) from None
+        for place, value in enumerate(values):
+            yield FileRecord(value, place + 1, path, where=f"[{place}]")
         return
     for number, line in itertools.chain(begin, lines):
         if line.strip():
             yield FileRecord(line, number, path, number).map(json_text.parse)
         elif blanks:
             yield FileRecord(None, number, path, number, is_blank=True)
-
-
-def _of_list(path: files.Path, content: str) -> Iterator[FileRecord]:
-    try:
-        values = json_text.value_of(json_text.parse(content), list)
-    except Flaw as flaw:
-        raise flaw.at(path, flaw.line) from None
-    for place, value in enumerate(values):
-        yield FileRecord(value, place + 1, path, where=f"[{place}]")
 
 
 def _begins_a_list(line: str) -> bool:

@@ -28,7 +28,7 @@ from dicejax.formats.skipping import (
     did_you_mean,
     report,
 )
-from dicejax.formats.source import FileSource
+from dicejax.formats.source import FileSource, Noted
 from dicejax.formats.text import Text
 from dicejax.formats.words import Align, Aligner, Entity, are_words, from_utf16, places
 from dicejax.io import files, json_text
@@ -269,9 +269,7 @@ class JsonSentences(FileSource):
         parts = {"text": self.text, "label": self.label, "spans": self.spans}
         return Columns(**parts, start=self.start, end=self.end)
 
-    def read_with_notes(
-        self, path: files.Path, on_error: OnError | None
-    ) -> tuple[list[Sentence], list[str]]:
+    def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return notes on what was left out or changed."""
         left_out: Counter[str] = Counter()
 

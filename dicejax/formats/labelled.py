@@ -21,7 +21,7 @@ from dicejax.formats.records import (
     texts_of,
 )
 from dicejax.formats.skipping import OnError, report
-from dicejax.formats.source import FileSource
+from dicejax.formats.source import FileSource, Noted
 from dicejax.formats.text import Text
 from dicejax.io import files, json_text
 
@@ -85,9 +85,7 @@ class LabelledSource(FileSource):
         """Return a text of a record, stripped."""
         return json_text.field(fields, str(name), str).strip()
 
-    def read_with_notes(
-        self, path: files.Path, on_error: OnError | None
-    ) -> tuple[list[Any], list[str]]:
+    def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return notes on what its annotators left out."""
         lost, first_name, name = FlawCounter(on_error), self.first, self.second
 

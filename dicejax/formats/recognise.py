@@ -79,7 +79,10 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     Raises:
       InputError: there is no such data, or it is in no format that the kind reads.
     """
-    _check_named(kind, named)
+    has = {"classification": "text second label", "ner": "text spans start end label"}
+    for flag, name in dataclasses.asdict(named).items():
+        if name is not None and flag not in has.get(kind, "").split():
+            raise InputError(f"--{flag} is not for {kind}")
     path = epath.Path(data)
     if not path.exists():
         raise InputError(f"{data}: no such file or folder")
@@ -106,14 +109,6 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     if by_split["test"] is None:
         held_out["test_share"] = HELD_OUT
     return make(dir=str(folder), **by_split, **held_out, **fields)
-
-
-def _check_named(kind: Kind, named: Columns) -> None:
-    """Refuse columns that a kind of data has not."""
-    has = {"classification": "text second label", "ner": "text spans start end label"}
-    for flag, name in dataclasses.asdict(named).items():
-        if name is not None and flag not in has.get(kind, "").split():
-            raise InputError(f"--{flag} is not for {kind}")
 
 
 def remarks(examples: Sequence[Any], source: FileSource | None = None) -> list[str]:

@@ -14,8 +14,10 @@ from dicejax.data.source import Corpus, Examples, Source
 from dicejax.errors import InputError
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped
-from dicejax.formats.text import Text
+from dicejax.formats.text import Predictions, Text
 from dicejax.io import files
+
+Noted = tuple[Sequence[Any], list[str]]  # examples, and notes on those that changed
 
 # Last part of the seed of each kind of draw, so that none repeats another's.
 _HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST = 1, 2, 3
@@ -170,14 +172,12 @@ class FileSource(Source):
         what = f"{type(self).__name__} has no method that writes predictions"
         raise InputError(f"{what}; name another --out_format")
 
-    def lines(self, pairs: Iterable[tuple[Text, Mapping[str, Any]]]) -> Iterator[str]:
+    def lines(self, pairs: Predictions) -> Iterator[str]:
         """Yield the lines of a file like the training files, gold replaced."""
         for text, record in pairs:
             yield "" if text.is_blank else self.write(text, record)
 
-    def read_with_notes(
-        self, path: files.Path, on_error: OnError | None
-    ) -> tuple[Sequence[Any], list[str]]:
+    def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return notes on examples that were changed."""
         return self.read(path, on_error), []
 

@@ -13,7 +13,7 @@ from dicejax.formats import containers, tables
 from dicejax.formats.records import FileRecord, fields_of, read_examples, texts_of
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped, report
-from dicejax.formats.source import FileSource
+from dicejax.formats.source import FileSource, Noted
 from dicejax.formats.text import Text
 from dicejax.io import files, json_text
 
@@ -241,9 +241,7 @@ class SquadFiles(FileSource):
     several_spans: bool = False
     repair: bool = False
 
-    def read_with_notes(
-        self, path: files.Path, on_error: OnError | None
-    ) -> tuple[list[ReadingExample], list[str]]:
+    def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return a note on answers that were moved."""
         repaired, ids = Skipped(done="repaired", keep=3), set()
 

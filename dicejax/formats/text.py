@@ -37,6 +37,10 @@ class Text:
         return not self.text.strip()
 
 
+Predictions = Iterable[tuple[Text, Mapping[str, Any]]]
+"""Examples with the record of what is predicted for each."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Texts:
     """The examples of a file; each loop reads it anew, so that few are in memory.

@@ -30,7 +30,7 @@ from dicejax.formats.conll import ColumnFiles, ConllFiles
 from dicejax.formats.records import FileRecord, join_pair, texts_of
 from dicejax.formats.sample import FileSample
 from dicejax.formats.source import FileSource
-from dicejax.formats.text import Text, Texts
+from dicejax.formats.text import Predictions, Text, Texts
 from dicejax.io import files, json_text
 
 Format = Literal["text", "jsonl", "conll", "csv"]
@@ -159,9 +159,7 @@ def _rows(
     return source.texts(path, stream)
 
 
-def table(
-    examples: Iterable[Text], pairs: Iterable[tuple[Text, Mapping[str, Any]]]
-) -> Iterator[str]:
+def table(examples: Iterable[Text], pairs: Predictions) -> Iterator[str]:
     """Yield lines of CSV: the columns of all examples, prediction and probability.
 
     `pairs` are the examples again, with their predictions.
@@ -273,7 +271,7 @@ def _id_of(text: Text) -> str:
     return str(value) if type(value) in (str, int) else ""
 
 
-def official(pairs: Iterable[tuple[Text, Mapping[str, Any]]]) -> str:
+def official(pairs: Predictions) -> str:
     """Format answers for SQuAD's evaluation scripts, `{id: text}`; "" for none.
 
     The ids are those that `check_ids` has passed.

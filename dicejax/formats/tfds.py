@@ -169,7 +169,10 @@ def _converter(name: str, features: Mapping[str, Any], label: str | None):
         what = f"has no labels per word; leave out label={quote(label)}"
         raise InputError(f"{name}: {what}")
     if {"id", "context", "question", "answers"} <= set(features):
-        return _reading
+        return lambda record, _: squad.example(
+            record["context"],
+            {"is_impossible": False, **record, "answers": squad.answers_of(record)},
+        )
     for pair in (*_PAIRS, ("sentence",)):
         if {*pair, "label"} <= set(features):
             return lambda record, number: _text_example(record, number, pair)
@@ -212,11 +215,6 @@ def _scheme(names: list[str]) -> str | None:
         return None
     whole = all(kind or prefix == "O" for prefix, kind in kinds)
     return tags.detect_scheme([names]) if whole and "O" in names else None
-
-
-def _reading(record: dict, number: int) -> ReadingExample:
-    asked = {"is_impossible": False, **record, "answers": squad.answers_of(record)}
-    return squad.example(record["context"], asked)
 
 
 def _text_example(record: dict, number: int, texts: tuple[str, ...]) -> LabelledText:
