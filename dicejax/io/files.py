@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import gzip
 import hashlib
 import io
@@ -117,7 +118,10 @@ def input_errors(path: epath.Path, done: str = "written") -> Iterator[None]:
 
 
 def follow_link(path: epath.Path) -> epath.Path:
-    """Return the place that a symbolic link names, so that the link is not replaced."""
+    """Return the place that a symbolic link names, so that the link is not replaced.
+
+    For paths that the user names: links in a folder of somebody else are not followed.
+    """
     return epath.Path(os.path.realpath(path)) if os.path.islink(path) else path
 
 
@@ -129,17 +133,8 @@ def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
     Raises:
       InputError: the folder cannot be made or written to.
     """
-    partial = folder / f".{name}.{uuid.uuid4().hex}.partial"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _partial_file(folder, name) as partial, input_errors(folder, "written to"):
         partial.write_bytes(_encoded(content))
-        partial.replace(folder / name)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise InputError(
-            f"{folder}: cannot be written to: {error.strerror or error}"
-        ) from error
 
 
 def write_lines(folder: epath.Path, name: str, lines: Iterable[str]) -> None:
@@ -151,33 +146,33 @@ def write_lines(folder: epath.Path, name: str, lines: Iterable[str]) -> None:
       InputError: the folder cannot be made or written to.
     """
     target, lines = follow_link(folder / name), iter(lines)
-    begin, folder = list(itertools.islice(lines, 1)), target.parent
-    partial = folder / f".{target.name}.{uuid.uuid4().hex}.partial"
-    try:
-        with _write_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+    errors = functools.partial(input_errors, target.parent, "written to")
+    begin = list(itertools.islice(lines, 1))
+    with _partial_file(target.parent, target.name) as partial:
+        with errors():
             file = partial.open("wb")
         with file:
             for line in itertools.chain(begin, lines):
-                with _write_errors(folder):
+                with errors():
                     file.write(_encoded(f"{line}\n"))
-            with _write_errors(folder):
+            with errors():
                 file.close()
-        with _write_errors(folder):
-            partial.replace(target)
+
+
+@contextlib.contextmanager
+def _partial_file(folder: epath.Path, name: str) -> Iterator[epath.Path]:
+    """Give a path that takes its name at the end, or is removed with an error."""
+    partial = folder / f".{name}.{uuid.uuid4().hex}.partial"
+    try:
+        with input_errors(folder, "written to"):
+            folder.mkdir(parents=True, exist_ok=True)
+        yield partial
+        with input_errors(folder, "written to"):
+            partial.replace(folder / name)
     except BaseException:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
-
-
-@contextlib.contextmanager
-def _write_errors(folder: epath.Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"{folder}: cannot be written to: {reason}") from error
 
 
 def write_together(folder: epath.Path, contents: Mapping[str, str | bytes]) -> None:
@@ -194,22 +189,21 @@ def write_together(folder: epath.Path, contents: Mapping[str, str | bytes]) -> N
     place = folder.with_name(f".{folder.name}.{mark}") if is_new else folder
     partial = {name: place / f".{name}.{mark}" for name in contents}
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            partial[name].write_bytes(_encoded(content))
-        for name, file in partial.items():
-            file.replace(place / name)
-        if is_new:
-            place.rename(folder)
-    except OSError as error:
+        with input_errors(folder, "written to"):
+            place.mkdir(parents=True, exist_ok=True)
+            for name, content in contents.items():
+                partial[name].write_bytes(_encoded(content))
+            for name, file in partial.items():
+                file.replace(place / name)
+            if is_new:
+                place.rename(folder)
+    except InputError:
         with contextlib.suppress(OSError):
             for file in partial.values():
                 file.unlink(missing_ok=True)
             if is_new:
                 place.rmtree(missing_ok=True)
-        raise InputError(
-            f"{folder}: cannot be written to: {error.strerror or error}"
-        ) from error
+        raise
 
 
 def require_writable(folder: epath.Path) -> None:
