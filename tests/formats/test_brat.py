@@ -10,6 +10,8 @@ from dicejax.formats.skipping import Skipped
 from ..small_project import fails
 from .test_json_lines import spans
 
+read_sentences = JsonSentences.read_file
+
 TEXT = "Sony said Jo Ann\r\nMoe 🙂 joined Sony, north\nand South America.\n"
 LINES = """T1\tOrganization 0 4\tSony
 E1\tMERGE-ORG:T1 Org2:T2
@@ -36,7 +38,7 @@ def folder(tmp_path):
 
 
 def test_entities_relations_and_notes(folder):
-    first, other = JsonSentences.read_file(folder)
+    first, other = read_sentences(folder)
     assert spans(first) == [
         ("Organization", "Sony"),
         ("Person", "Jo Ann Moe"),
@@ -51,9 +53,9 @@ def test_a_gap_is_refused_or_left_out_and_counted(folder):
         file.write("T4\tPlace 37 42;51 58\tnorth America\n")
     message = r"a.ann:9: entity T4 has a gap \(37 42;51 58\)"
     with pytest.raises(InputError, match=message):
-        JsonSentences.read_file(folder)
+        read_sentences(folder)
     skipped = Skipped()
-    e, _ = JsonSentences.read_file(folder, on_error=skipped)
+    e, _ = read_sentences(folder, on_error=skipped)
     assert skipped.count == 1 and len(e.spans) == 3
 
 
@@ -71,18 +73,18 @@ def test_malformed_entities_name_file_and_line(folder, line, message):
     with (folder / "a.ann").open("a") as file:
         file.write(line)
     with pytest.raises(InputError, match=message):
-        JsonSentences.read_file(folder)
+        read_sentences(folder)
     skipped = Skipped()
-    assert len(JsonSentences.read_file(folder, on_error=skipped)) == skipped.count == 1
+    assert len(read_sentences(folder, on_error=skipped)) == skipped.count == 1
 
 
 def test_files_that_are_missing_or_no_text(folder):
     (folder / "b.txt").write_bytes(b"caf\xe9")
     with pytest.raises(InputError, match=r"b\.txt: byte 3 is not UTF-8"):
-        JsonSentences.read_file(folder)
+        read_sentences(folder)
     (folder / "b.txt").unlink()
     with pytest.raises(InputError, match=r"b\.txt: no such file"):
-        JsonSentences.read_file(folder)
+        read_sentences(folder)
 
 
 def test_init_and_profile_know_it(folder, tmp_path, capsys):

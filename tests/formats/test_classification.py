@@ -11,6 +11,8 @@ from dicejax.formats import LabelFirstFiles, TabSeparatedFiles
 
 from ..data.glue import GLUE_QQP, MRPC, QQP
 
+read = TabSeparatedFiles.read_file
+
 MRPC_FILE = (
     "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     '1\t7\t8\tHe said "no\tHe " refused .\n'
@@ -19,18 +21,16 @@ MRPC_FILE = (
 
 
 def test_mrpc(write):
-    first, second = TabSeparatedFiles.read_file(write(MRPC_FILE), **MRPC)
+    first, second = read(write(MRPC_FILE), **MRPC)
     assert first == LabelledText('He said "no', 'He " refused .', "1", "0", 2)
     assert second == LabelledText("One", "Two", "0", "1", 3)
 
 
 def test_qqp_with_and_without_header(write):
-    plain = TabSeparatedFiles.read_file(write("1\tWho?\tWhat?\t18\n"), **QQP)
+    plain = read(write("1\tWho?\tWhat?\t18\n"), **QQP)
     assert plain == [LabelledText("Who?", "What?", "1", "18", 1)]
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-    glue = TabSeparatedFiles.read_file(
-        write(header + "18\t1\t2\tWho?\tWhat?\t1\n"), **GLUE_QQP
-    )
+    glue = read(write(header + "18\t1\t2\tWho?\tWhat?\t1\n"), **GLUE_QQP)
     assert glue == [dataclasses.replace(plain[0], line=2)]
 
 
@@ -44,7 +44,7 @@ def test_qqp_with_and_without_header(write):
 )
 def test_layouts_that_cannot_be(write, columns, message):
     with pytest.raises(ValueError, match=message):
-        TabSeparatedFiles.read_file(write("a\tb\n"), **columns)
+        read(write("a\tb\n"), **columns)
 
 
 def test_labels_behind_and_before(write):
@@ -64,6 +64,6 @@ def test_quotes_hold_separators_line_breaks_and_quotes(write):
     path = write(
         'id,text,label\r\n7,"a ""fine"",\r\nlong film",1\r\n\r\n8,5" disks,0\r\n'
     )
-    first, second = TabSeparatedFiles.read_file(path, **QUOTED)
+    first, second = read(path, **QUOTED)
     assert first == LabelledText('a "fine",\nlong film', None, "1", "0", 2)
     assert second == LabelledText('5" disks', None, "0", "1", 5)

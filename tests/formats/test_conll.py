@@ -14,6 +14,9 @@ from dicejax.errors import InputError
 from dicejax.formats import ConllFiles, WordLabelFiles
 from dicejax.formats.sample import FileSample
 
+read = ConllFiles.read_file
+read_words = WordLabelFiles.read_file
+
 ROWS = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\n"
 SENTENCES = [
     Sentence(("EU", "rejects"), (Span("ORG", 0, 1),), 1),
@@ -34,45 +37,39 @@ SENTENCES = [
     ],
 )
 def test_the_same_sentences_in_other_dress(write, content):
-    assert ConllFiles.read_file(write(content)) == SENTENCES
+    assert read(write(content)) == SENTENCES
 
 
 def test_docstart_rows_belong_to_no_sentence_and_set_no_column_count(write):
     content = "-DOCSTART- -X-\n\n" + ROWS + "-DOCSTART- O\n\n" + "Rome NNP I-NP I-LOC"
-    sentences = ConllFiles.read_file(write(content))
+    sentences = read(write(content))
     assert [s.words for s in sentences] == [("EU", "rejects"), ("Peter",), ("Rome",)]
     assert [s.line for s in sentences] == [3, 6, 9]
-    assert (
-        len(ConllFiles.read_file(write("-DOCSTART- -X-\n\na\tO"), separator="\t")) == 1
-    )
+    assert len(read(write("-DOCSTART- -X-\n\na\tO"), separator="\t")) == 1
 
 
 @pytest.mark.parametrize("word", [*"\u00a0\u3000\u2028\u0085\x1c\f#"])
 def test_a_hash_and_white_space_beyond_ascii_space_and_tab_are_words(write, word):
-    sentences = ConllFiles.read_file(write(f"{word} B-LOC\n{word} I-LOC\n京 I-LOC\n"))
+    sentences = read(write(f"{word} B-LOC\n{word} I-LOC\n京 I-LOC\n"))
     assert sentences == [Sentence((word, word, "京"), (Span("LOC", 0, 3),), 1)]
 
 
 def test_other_columns(write):
     rows = "1\tEU\tI-ORG\tx\n2\tPeter\tI-PER\ty\n"
     for tag_column in (2, -2):
-        (sentence,) = ConllFiles.read_file(
-            write(rows), word_column=1, tag_column=tag_column
-        )
+        (sentence,) = read(write(rows), word_column=1, tag_column=tag_column)
         assert sentence.words == ("EU", "Peter")
         assert [span.type for span in sentence.spans] == ["ORG", "PER"]
-    (example,) = WordLabelFiles.read_file(write(rows), word_column=1)
+    (example,) = read_words(write(rows), word_column=1)
     assert (example.words, example.labels) == (("EU", "Peter"), ("x", "y"))
 
 
 def test_a_named_separator_lets_words_hold_spaces(write, refusal):
     path = write("New York\tB-LOC\n \tI-LOC\nx\tO\n")
-    (sentence,) = ConllFiles.read_file(path, separator="\t")
+    (sentence,) = read(path, separator="\t")
     assert sentence.words == ("New York", " ", "x")
     assert sentence.spans == (Span("LOC", 0, 2),)
-    assert refusal(ConllFiles.read_file, path).startswith(
-        ":2: 1 column where 3 are expected"
-    )
+    assert refusal(read, path).startswith(":2: 1 column where 3 are expected")
 
 
 @pytest.mark.parametrize("scheme", tags.PREFIXES)
@@ -81,7 +78,7 @@ def test_every_scheme_is_detected_or_may_be_named(write, scheme):
     rows = [f"w{i} {tag}" for i, tag in enumerate(tags.encode(spans, 7, scheme))]
     path = write("\n".join(rows))
     for named in (scheme, None):
-        (sentence,) = ConllFiles.read_file(path, scheme=named)
+        (sentence,) = read(path, scheme=named)
         assert sentence.spans == spans
 
 
@@ -89,7 +86,7 @@ def test_broken_sequences_are_decoded_not_refused(write):
     path = write("a I-A\nb I-B\nc O\nd I-B\ne B-B\n\nf I-A")
     expected = [("A", 0, 1), ("B", 1, 2), ("B", 3, 4), ("B", 4, 5)]
     for scheme in ("BIO", "IOB1", "IOBES", None):
-        first, second = ConllFiles.read_file(path, scheme=scheme)
+        first, second = read(path, scheme=scheme)
         assert list(first.spans) == expected
         assert second.spans == (Span("A", 0, 1),)
 
@@ -108,23 +105,23 @@ CTB = """上\tB-NR
 
 
 def test_ctb_words_as_spans_of_characters(write):
-    first, second = ConllFiles.read_file(write(CTB), scheme="BMES")
+    first, second = read(write(CTB), scheme="BMES")
     assert first.words == tuple("上海市的经济。")
     expected = [("NR", 0, 3), ("DEG", 3, 4), ("NN", 4, 6), ("PU", 6, 7)]
     assert list(first.spans) == expected
     assert second.spans == (Span("VA", 0, 1),)
-    assert ConllFiles.read_file(write(CTB)) == [first, second]
+    assert read(write(CTB)) == [first, second]
 
 
 def test_words_written_by_character_are_the_same_spans(write):
-    (sentence,) = ConllFiles.read_file(write(CTB.split("\n\n")[0]))
+    (sentence,) = read(write(CTB.split("\n\n")[0]))
     example = TaggedWords(("上海市", "的", "经济", "。"), ("NR", "DEG", "NN", "PU"), 1)
     assert by_character(example) == sentence
 
 
 def test_labels_that_look_like_tags_or_markers_are_kept(write):
     content = "# #\n! .\n's POS\n-- :\n$ $\nO O\n"
-    (example,) = WordLabelFiles.read_file(write(content))
+    (example,) = read_words(write(content))
     assert example.labels == ("#", ".", "POS", ":", "$", "O")
 
 
@@ -141,7 +138,7 @@ def test_words_are_read_as_written(tmp_path_factory, corpus):
     path = tmp_path_factory.mktemp("words") / "file.txt"
     rows = ["".join(f"{w}\t{t}\n" for w, t in sentence) for sentence in corpus]
     path.write_text("\n".join(rows), "utf-8", newline="\n")
-    examples = WordLabelFiles.read_file(path)
+    examples = read_words(path)
     assert [list(zip(e.words, e.labels, strict=True)) for e in examples] == corpus
 
 
@@ -224,7 +221,7 @@ def test_prefixes_may_be_behind_or_before_another_sign(write, style):
     path = write("".join(f"w {tag}\n" for tag in [*rows, "O"]))
     spans = (Span("A-B", 0, 2), Span("C", 2, 3))
     for scheme in (None, "BIO"):
-        assert ConllFiles.read_file(path, scheme=scheme)[0].spans == spans
+        assert read(path, scheme=scheme)[0].spans == spans
 
 
 TABLE = "Sentence #,Word,POS,Tag\n"
@@ -283,7 +280,7 @@ def test_published_files_come_back_as_they_are(data_folder, file, scheme):
     """Exact tags, so schemes are read as the corpora mean them."""
     path = data_folder / file
     source = ConllFiles(dir=str(data_folder), train=file, scheme=scheme)
-    texts, sentences = [*source.texts(path)], ConllFiles.read_file(path)
+    texts, sentences = [*source.texts(path)], read(path)
     assert [(t.words, t.line) for t in texts] == [(s.words, s.line) for s in sentences]
     records = [
         {"words": s.words, "entities": [x._asdict() for x in s.spans]}

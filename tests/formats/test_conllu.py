@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from dicejax.data.examples import TaggedWords
 from dicejax.formats import ConlluFiles
 
+read = ConlluFiles.read_file
+
 
 def row(id_, word, upos="X", *, xpos="_", feats="_", deprel="dep"):
     return "\t".join([str(id_), word, "_", upos, xpos, feats, "0", deprel, "_", "_"])
@@ -36,7 +38,7 @@ FRENCH = "\n".join(
 
 
 def test_words_only(write):
-    first, second = ConlluFiles.read_file(write(FRENCH))
+    first, second = read(write(FRENCH))
     assert first == TaggedWords(
         ("Il", "va", "à", "le", "lit"), ("PRON", "VERB", "ADP", "DET", "NOUN"), 3
     )
@@ -45,9 +47,9 @@ def test_words_only(write):
 
 def test_other_columns(write):
     path = write(FRENCH)
-    assert ConlluFiles.read_file(path, column="XPOS")[1].labels == ("UH",)
-    assert ConlluFiles.read_file(path, column="DEPREL")[1].labels == ("dep",)
-    assert ConlluFiles.read_file(path, column="FEATS")[0].labels[:2] == (
+    assert read(path, column="XPOS")[1].labels == ("UH",)
+    assert read(path, column="DEPREL")[1].labels == ("dep",)
+    assert read(path, column="FEATS")[0].labels[:2] == (
         "Number=Sing",
         "_",
     )
@@ -55,11 +57,11 @@ def test_other_columns(write):
 
 def test_a_hash_and_spaces_may_be_words(write):
     content = "\n".join([row(1, "#"), row(2, "10 000"), row(3, "_")])
-    assert ConlluFiles.read_file(write(content))[0].words == ("#", "10 000", "_")
+    assert read(write(content))[0].words == ("#", "10 000", "_")
 
 
 def test_comments_alone_are_no_sentence(write):
-    assert len(ConlluFiles.read_file(write("# newdoc\n\n" + FRENCH))) == 2
+    assert len(read(write("# newdoc\n\n" + FRENCH))) == 2
 
 
 WORD = st.text(
@@ -74,7 +76,7 @@ def test_words_are_read_as_written(tmp_path_factory, corpus):
     path = tmp_path_factory.mktemp("conllu") / "file.conllu"
     rows = ["\n".join(row(n, w) for n, w in enumerate(s, 1)) for s in corpus]
     path.write_text("\n\n".join(rows) + "\n\n", "utf-8", newline="\n")
-    assert [list(example.words) for example in ConlluFiles.read_file(path)] == corpus
+    assert [list(example.words) for example in read(path)] == corpus
 
 
 def test_ranges_empty_nodes_and_comments_come_back_around_predictions(write):

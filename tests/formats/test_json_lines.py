@@ -7,6 +7,10 @@ import pytest
 from dicejax.errors import InputError
 from dicejax.formats import JsonMultiLabelTexts, JsonSentences, JsonTexts
 
+read_sentences = JsonSentences.read_file
+read_texts = JsonTexts.read_file
+read_multi_label = JsonMultiLabelTexts.read_file
+
 
 @pytest.fixture
 def write(write):
@@ -27,7 +31,7 @@ def test_texts_with_classes_by_name_and_by_number(write):
         "",
         {"id": 12, "text": "dull", "label": None},
     )
-    x, other = JsonTexts.read_file(path)
+    x, other = read_texts(path)
     assert (x.first, x.second, x.label) == ("a fine\nfilm", None, "good")
     assert (x.id, x.line, other.id, other.line) == ("0", 1, "12", 3)
     assert other.label is None
@@ -36,12 +40,12 @@ def test_texts_with_classes_by_name_and_by_number(write):
         {"review": "x", "title": "t", "y": 0}, {"review": "z", "title": "u", "y": 1}
     )
     fields = {"first": "title", "second": "review", "label": "y"}
-    result = JsonTexts.read_file(path, **fields, names=["bad", "good"])
+    result = read_texts(path, **fields, names=["bad", "good"])
     assert [(e.first, e.second, e.label) for e in result] == [
         ("t", "x", "bad"),
         ("u", "z", "good"),
     ]
-    assert [e.label for e in JsonTexts.read_file(path, **fields)] == ["0", "1"]
+    assert [e.label for e in read_texts(path, **fields)] == ["0", "1"]
 
 
 def test_texts_with_labels_by_name_and_by_number(write):
@@ -51,34 +55,32 @@ def test_texts_with_labels_by_name_and_by_number(write):
         {"text": "new", "labels": None},
         {"text": "new"},
     )
-    result = JsonMultiLabelTexts.read_file(path)
+    result = read_multi_label(path)
     assert [e.labels for e in result] == [("b", "a"), (), None, None]
     assert [e.id for e in result] == ["0", "x", "2", "3"]
     assert (result[0].first, result[0].second, result[0].line) == ("fine", None, 1)
     path = write({"q": "x", "r": "y", "genres": [2, 0]})
     fields = {"first": "q", "second": "r", "labels": "genres"}
-    (pair,) = JsonMultiLabelTexts.read_file(
-        path, **fields, names=["crime", "war", "love"]
-    )
+    (pair,) = read_multi_label(path, **fields, names=["crime", "war", "love"])
     assert (pair.second, pair.labels) == ("y", ("love", "crime"))
-    assert JsonMultiLabelTexts.read_file(path, **fields)[0].labels == ("2", "0")
+    assert read_multi_label(path, **fields)[0].labels == ("2", "0")
 
 
 def test_words_with_tags_by_name_and_by_number(write):
     words = ["Anna", "Berg", "met", "Bo"]
     path = write({"tokens": words, "ner_tags": ["B-PER", "I-PER", "O", "B-PER"]})
-    (sentence,) = JsonSentences.read_file(path)
+    (sentence,) = read_sentences(path)
     assert sentence.words == tuple(words)
     assert spans(sentence) == [("PER", "Anna Berg"), ("PER", "Bo")]
     path = write({"tokens": words, "tags": [1, 2, 0, 1]})
-    (numbered,) = JsonSentences.read_file(path, names=["O", "B-PER", "I-PER"])
+    (numbered,) = read_sentences(path, names=["O", "B-PER", "I-PER"])
     assert numbered.spans == sentence.spans
     # The scheme is that of the whole file.
     bmes = write(
         {"tokens": words, "tags": ["B-PER", "E-PER", "O", "S-PER"]},
         {"tokens": words, "tags": ["B-PER", "M-PER", "E-PER", "O"]},
     )
-    assert [spans(e) for e in JsonSentences.read_file(bmes)] == [
+    assert [spans(e) for e in read_sentences(bmes)] == [
         [("PER", "Anna Berg"), ("PER", "Bo")],
         [("PER", "Anna Berg met")],
     ]
@@ -96,7 +98,7 @@ def test_texts_with_entities_by_characters(write):
         {"text": text, "entities": [entity("left ", "V"), entity("𝒳 Ltd", "ORG")]},
         {"text": text, "entities": []},
     )
-    first, other, none = JsonSentences.read_file(path)
+    first, other, none = read_sentences(path)
     assert first.words[:8] == ("Zoë", "’", "s", "firm", "(", "𝒳", "Ltd", ".")
     assert spans(first) == [("PER", "Zoë"), ("LOC", "New York")]
     assert (spans(other), spans(none)) == ([("ORG", "𝒳 Ltd"), ("V", "left")], [])
@@ -156,7 +158,7 @@ def test_entities_as_annotation_tools_export_them(tmp_path, tool, form):
     if form == "lines":
         text = "".join(f"{json.dumps(first)}\n" for first in records)
     path.write_text(text)
-    first, other = JsonSentences.read_file(path)
+    first, other = read_sentences(path)
     assert spans(first) == spans(other) == [("PER", "Anna"), ("LOC", "Rome")]
 
 
@@ -166,6 +168,6 @@ def test_spans_of_words_that_overlap_are_named_or_the_longer_is_read(write):
     path = write({"tokenized_text": words, "ner": spans_of_words})
     message = r":1: entities 'ORG' \('Bank of New York'\) and 'LOC' \('New York'\) over"
     with pytest.raises(InputError, match=message):
-        JsonSentences.read_file(path)
-    (sentence,) = JsonSentences.read_file(path, align="expand")
+        read_sentences(path)
+    (sentence,) = read_sentences(path, align="expand")
     assert spans(sentence) == [("ORG", "Bank of New York")]

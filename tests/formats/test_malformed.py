@@ -263,24 +263,20 @@ IN_A_LIST = '[{"text": "a", "label": 1}, {"text": "b", "label": 0.5}]'
 NAMES = {"names": ["bad", "good"]}
 COMMAS = {"first": "text", "label": "label", "separator": ",", "quoted": True}
 READERS = [
-    (ConllFiles.read_file, {}, CONLL),
-    (WordLabelFiles.read_file, {}, WORDS),
-    (ConlluFiles.read_file, {}, CONLLU),
-    (TabSeparatedFiles.read_file, glue.QQP, PAIRS),
-    (TabSeparatedFiles.read_file, glue.SST2, COLUMNS),
-    (TabSeparatedFiles.read_file, COMMAS, QUOTED),
-    (LabelFirstFiles.read_file, {}, LABEL_FIRST),
-    (
-        JsonSentences.read_file,
-        {},
-        json_cases(SENTENCES, tokens=["Anna"], tags=["B-PER"]),
-    ),
-    (JsonSentences.read_file, {}, [("\n\n", ": holds no sentences")]),
-    (JsonTexts.read_file, NAMES, json_cases(TEXTS, text="fine", label=1)),
-    (JsonTexts.read_file, {}, [(IN_A_LIST, ": [1]: 'label' is 0.5, a number", "1:a")]),
-    (JsonTexts.read_file, {}, [("\n\n", ": holds no texts")]),
-    (JsonMultiLabelTexts.read_file, NAMES, json_cases(LABELS, text="fine", labels=[1])),
-    (SquadFiles.read_file, {}, squad_cases()),
+    (ConllFiles, {}, CONLL),
+    (WordLabelFiles, {}, WORDS),
+    (ConlluFiles, {}, CONLLU),
+    (TabSeparatedFiles, glue.QQP, PAIRS),
+    (TabSeparatedFiles, glue.SST2, COLUMNS),
+    (TabSeparatedFiles, COMMAS, QUOTED),
+    (LabelFirstFiles, {}, LABEL_FIRST),
+    (JsonSentences, {}, json_cases(SENTENCES, tokens=["Anna"], tags=["B-PER"])),
+    (JsonSentences, {}, [("\n\n", ": holds no sentences")]),
+    (JsonTexts, NAMES, json_cases(TEXTS, text="fine", label=1)),
+    (JsonTexts, {}, [(IN_A_LIST, ": [1]: 'label' is 0.5, a number", "1:a")]),
+    (JsonTexts, {}, [("\n\n", ": holds no texts")]),
+    (JsonMultiLabelTexts, NAMES, json_cases(LABELS, text="fine", labels=[1])),
+    (SquadFiles, {}, squad_cases()),
 ]
 CASES = [(*reader, *case) for *reader, cases in READERS for case in cases]
 
@@ -298,9 +294,9 @@ def brief(examples):
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_flaw_is_refused_or_left_out(write, refusal, case):
-    read, settings, content, messages, rest, more = (*case, "", {})[:6]
+    source, settings, content, messages, rest, more = (*case, "", {})[:6]
     settings, messages = settings | (more or {}), messages.split(" | ")
-    path, skipped = write(content), Skipped()
+    path, skipped, read = write(content), Skipped(), source.read_file
     assert refusal(read, path, **settings).startswith(messages[0])
     if not rest:
         refusal(read, path, **settings, on_error=skipped)

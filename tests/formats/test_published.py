@@ -25,6 +25,9 @@ from dicejax.formats.skipping import Skipped
 
 from ..data import glue
 
+conll, conllu = ConllFiles.read_file, ConlluFiles.read_file
+label_first = LabelFirstFiles.read_file
+
 
 def words(column):
     return functools.partial(WordLabelFiles.read_file, label_column=column)
@@ -34,7 +37,7 @@ def columns(layout):
     return functools.partial(TabSeparatedFiles.read_file, **layout)
 
 
-XPOS = functools.partial(ConlluFiles.read_file, column="XPOS")
+XPOS = functools.partial(conllu, column="XPOS")
 MSRA = {"LOC": 36_517, "ORG": 20_574, "PER": 17_618}
 CLUENER = {"address": 2_891, "book": 1_139, "company": 2_980, "game": 2_376}
 CLUENER |= {"government": 1_835, "movie": 1_123, "name": 3_755, "organization": 3_210}
@@ -47,35 +50,19 @@ SST5 += [[279, 633, 389, 510, 399]]
 
 # File, examples, words, labels in all (None: a label for each word), different ones.
 TAGGED = [
-    (ConllFiles.read_file, "conll2003/train.txt", 14_041, 203_621, 23_499, 4, CONLL03),
-    (ConllFiles.read_file, "conll2003/dev.txt", 3_250, 51_362, 5_942, 4, {}),
-    (ConllFiles.read_file, "conll2003/test.txt", 3_453, 46_435, 5_648, 4, {}),
+    (conll, "conll2003/train.txt", 14_041, 203_621, 23_499, 4, CONLL03),
+    (conll, "conll2003/dev.txt", 3_250, 51_362, 5_942, 4, {}),
+    (conll, "conll2003/test.txt", 3_453, 46_435, 5_648, 4, {}),
     (
-        *(ConllFiles.read_file, "msra/test.txt", 3_442, 172_601, 6_190, 3),
+        *(conll, "msra/test.txt", 3_442, 172_601, 6_190, 3),
         {"LOC": 2_886, "ORG": 1_331, "PER": 1_973},
     ),
-    (
-        ConllFiles.read_file,
-        "msra/test_same_preprocessing.txt",
-        4_631,
-        172_601,
-        6_192,
-        3,
-        {},
-    ),
+    (conll, "msra/test_same_preprocessing.txt", 4_631, 172_601, 6_192, 3, {}),
     pytest.param(
-        *(
-            ConllFiles.read_file,
-            "msra/train.txt.gz",
-            50_658,
-            2_169_879,
-            74_709,
-            3,
-            MSRA,
-        ),
+        *(conll, "msra/train.txt.gz", 50_658, 2_169_879, 74_709, 3, MSRA),
         marks=pytest.mark.exhaustive,
     ),
-    (ConllFiles.read_file, "conll2000/train.txt", 8_936, 211_727, 106_978, 11, CHUNKS),
+    (conll, "conll2000/train.txt", 8_936, 211_727, 106_978, 11, CHUNKS),
     (words(1), "conll2000/train.txt", 8_936, 211_727, None, 44, {}),
     (words(1), "conll2000/test.txt", 2_012, 47_377, None, None, {}),
     (words(-1), "tweet_pos_ark/train.txt", 1_000, 14_619, None, 25, {}),
@@ -83,38 +70,14 @@ TAGGED = [
     (words(-1), "tweet_pos_ark/test.txt", 500, 7_152, None, None, {}),
     (words(-1), "tweet_pos_ark/test_daily547.txt", 547, 7_707, None, None, {}),
     (words(-1), "tweet_pos_ritter/all.txt", 787, 15_185, None, 45, {}),
-    (
-        ConlluFiles.read_file,
-        "ud_chinese_1.4/train.conllu",
-        3_997,
-        98_608,
-        None,
-        15,
-        UD_CHINESE,
-    ),
+    (conllu, "ud_chinese_1.4/train.conllu", 3_997, 98_608, None, 15, UD_CHINESE),
     (XPOS, "ud_chinese_1.4/train.conllu", 3_997, 98_608, None, 42, {}),
-    (ConlluFiles.read_file, "ud_chinese_1.4/dev.conllu", 500, 12_663, None, None, {}),
-    (ConlluFiles.read_file, "ud_chinese_1.4/test.conllu", 500, 12_012, None, None, {}),
-    (
-        ConlluFiles.read_file,
-        "ud_english_ewt/train.conllu",
-        4_276,
-        69_030,
-        None,
-        17,
-        UD_ENGLISH,
-    ),
+    (conllu, "ud_chinese_1.4/dev.conllu", 500, 12_663, None, None, {}),
+    (conllu, "ud_chinese_1.4/test.conllu", 500, 12_012, None, None, {}),
+    (conllu, "ud_english_ewt/train.conllu", 4_276, 69_030, None, 17, UD_ENGLISH),
     (XPOS, "ud_english_ewt/train.conllu", 4_276, 69_030, None, 49, {}),
-    (ConlluFiles.read_file, "ud_english_ewt/dev.conllu", 2_001, 25_147, None, None, {}),
-    (
-        ConlluFiles.read_file,
-        "ud_english_ewt/test.conllu",
-        2_077,
-        25_094,
-        None,
-        None,
-        {},
-    ),
+    (conllu, "ud_english_ewt/dev.conllu", 2_001, 25_147, None, None, {}),
+    (conllu, "ud_english_ewt/test.conllu", 2_077, 25_094, None, None, {}),
     (cluener.read, "cluener2020/train.json", 10_748, 401_764, 23_971, 10, CLUENER),
     (cluener.read, "cluener2020/dev.json", 1_343, 50_260, 3_072, 10, {}),
 ]
@@ -146,12 +109,12 @@ def test_words(data_folder, read, file, examples, words, total, different, some)
         (columns(glue.QQP), "qqp/dev.tsv", [5_000, 5_000]),
         (columns(glue.SST2), "sst2/train.tsv", [67_349 - 37_569, 37_569]),
         (columns(glue.SST2), "sst2/dev.tsv", [872 - 444, 444]),
-        (LabelFirstFiles.read_file, "sst2_sentences/train.txt", [3_310, 3_610]),
-        (LabelFirstFiles.read_file, "sst2_sentences/dev.txt", [428, 444]),
-        (LabelFirstFiles.read_file, "sst2_sentences/test.txt", [912, 909]),
-        (LabelFirstFiles.read_file, "sst5/train.txt", SST5[0]),
-        (LabelFirstFiles.read_file, "sst5/dev.txt", SST5[1]),
-        (LabelFirstFiles.read_file, "sst5/test.txt", SST5[2]),
+        (label_first, "sst2_sentences/train.txt", [3_310, 3_610]),
+        (label_first, "sst2_sentences/dev.txt", [428, 444]),
+        (label_first, "sst2_sentences/test.txt", [912, 909]),
+        (label_first, "sst5/train.txt", SST5[0]),
+        (label_first, "sst5/dev.txt", SST5[1]),
+        (label_first, "sst5/test.txt", SST5[2]),
     ],
 )
 def test_classified_texts(data_folder, read, file, counts):
@@ -182,7 +145,7 @@ def test_bert_mrc(data_folder, file, items, spans, empty, corpus):
         result = asked.setdefault(query.id.split(".")[0], (query.words, []))
         kind = named.get(query.label, query.label)
         result[1].extend(span._replace(type=kind) for span in query.spans)
-    sentences = ConllFiles.read_file(data_folder / corpus)[:300]
+    sentences = conll(data_folder / corpus)[:300]
     for (text, gold), sentence in zip(asked.values(), sentences, strict=True):
         assert text == sentence.words
         assert sorted(gold, key=lambda s: s.start) == list(sentence.spans)

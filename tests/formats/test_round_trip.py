@@ -78,37 +78,18 @@ def layout(text, name, make, read, **fields):
     return write_all, lambda record: read(record[name])
 
 
-def lists():
-    return (
-        lambda spans: [list(s) for s in spans],
-        lambda values: [tuple(v) for v in values],
-    )
-
-
 def label_studio(rows):
-    return json.dumps(
-        [
-            {
-                "id": number,
-                "data": {"body": text},
-                "annotations": [
-                    {
-                        "result": [
-                            {
-                                "type": "labels",
-                                "from_name": "label",
-                                "to_name": "text",
-                                "value": {"start": s, "end": e, "labels": [t]}
-                                | {"text": text[s:e]},
-                            }
-                            for s, e, t in spans
-                        ]
-                    }
-                ],
-            }
-            for number, (text, spans) in enumerate(rows)
+    region = {"type": "labels", "from_name": "label", "to_name": "text"}
+    tasks = []
+    for number, (text, spans) in enumerate(rows):
+        values = [
+            {"start": s, "end": e, "labels": [t], "text": text[s:e]}
+            for s, e, t in spans
         ]
-    )
+        result = [region | {"value": value} for value in values]
+        annotations = [{"result": result}]
+        tasks.append({"id": number, "data": {"body": text}, "annotations": annotations})
+    return json.dumps(tasks)
 
 
 def of_label_studio(record):
@@ -170,7 +151,9 @@ ENTITIES = {
         lambda rows: json_lines([t, {"entities": s}] for t, s in rows),
         lambda record: [tuple(span) for span in record["entities"]],
     ),
-    "doccano": layout("text", "label", *lists()),
+    "doccano": layout(
+        "text", "label", lambda s: s, lambda values: [tuple(v) for v in values]
+    ),
     "doccano objects": layout(
         "text", "entities", *of_objects("start_offset", "end_offset")
     ),
@@ -229,6 +212,14 @@ def evaluated(folder, file, capsys):
     return counts
 
 
+def check_f1(gold, predicted, rows, **how):
+    """Check that seqeval's F1 of tags is that of the rows of evaluate."""
+    total = sum(len(r[n]["entities"]) for r in rows for n in ("gold", "predicted"))
+    errors = sum(row["errors"] for row in rows)
+    f1 = metrics.f1_score(gold, predicted, **how)
+    assert 0 < f1 == pytest.approx((total - errors) / total)
+
+
 @pytest.mark.parametrize("name", ENTITIES)
 def test_entities_that_are_written_have_the_score_of_evaluate(tmp_path, capsys, name):
     write, read = ENTITIES[name]
@@ -248,7 +239,4 @@ def test_entities_that_are_written_have_the_score_of_evaluate(tmp_path, capsys, 
         predicted.append(tags(text, places))
         assert spans_of(text, predicted[-1]) == sorted(places)  # whole words
     rows = evaluated(tmp_path, file, capsys)
-    total = sum(len(r[n]["entities"]) for r in rows for n in ("gold", "predicted"))
-    errors = sum(row["errors"] for row in rows)
-    f1 = metrics.f1_score(gold, predicted, mode="strict", scheme=None)
-    assert 0 < f1 == pytest.approx((total - errors) / total)
+    check_f1(gold, predicted, rows, mode="strict", scheme=None)

@@ -4,22 +4,17 @@ import gzip
 import json
 
 import pytest
-from bert_mrc_files import BertMrcFiles
 from cluener_files import CluenerFiles
 
 from dicejax.data.examples import TaggedWords
 from dicejax.errors import InputError
 from dicejax.formats import (
     ConllFiles,
-    ConlluFiles,
-    CsvFiles,
     LabelFirstFiles,
     SquadFiles,
-    TabSeparatedFiles,
     WordLabelFiles,
 )
 
-from .test_files import ITEMS
 from .test_squad import answer, document, question
 
 ROWS = "".join(f"{n % 2} sentence {n}\n" for n in range(100))
@@ -135,35 +130,16 @@ def test_questions_of_a_context_stay_together(tmp_path):
     assert not contexts[0] & contexts[1]
 
 
-BAD_ITEM = ITEMS[1] | {"start_position": [1], "span_position": ["1;0"]}
-
-
 def questions(text, start=0):
     """A document with a question, and another with an answer."""
     asked = [question(answer("Ada", 0)), question(answer(text, start), id="b")]
     return json.dumps(document(*asked))
 
 
-# Of each source a file with a good example and a bad one, and what is said of it.
+# A file with a good example and a bad one, and what is said of it.
 SOURCES = [
     (ConllFiles, "Ada B-PER\nslept O\n\nBob\n\n", "1 column"),
-    (WordLabelFiles, "Ada NOUN\n\nBob\n\n", "1 column"),
-    (ConlluFiles, "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n\n1\tBob\n\n", "2 columns"),
-    (
-        CluenerFiles,
-        '{"text": "他去台湾", "label": {"address": {"台湾": [[2, 3]]}}}\n'
-        '{"text": "他", "label": {"adress": {}}}\n',
-        "adress",
-    ),
-    (TabSeparatedFiles, "text\tlabel\nfine\t1\ntoo\tmany\tcolumns\n", "3 columns"),
-    (LabelFirstFiles, "1 fine\nlonely\n", "label"),
-    (
-        CsvFiles,
-        'text,label\n"fine, too",1\n"open,0\n',
-        "a quote begins a field and is not closed",
-    ),
     (SquadFiles, questions(" ", 3), "the text of an answer is empty"),
-    (BertMrcFiles, json.dumps([ITEMS[0], BAD_ITEM]), "ends before it starts"),
 ]
 NAMES = {"train": "data", "dev": "data", "test": "data"}
 

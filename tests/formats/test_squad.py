@@ -13,6 +13,8 @@ from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.formats import SquadFiles
 from dicejax.formats.skipping import Skipped
 
+read = SquadFiles.read_file
+
 CONTEXT = "Ada met Bob. Later Ada met Cy."
 
 
@@ -29,9 +31,7 @@ def document(*questions, context=CONTEXT):
 
 
 def test_several_answers(write):
-    (example,) = SquadFiles.read_file(
-        write(document(question(answer("Ada", 19), answer("Bob", 8))))
-    )
+    (example,) = read(write(document(question(answer("Ada", 19), answer("Bob", 8)))))
     answers = ((AnswerSpan(19, "Ada"),), (AnswerSpan(8, "Bob"),))
     assert example == ReadingExample("q1", "Who?", CONTEXT, answers, False)
     for (span,) in example.answers:
@@ -40,7 +40,7 @@ def test_several_answers(write):
 
 def test_several_spans_are_one_answer(write):
     path = write(document(question(answer("Cy", 27), answer("Bob", 8))))
-    (example,) = SquadFiles.read_file(path, several_spans=True)
+    (example,) = read(path, several_spans=True)
     assert example.answers == ((AnswerSpan(8, "Bob"), AnswerSpan(27, "Cy")),)
 
 
@@ -48,7 +48,7 @@ def test_questions_without_answer(write):
     plausible = {"plausible_answers": [answer("Cy", 27)]}
     path = write(document(question(is_impossible=True, **plausible)))
     for several_spans in (False, True):
-        (example,) = SquadFiles.read_file(path, several_spans=several_spans)
+        (example,) = read(path, several_spans=several_spans)
         assert example.impossible
         assert example.answers == ()
 
@@ -76,7 +76,7 @@ def test_one_bad_offset_leaves_the_other_answers(write):
 
 def test_a_span_without_place_leaves_the_places_of_its_whole_answer_out(write):
     path = write(document(question(answer("Ada", 0), answer("Eve", 0))))
-    (example,) = SquadFiles.read_file(path, several_spans=True, on_error=Skipped())
+    (example,) = read(path, several_spans=True, on_error=Skipped())
     assert (example.answers, example.unlocated) == ((), ("Ada", "Eve"))
 
 
@@ -99,7 +99,7 @@ def test_answers_are_read_as_written(tmp_path_factory, text, before, after):
     path = tmp_path_factory.mktemp("squad") / "file.json"
     written = document(question(answer(text, len(before))), context=context)
     path.write_text(json.dumps(written, ensure_ascii=False), "utf-8", newline="\n")
-    (example,) = SquadFiles.read_file(path)
+    (example,) = read(path)
     assert example.context == context
     ((span,),) = example.answers
     assert context[span.start : span.end] == span.text == text
@@ -121,7 +121,7 @@ def test_lines_as_datasets_writes_them(write, refusal):
     records = [FLAT, empty, listed]
     lines = "".join(f"{json.dumps(first)}\n" for first in records)
     for text in (lines, json.dumps(records), json.dumps(records, indent=1)):
-        first, none, other = SquadFiles.read_file(write(text))
+        first, none, other = read(write(text))
         assert (first.id, none.id, other.id) == ("5733", "7", "2")
         assert [[tuple(s) for s in answer] for answer in first.answers] == [
             [(13, "Rome")],
@@ -132,10 +132,10 @@ def test_lines_as_datasets_writes_them(write, refusal):
     wrong = FLAT | {"answers": {"text": ["Rome"], "answer_start": [12]}}
     pair = [json.dumps(FLAT), json.dumps(wrong | {"id": "b"})]
     for text, place in (("\n".join(pair), ":2:"), (f"[{','.join(pair)}]", ": [1]")):
-        message = refusal(SquadFiles.read_file, write(text))
+        message = refusal(read, write(text))
         assert message.startswith(f"{place} (id 'b'): answer 'Rome' is not at 12 but")
     uneven = FLAT | {"answers": {"text": ["Rome"], "answer_start": []}}
-    message = refusal(SquadFiles.read_file, write(json.dumps(uneven)))
+    message = refusal(read, write(json.dumps(uneven)))
     assert message.startswith(":1: 'answers' has 1 texts but 0 starts")
 
 
@@ -143,21 +143,15 @@ def test_ids_may_be_numbers_and_impossible_questions_have_an_empty_answer(
     write, refusal
 ):
     none = question(answer("", -1), id=8, is_impossible=True)
-    first, second = SquadFiles.read_file(
-        write(document(question(answer("Ada", 0), id=7), none))
-    )
+    first, second = read(write(document(question(answer("Ada", 0), id=7), none)))
     assert (first.id, second.id, second.impossible) == ("7", "8", True)
     blank = {"answers": {"text": [""], "answer_start": [-1]}, "is_impossible": True}
-    (other,) = SquadFiles.read_file(write(json.dumps(FLAT | blank)))
+    (other,) = read(write(json.dumps(FLAT | blank)))
     assert other.impossible and not other.answers
     twice = document(question(answer("Ada", 0), id=7), question(id="7"))
-    assert "(id '7'): the id comes a second time" in refusal(
-        SquadFiles.read_file, write(twice)
-    )
+    assert "(id '7'): the id comes a second time" in refusal(read, write(twice))
     marked = json.dumps(FLAT | {"is_impossible": True})
-    assert "is impossible but has answers" in refusal(
-        SquadFiles.read_file, write(marked)
-    )
+    assert "is impossible but has answers" in refusal(read, write(marked))
 
 
 def test_predicted_answers_take_the_place_of_gold(write):

@@ -18,6 +18,8 @@ from dicejax.formats.skipping import Skipped
 
 from ..data import saved
 
+read_texts = JsonTexts.read_file
+
 
 def records(path):
     return [record.content() for record in tables.records(path)]
@@ -47,7 +49,7 @@ def test_names_of_classes_in_the_metadata_of_a_file(tmp_path, kind):
         opened = {"stream": pa.ipc.new_stream, "file": pa.ipc.new_file}[kind]
         with opened(path, whole.schema) as out:
             out.write_table(whole)
-    result = JsonTexts.read_file(path, first="sentence")
+    result = read_texts(path, first="sentence")
     assert [e.label for e in result] == ["bad", "good", "bad", None]
 
 
@@ -57,10 +59,8 @@ def test_labels_in_lists_and_sequences_of_objects(tmp_path):
     for number, lists in enumerate([saved.several(names), [names]]):  # new, old
         path = tmp_path / f"{number}.parquet"
         saved.to_parquet(path, rows, {"text": saved.STRING, "labels": lists})
-        assert [e.labels for e in JsonMultiLabelTexts.read_file(path)] == [
-            ("praise", "film"),
-            (),
-        ]
+        several, none = JsonMultiLabelTexts.read_file(path)
+        assert (several.labels, none.labels) == (("praise", "film"), ())
     # A sequence of objects is stored as an object of lists.
     rows = [{"spans": {"start": [0, 4], "label": [0, 1]}}]
     inner = {"start": saved.INT, "label": names}
@@ -115,13 +115,13 @@ def test_what_is_wrong_with_a_row_names_it_as_datasets_counts(tmp_path):
     rows[3]["sentence"] = ""
     saved.save_to_disk(tmp_path / "x", rows, saved.TEXTS)
     with pytest.raises(InputError, match=r"x: \[2\]: 'label' is 7, but has names for"):
-        JsonTexts.read_file(tmp_path / "x", first="sentence")
+        read_texts(tmp_path / "x", first="sentence")
     skipped = Skipped()
-    result = JsonTexts.read_file(tmp_path / "x", first="sentence", on_error=skipped)
+    result = read_texts(tmp_path / "x", first="sentence", on_error=skipped)
     assert len(result) == skipped.count == 2
     assert f"{tmp_path / 'x'}: [3]: the text is empty" in skipped.messages[1]
     with pytest.raises(InputError, match=r"x: \[0\]: has no 'text'"):
-        JsonTexts.read_file(tmp_path / "x")
+        read_texts(tmp_path / "x")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from dicejax.formats import (
 )
 from dicejax.formats.mapping import Columns
 
+read_sentences = JsonSentences.read_file
+
 
 def task(text, *values, **data):
     kinds = ("choices", "rating", "number", "labels")
@@ -48,23 +50,19 @@ def test_words_are_predicted_on_where_words_were_trained_on(write, beside, names
     path = write(lines([record] * 2), "train.jsonl")
     source = JsonSentences(dir="", names=names)
     text = next(iter(source.texts(path)))
-    assert (
-        text.words
-        == ("Ada", "left")
-        == JsonSentences.read_file(path, names=names)[0].words
-    )
+    assert text.words == ("Ada", "left") == read_sentences(path, names=names)[0].words
     predicted = {"entities": [{"start": 1, "end": 2, "type": "PER"}]}
     again = write(source.write(text, predicted), "again.jsonl")
-    assert [
-        tuple(span) for span in JsonSentences.read_file(again, names=names)[0].spans
-    ] == [("PER", 1, 2)]
+    assert [tuple(span) for span in read_sentences(again, names=names)[0].spans] == [
+        ("PER", 1, 2)
+    ]
 
 
 def test_tags_of_a_document_are_not_those_of_prodigys_words(write):
     words = [{"text": "Ada", "start": 0, "end": 3, "id": 0}]
     spans = [{"start": 0, "end": 3, "label": "PER"}]
     record = {"text": "Ada", "tokens": words, "spans": spans, "tags": ["news"]}
-    (sentence,) = JsonSentences.read_file(write(record, "train.jsonl"))
+    (sentence,) = read_sentences(write(record, "train.jsonl"))
     assert [tuple(span) for span in sentence.spans] == [("PER", 0, 1)]
 
 
@@ -171,13 +169,13 @@ def test_advice_on_offsets_is_that_of_all(write, refusal, places, advice):
     """An emoji has two units; the second entity is the last word, from 10 to 14."""
     entities = [{"start": s, "end": e, "label": "X"} for s, e in places]
     path = write(lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl")
-    message = refusal(JsonSentences.read_file, path)
+    message = refusal(read_sentences, path)
     assert "which cuts a word; " + advice in message
     for entity in entities:
         entity["text"] = "Ada" if entity is entities[0] else "Rome"
     path = write(lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl")
     if "UTF-16" in advice:  # the advice is right
-        (sentence,) = JsonSentences.read_file(path)
+        (sentence,) = read_sentences(path)
         assert [tuple(span) for span in sentence.spans] == [("X", 1, 2), ("X", 3, 4)]
 
 
