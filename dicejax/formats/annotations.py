@@ -1,22 +1,6 @@
 """Entities by characters, in the JSON that annotation tools export.
 
-| tool | one text |
-| --- | --- |
-| Hugging Face | `{"text", "entities": [{"start", "end", "label"}]}` |
-| Prodigy, spaCy | `{"text", "spans": [...]}`, `{"text", "ents": [...]}` |
-| spaCy 2 | `["the text", {"entities": [[start, end, label]]}]` |
-| doccano | `{"text", "label": [[start, end, label]]}`; `start_offset`, `end_offset` |
-| Label Studio, JSON-MIN | `{"text", "label": [{"start", "end", "labels": [label]}]}` |
-| Label Studio, JSON | see `label_studio` |
-| ai4privacy | `{"source_text", "privacy_mask": [{"start", "end", "label", "value"}]}` |
-| Presidio | `{"full_text", "spans": [{"start_position", "entity_type", ...}]}` |
-| SageMaker | `{"source", "labels": {"annotations": {"entities": [...]}}}` |
-| GLiNER2 | `{"input", "output": {"entities": {label: [text]}}}` |
-| Argilla 1 | `{"text", "annotation": [...]}`; `[label, start, end]` |
-| LettuceDetect | `{"prompt", "answer", "labels": [{"start", "end", "label"}]}` |
-
-A list of entities may also be JSON in a string. brat's files are read as the first of
-these: see `brat`.
+docs/own-data.md lists the layouts. A list of entities may also be JSON in a string.
 """
 
 from __future__ import annotations

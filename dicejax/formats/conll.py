@@ -110,11 +110,7 @@ class ColumnFiles(FileSource):
 
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the columns and the mark of comments.
-
-        Raises:
-          InputError: its lines are of word/TAG pairs.
-        """
+        """Return the columns and the mark of comments; word/TAG pairs are refused."""
         has_tags = cls.label_field == "tag_column"
         kinds = [rows.POS_NAMES, rows.LABEL_NAMES]
         for names in [rows.LABEL_NAMES - rows.POS_NAMES] if has_tags else kinds:
@@ -179,13 +175,7 @@ class ColumnFiles(FileSource):
         return zip(sentences, around, names, strict=True)
 
     def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
-        """Read sentences to predict; columns behind the words may be missing.
-
-        Raises:
-          InputError: rows are uneven or lack the word; a sentence is too long; or the
-            column of words counts from the end of rows of a training file that is
-            missing.
-        """
+        """Read sentences to predict; columns behind the words may be missing."""
         columns = WordColumns(path, self._layout, is_gold=False)
         blocks = self._layout.blocks(path, stream)
         do = "put one word on each line, a blank line between sentences"
@@ -198,9 +188,6 @@ class ColumnFiles(FileSource):
         """Return the rows with predicted labels, in a new last column if need be.
 
         Tags of spans are written in the source's scheme, by default BIO.
-
-        Raises:
-          InputError: the prediction has no label for each row.
         """
         layout, before = self._layout, list(text.before)
         has_tags = self.label_field == "tag_column"

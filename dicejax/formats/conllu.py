@@ -113,12 +113,7 @@ class ConlluFiles(FileSource):
     def read(
         self, path: files.Path, on_error: OnError | None
     ) -> list[TaggedWords] | list[Sentence]:
-        """Read one file.
-
-        Raises:
-          InputError: a row has not ten columns, an id that is malformed or out of turn,
-            or no label; the column is unknown.
-        """
+        """Read one file; see `FileSource.read`."""
         column = self.column
         if column not in COLUMNS[2:]:
             do = did_you_mean(column, COLUMNS[2:])
@@ -143,11 +138,7 @@ class ConlluFiles(FileSource):
         return list(map(by_character, sentences)) if self.characters else sentences
 
     def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
-        """Read sentences to predict, whose labels may be missing.
-
-        Raises:
-          InputError: see `read`.
-        """
+        """Read sentences to predict, whose labels may be missing."""
 
         def words_of(block: Block) -> list[str]:
             return [fields[1] for fields in _words(path, block)]
@@ -156,11 +147,7 @@ class ConlluFiles(FileSource):
         return texts(path, blocks, words_of, _EMPTY[1], characters=self.characters)
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
-        """Return the rows with predicted labels; those of no word as they are.
-
-        Raises:
-          InputError: the prediction has no label for each word.
-        """
+        """Return the rows with predicted labels; those of no word as they are."""
         rows = [row.split("\t") for row in text.rows]
         words = [fields for fields in rows if _WORD.fullmatch(fields[0])]
         for fields, label in zip(words, labels_of(record, len(words)), strict=True):

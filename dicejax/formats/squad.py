@@ -268,9 +268,6 @@ class SquadFiles(FileSource):
         """Read the questions of a document, of JSON lines or of a table.
 
         Fields of a document's question are its id, the question and the context.
-
-        Raises:
-          InputError: the file is malformed; a question or its context is missing.
         """
         return texts_of(to_predict(path, stream), question)
 

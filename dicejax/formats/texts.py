@@ -1,15 +1,6 @@
-r"""Files of examples to predict, and of their predictions, line for line.
+"""Files of examples to predict, and of their predictions, line for line.
 
-| format | one example is              | kept in a file of the same format             |
-| ------ | --------------------------- | --------------------------------------------- |
-| text   | a line                      | blank lines                                   |
-| jsonl  | an object on a line         | all fields but those a result has; `id`       |
-|        | a row of a table, `tables`  | as an object on a line                        |
-|        | a question of SQuAD's JSON  | `id`, `question` and `context`                |
-| conll  | rows up to a blank line     | all columns, breaks, `-DOCSTART-` rows        |
-| csv    | a row below a header        | all columns                                   |
-
-Lines end in `\n` or `\r\n` and in nothing else.
+docs/own-data.md says what each format keeps of a line, which ends in LF or CR LF.
 """
 
 from __future__ import annotations
