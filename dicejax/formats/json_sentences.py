@@ -281,7 +281,9 @@ class JsonSentences(FileSource):
 
         rows = read_examples(path, containers.records(path, on_error), make, on_error)
         notes = annotations.notes(left_out)
-        more = sum(label_studio.has_several(row.source.value) for row in rows)
+        values = [r.source.value for r in rows if isinstance(r.source.value, dict)]
+        tasks = list(filter(label_studio.is_task, values))
+        more = sum(map(label_studio.has_several, tasks))
         if more:
             notes.append(
                 f"{more} with several annotations: the first with regions taken"
@@ -300,10 +302,8 @@ class JsonSentences(FileSource):
                 if flaw.what.endswith(("cuts a word", "no word", " characters")):
                     flaw = Flaw(flaw.what, remedy() or flaw.do)
                 report(row.source.error(flaw), on_error)
-        tasks = [
-            r.source.value for r in rows if label_studio.has_classes(r.source.value)
-        ]
-        if tasks and not any(sentence.spans for sentence in sentences):
+        has_spans = any(sentence.spans for sentence in sentences)
+        if not has_spans and any(map(label_studio.classes, tasks)):
             what = "has choices and no regions of labels"
             raise InputError.at(path, None, what, "`init classification` reads them")
         if not sentences:

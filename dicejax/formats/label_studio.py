@@ -47,10 +47,8 @@ def reason(record: Mapping[str, object]) -> str | None:
     return None if _valid(annotations) else "cancelled"
 
 
-def has_several(record: object) -> bool:
+def has_several(record: Mapping[str, object]) -> bool:
     """Return whether a task has more than one annotation that was not cancelled."""
-    if not (isinstance(record, dict) and is_task(record)):
-        return False
     return len(_valid(json_text.field(record, "annotations", list, []))) > 1
 
 
@@ -81,11 +79,6 @@ def classes(record: Mapping[str, object]) -> list[Any]:
         elif "number" in value:
             names.append(value["number"])
     return names
-
-
-def has_classes(record: object) -> bool:
-    """Return whether a record is a task with choices, ratings or numbers."""
-    return isinstance(record, dict) and is_task(record) and bool(classes(record))
 
 
 def with_classes(
