@@ -168,14 +168,9 @@ class Filled:
 def plans() -> dict[str, Callable[[Sequence[int]], BatchPlan]]:
     """Return functions from lengths to a plan, by way of laying out."""
 
-    def packed(packing):
-        def plan(lengths):
-            rows = rows_per_batch(lengths, ROW_LENGTH, SENTENCES)
-            return packing_plan(
-                lengths, max_length=ROW_LENGTH, rows=rows, seed=0, packing=packing
-            )
-
-        return plan
+    def packed(lengths):
+        rows = rows_per_batch(lengths, ROW_LENGTH, SENTENCES)
+        return packing_plan(lengths, max_length=ROW_LENGTH, rows=rows, seed=0)
 
     def buckets(most):
         def plan(lengths):
@@ -186,8 +181,7 @@ def plans() -> dict[str, Callable[[Sequence[int]], BatchPlan]]:
         return plan
 
     return {
-        "best fit": packed("best_fit"),
-        "first fit": packed("first_fit"),
+        "best fit": packed,
         "4 buckets": buckets(4),
         "8 buckets": buckets(8),
     }

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-Packing = Literal["best_fit", "first_fit"]
 
-
-def pack(
-    lengths: Sequence[int], max_length: int, packing: Packing = "best_fit"
-) -> list[list[int]]:
+def pack(lengths: Sequence[int], max_length: int) -> list[list[int]]:
     """Put items of given lengths into rows; return the indices of each row's items.
 
-    Each item goes into the fullest row with room for it (best fit), or the first (first
-    fit), or a new one. The order of the items is kept within a row, and rows are
-    ordered by their first item, so a shuffled order gives shuffled rows.
+    Best fit: each item goes into the fullest row with room for it, of rows as full the
+    one filled last, or into a new one. The order of the items is kept within a row, and
+    rows are ordered by their first item, so a shuffled order gives shuffled rows.
 
     >>> pack([5, 6, 2, 3], max_length=8)
     [[0, 3], [1, 2]]
     """
-    lengths = check_lengths(lengths, max_length).tolist()
-    choose = {"best_fit": _best_fit, "first_fit": _first_fit}[packing]
     rows: list[list[int]] = []
-    for item, row in enumerate(choose(lengths, max_length)):
-        if row == len(rows):
+    open_rows: list[list[int]] = [[] for _ in range(max_length)]  # by room left
+    rooms = 0  # bit n is set where a row has room for n; finding the least is one step
+    for item, length in enumerate(check_lengths(lengths, max_length).tolist()):
+        fitting = rooms >> length
+        if fitting:
+            room = length + (fitting & -fitting).bit_length() - 1
+            row = open_rows[room].pop()
+            if not open_rows[room]:
+                rooms ^= 1 << room
+        else:
+            room, row = max_length, len(rows)
             rows.append([])
         rows[row].append(item)
+        open_rows[room - length].append(row)
+        rooms |= 1 << room - length
     return rows
 
 
@@ -45,41 +49,6 @@ def check_lengths(lengths: Sequence[int], max_length: int) -> np.ndarray:
         item = int(unfit[0])
         raise ValueError(f"item {item} has length {lengths[item]}, a row {max_length}")
     return lengths
-
-
-def _best_fit(lengths: Sequence[int], max_length: int) -> Iterator[int]:
-    """Yield the row of each item; of rows as full, the one filled last."""
-    open_rows: list[list[int]] = [[] for _ in range(max_length)]  # by room left
-    rooms = 0  # bit n is set where a row has room for n; finding the least is one step
-    rows = 0
-    for length in lengths:
-        fitting = rooms >> length
-        if fitting:
-            room = length + (fitting & -fitting).bit_length() - 1
-            row = open_rows[room].pop()
-            if not open_rows[room]:
-                rooms ^= 1 << room
-        else:
-            room, row = max_length, rows
-            rows += 1
-        yield row
-        open_rows[room - length].append(row)
-        rooms |= 1 << room - length
-
-
-def _first_fit(lengths: Sequence[int], max_length: int) -> Iterator[int]:
-    # A binary tree over as many rows as items: each node has the most room below it.
-    leaves = 1 << max(len(lengths) - 1, 0).bit_length()
-    room = [max_length] * (2 * leaves)
-    for length in lengths:
-        node = 1
-        while node < leaves:
-            node = 2 * node if room[2 * node] >= length else 2 * node + 1
-        yield node - leaves
-        room[node] -= length
-        while node > 1:
-            node //= 2
-            room[node] = max(room[2 * node], room[2 * node + 1])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dicejax.data.pack import Packing, check_lengths, pack
+from dicejax.data.pack import check_lengths, pack
 from dicejax.data.resample import Epoch
 
 MULTIPLE = 8  # widths of buckets are multiples of it: lengths in between gain nothing
@@ -70,7 +70,6 @@ def packing_plan(
     epochs: int = 1,
     seed: int | None = None,
     drawn: Drawn | None = None,
-    packing: Packing = "best_fit",
 ) -> BatchPlan:
     """Put several examples in a row; every epoch is packed anew.
 
@@ -88,7 +87,7 @@ def packing_plan(
     """
 
     def arrange(lengths: np.ndarray, random: np.random.Generator | None) -> _Arranged:
-        packed = pack(lengths, max_length, packing)
+        packed = pack(lengths, max_length)
         order = np.fromiter(itertools.chain.from_iterable(packed), int, len(lengths))
         counts = np.fromiter(map(len, packed), int, len(packed))
         batches = np.diff([*range(0, len(packed), rows), len(packed)])

@@ -11,14 +11,12 @@ from dicejax.data.pack import BatchLayout, fill, pack
 from dicejax.data.plan import bucket_widths, packing_plan
 
 lengths_of_items = st.lists(st.integers(1, 32), max_size=200)
-both = pytest.mark.parametrize("packing", ["best_fit", "first_fit"])
 
 
-@both
-@given(lengths=lengths_of_items)
-def test_each_item_goes_once_where_the_rule_says(lengths, packing):
+@given(lengths_of_items)
+def test_each_item_goes_once_where_the_rule_says(lengths):
     room, order = [], []  # of each row; the rows, that which was filled last at the end
-    rows = pack(lengths, 32, packing)
+    rows = pack(lengths, 32)
     assert sorted(item for row in rows for item in row) == list(range(len(lengths)))
     assert all(sum(lengths[item] for item in row) <= 32 for row in rows)
     chosen = sorted((item, row) for row, items in enumerate(rows) for item in items)
@@ -27,8 +25,6 @@ def test_each_item_goes_once_where_the_rule_says(lengths, packing):
         if not fitting:
             room.append(32)
             expected = len(room) - 1
-        elif packing == "first_fit":
-            expected = min(fitting)
         else:
             expected = min(fitting, key=room.__getitem__)
         assert row == expected
@@ -36,10 +32,9 @@ def test_each_item_goes_once_where_the_rule_says(lengths, packing):
         order = [r for r in order if r != row] + [row]
 
 
-@both
-def test_real_lengths_leave_little_empty(packing):
+def test_real_lengths_leave_little_empty():
     lengths = np.random.default_rng(0).geometric(1 / 18, 5000).clip(3, 128)
-    rows = pack(lengths, 128, packing)
+    rows = pack(lengths, 128)
     assert lengths.sum() / (128 * len(rows)) > 0.98
 
 
