@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 
 import pytest
@@ -23,6 +21,8 @@ from dicejax.formats import (
 )
 from dicejax.formats.mapping import Columns
 
+from .writers import csv_text
+
 WORDS = ("a fine film", "not worth the evening", "two hours that flew by")
 
 
@@ -30,10 +30,7 @@ def table(separator, *columns, head=None):
     """Return a table of WORDS and of columns that begin with their names."""
     names = ["text", *(name for name, *_ in columns)] if head is None else head
     rows = zip(WORDS * 4, *(values * 4 for _, *values in columns), strict=True)
-    written = io.StringIO()
-    form = {"delimiter": separator, "lineterminator": "\n"}
-    csv.writer(written, **form).writerows([names, *rows] if names else rows)
-    return written.getvalue()
+    return csv_text([names, *rows] if names else rows, separator)
 
 
 def lines(**fields):

@@ -21,6 +21,7 @@ from .test_round_trip import (
     train,
     words,
 )
+from .writers import csv_text
 
 CLASSES = ("good", "bad")
 
@@ -35,17 +36,11 @@ def reviews():
 
 
 def table(separator):
-    def write(rows):
-        written = io.StringIO()
-        writer = csv.writer(written, delimiter=separator, lineterminator="\n")
-        writer.writerows([("text", "label"), *rows])
-        return written.getvalue()
-
     def read(content):
         rows = csv.DictReader(io.StringIO(content), delimiter=separator)
         return [row["label"] for row in rows]
 
-    return write, read
+    return lambda rows: csv_text([("text", "label"), *rows], separator), read
 
 
 def lines(prefix):
@@ -182,14 +177,12 @@ def of_conll(content, column):
 
 
 def kaggle(rows):
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(("Sentence #", "Word", "POS", "Tag"))
+    written = [("Sentence #", "Word", "POS", "Tag")]
     for number, (text, spans) in enumerate(rows, start=1):
         pairs = zip(words(text), tags(text, spans), strict=True)
         for place, ((word, _, _), tag) in enumerate(pairs):
-            writer.writerow(("" if place else f"Sentence: {number}", word, "NN", tag))
-    return written.getvalue()
+            written.append(("" if place else f"Sentence: {number}", word, "NN", tag))
+    return csv_text(written)
 
 
 def of_kaggle(content):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dicejax.formats.recognise import Kind
+
+from ..formats.writers import csv_text
 
 FLAWS = (
     "none",
@@ -74,39 +74,50 @@ class Form:
     flaw: str
     place: int
 
-    def at(self, number: int) -> bool:
-        return number == self.place and self.flaw not in WHOLE
+    def has(self, flaw: str, number: int) -> bool:
+        """Whether an example has a flaw of examples."""
+        return (self.flaw, self.place) == (flaw, number)
 
     def separator(self, usual: str, other: str) -> str:
         return other if self.flaw == "another delimiter" else usual
 
     def text(self, example: Example, number: int) -> str:
         """The text of an example, with a line break or none at all."""
-        if self.at(number) and self.flaw == "quoted line breaks":
+        if self.has("quoted line breaks", number):
             return example.text.replace(" , ", " ,\n", 1)
-        if self.at(number) and self.flaw == "empty text":
+        if self.has("empty text", number):
             return ""
         return example.text
 
     def id(self, example: Example, number: int) -> str:
-        return "5" if self.at(number) and self.flaw == "duplicate ids" else example.id
+        return "5" if self.has("duplicate ids", number) else example.id
 
     def labelled(self) -> Iterator[tuple[str, str, object]]:
         """Yield the id, text and label of each example."""
         for number, e in enumerate(examples()):
-            is_mixed = self.at(number) and self.flaw == "mixed types"
+            is_mixed = self.has("mixed types", number)
             label = 1 if is_mixed else e.label
             yield self.id(e, number), self.text(e, number), label
+
+    def sentences(self) -> Iterator[tuple[int, Example, list[str], list[str]]]:
+        """Yield examples with words and tags, an empty word or a number among them."""
+        for number, e in enumerate(examples()):
+            words, tags = list(e.words), e.tags()
+            if self.has("empty text", number):
+                words[2] = ""
+            if self.has("mixed types", number):
+                tags[-1] = "7"
+            yield number, e, words, tags
 
     def spans(self, example: Example, number: int) -> list[tuple[int, int, str]]:
         """Entities by characters, or by bytes, or one twice."""
         spans = []
         for label, first, last in example.spans:
             places = example.offsets(first, last)
-            if self.at(number) and self.flaw == "offsets in bytes":
+            if self.has("offsets in bytes", number):
                 places = (len(example.text[:place].encode()) for place in places)
             spans.append((*places, label))
-        if self.at(number) and self.flaw == "overlapping spans":
+        if self.has("overlapping spans", number):
             start, end, _ = spans[0]
             spans.append((start, end - 5, "ORG"))
         return spans
@@ -114,13 +125,8 @@ class Form:
 
 def table(form: Form, separator: str, other: str) -> str:
     """CSV as pandas writes it, with an index of the user's own."""
-    written = io.StringIO()
-    separator = form.separator(separator, other)
-    writer = csv.writer(written, delimiter=separator, lineterminator="\n")
-    if form.flaw != "header missing":
-        writer.writerow(["id", "text", "label"])
-    writer.writerows(form.labelled())
-    return written.getvalue()
+    header = [] if form.flaw == "header missing" else [("id", "text", "label")]
+    return csv_text([*header, *form.labelled()], form.separator(separator, other))
 
 
 def plain_table(form: Form) -> str:
@@ -147,11 +153,11 @@ def json_tokens(form: Form) -> Iterator[dict]:
     named = ("words", "labels") if form.flaw == "header missing" else ("tokens", "tags")
     for number, e in enumerate(examples()):
         words, tags = list(e.words), e.tags()
-        if form.at(number) and form.flaw == "empty text":
+        if form.has("empty text", number):
             words, tags = [], []
-        if form.at(number) and form.flaw == "mixed types":
+        if form.has("mixed types", number):
             tags[-1] = 7
-        if form.at(number) and form.flaw == "quoted line breaks":
+        if form.has("quoted line breaks", number):
             words[4] = "\n"
         values = form.id(e, number), words, tags
         yield dict(zip(("id", *named), values, strict=True))
@@ -160,7 +166,7 @@ def json_tokens(form: Form) -> Iterator[dict]:
 def json_entities(form: Form, layout: str) -> Iterator[object]:
     for number, item in enumerate(examples()):
         text, spans = form.text(item, number), form.spans(item, number)
-        if form.at(number) and form.flaw == "mixed types":
+        if form.has("mixed types", number):
             spans[-1] = (str(spans[-1][0]), *spans[-1][1:])
         field = "text" if form.flaw != "header missing" else "body"
         objects = [{"start": s, "end": e, "label": label} for s, e, label in spans]
@@ -177,41 +183,32 @@ def json_entities(form: Form, layout: str) -> Iterator[object]:
 def columns(form: Form, separator: str, labels: str) -> str:
     separator = form.separator(separator, ",")
     lines = []
-    for number, e in enumerate(examples()):
-        words, tags = list(e.words), e.tags()
+    for number, e, words, tags in form.sentences():
         if labels == "pos":
-            tags = ["X" if tag == "O" else "PROPN" for tag in tags]
-        if form.at(number) and form.flaw == "empty text":
-            words[2] = ""
-        if form.at(number) and form.flaw == "mixed types":
-            tags[-1] = "7"
+            tags = map(_part_of_speech, tags)
         if labels == "comments":
             lines.append(f"# text = {e.text}")
         rows = zip(words, tags, strict=True)
         if labels == "numbered":  # as GermEval's, with tags of nested entities
             lines.append(f"#{separator}source {number}")
             rows = ((str(n), w, t, "O") for n, (w, t) in enumerate(rows, 1))
-        lines += map(separator.join, rows)
-        lines.append("")
+        lines += [*map(separator.join, rows), ""]
     return "\n".join(lines) + "\n"
+
+
+def _part_of_speech(tag: str) -> str:
+    return {"O": "X", "7": "7"}.get(tag, "PROPN")
 
 
 def table_of_words(form: Form) -> str:
     """Kaggle's table, which names a sentence in its first row."""
-    written = io.StringIO()
-    separator = form.separator(",", ";")
-    writer = csv.writer(written, delimiter=separator, lineterminator="\n")
+    rows = []
     if form.flaw != "header missing":
-        writer.writerow(["Sentence #", "Word", "POS", "Tag"])
-    for number, e in enumerate(examples()):
-        words, tags = list(e.words), e.tags()
-        if form.at(number) and form.flaw == "empty text":
-            words[2] = ""
-        if form.at(number) and form.flaw == "mixed types":
-            tags[-1] = "7"
+        rows.append(("Sentence #", "Word", "POS", "Tag"))
+    for number, _, words, tags in form.sentences():
         names = [f"Sentence: {number}"] + [""] * len(words)
-        writer.writerows(zip(names, words, ["X"] * len(words), tags, strict=False))
-    return written.getvalue()
+        rows += zip(names, words, ["X"] * len(words), tags, strict=False)
+    return csv_text(rows, form.separator(",", ";"))
 
 
 def brat(form: Form) -> Iterator[tuple[str, str]]:
@@ -223,7 +220,7 @@ def brat(form: Form) -> Iterator[tuple[str, str]]:
             quoted = e.text[start:end]
             if form.flaw == "offsets in bytes" and place <= len(e.spans):
                 quoted = e.text[slice(*e.offsets(*e.spans[place - 1][1:]))]
-            is_mixed = form.at(number) and form.flaw == "mixed types"
+            is_mixed = form.has("mixed types", number)
             row = f"{label} {start}{'.0' * is_mixed} {end}"
             lines.append(f"T{place}{separator}{row}{separator}{quoted}")
         yield f"{number:02}.txt", form.text(e, number)
@@ -233,15 +230,10 @@ def brat(form: Form) -> Iterator[tuple[str, str]]:
 def conllu(form: Form) -> str:
     lines = []
     separator = form.separator("\t", " ")
-    for number, e in enumerate(examples()):
+    for number, e, words, tags in form.sentences():
         lines.append(f"# sent_id = {form.id(e, number)}")
-        for place, (word, tag) in enumerate(zip(e.words, e.tags(), strict=True), 1):
-            label = "X" if tag == "O" else "PROPN"
-            if form.at(number) and form.flaw == "empty text" and place == 3:
-                word = ""
-            if form.at(number) and form.flaw == "mixed types" and place == 3:
-                label = "7"
-            row = [str(place), word, "_", label, *"______"]
+        for place, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
+            row = [str(place), word, "_", _part_of_speech(tag), *"______"]
             lines.append(separator.join(row))
         lines.append("")
     return "\n".join(lines) + "\n"
@@ -253,11 +245,11 @@ def squad(form: Form) -> str:
         text = form.text(e, number) or " "
         start, end = e.offsets(*e.spans[-1][1:])
         answers = [{"text": e.text[start:end], "answer_start": start}]
-        if form.at(number) and form.flaw == "offsets in bytes":
+        if form.has("offsets in bytes", number):
             answers[0]["answer_start"] = len(e.text[:start].encode())
-        if form.at(number) and form.flaw == "overlapping spans":
+        if form.has("overlapping spans", number):
             answers.append({"text": e.text[start : end - 1], "answer_start": start})
-        if form.at(number) and form.flaw == "mixed types":
+        if form.has("mixed types", number):
             answers[0]["answer_start"] = str(start)
         asked = {"id": form.id(e, number), "question": "Where?", "answers": answers}
         field = "context" if form.flaw != "header missing" else "body"

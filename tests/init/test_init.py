@@ -1,8 +1,6 @@
 """`dicejax init` profiles data and writes an experiment file that loads."""
 
-import csv
 import gzip
-import io
 import json
 
 import jax
@@ -37,6 +35,7 @@ from dicejax.tasks import (
 )
 
 from ..conftest import SMALL_MODEL
+from ..formats.writers import csv_text
 from ..small_project import CORPUS, fails
 
 
@@ -162,10 +161,8 @@ def test_a_table_is_read_whatever_its_columns_are_called(
         (n, f'it said "{n}, no",\nand left\tat; once', ["sport", "art"][n % 2])
         for n in range(40)
     ]
-    written = io.StringIO()  # as pandas' to_csv: the csv module with its defaults
-    writer = csv.writer(written, delimiter=separator, lineterminator="\r\n")
-    writer.writerows([header, *rows] if header else rows)
-    text = written.getvalue().encode("utf-8-sig")
+    written = [header, *rows] if header else rows
+    text = csv_text(written, separator, end="\r\n").encode("utf-8-sig")  # as pandas
     file = tmp_path / name
     file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     experiment = begun(tmp_path / "mine", "classification", file, *words)
