@@ -136,7 +136,5 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_without_repetition,
-    parse_float=_finite,
-    parse_constant=_finite,
+    object_pairs_hook=_without_repetition, parse_float=_finite, parse_constant=_finite
 )

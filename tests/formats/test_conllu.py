@@ -49,10 +49,7 @@ def test_other_columns(write):
     path = write(FRENCH)
     assert read(path, column="XPOS")[1].labels == ("UH",)
     assert read(path, column="DEPREL")[1].labels == ("dep",)
-    assert read(path, column="FEATS")[0].labels[:2] == (
-        "Number=Sing",
-        "_",
-    )
+    assert read(path, column="FEATS")[0].labels[:2] == ("Number=Sing", "_")
 
 
 def test_a_hash_and_spaces_may_be_words(write):

@@ -206,11 +206,7 @@ FLAWS = [
     (JSON, {"label": {}}, "'label' names no class"),
     (JSON_LISTS, {"labels": "['a' 'b']"}, "no list"),  # as NumPy prints two
     (JSON_LISTS, {"labels": "[a, b]"}, "no list"),
-    (
-        JSON_LISTS,
-        {"labels": [1, 0, 0]},
-        "'labels' has '0' twice; remove one, or set",
-    ),
+    (JSON_LISTS, {"labels": [1, 0, 0]}, "'labels' has '0' twice; remove one, or set"),
     (INDICATORS, {"labels": [1, 0, 0]}, "'labels' has 3 values for 2 names"),
     (INDICATORS, {"labels": [1, 2]}, "'labels[1]' is 2, not 0 or 1"),
     (CSV, "text,label,w\nx,a,-1\n", ":2: 'w' is '-1', no finite number from 0 on"),

@@ -146,7 +146,7 @@ QUOTED = [  # reading resumes at the line behind a flawed quote
         ":2: text follows the quote that ends a field; "
         "| :4: text follows the quote that ends a field;",
         "3:so#1 5:fine#3 6:last#4",
-    ),
+    )
 ]
 LABEL_FIRST = [
     ("0 dull\nfine\n", ":2: no text behind the label;", "1:dull"),

@@ -20,10 +20,7 @@ NOTES = [
         table(",", ("label", "1", "1.0", "0")),
         "labels that differ by number format alone are two: '1' (4 times), '1.0' (4",
     ),
-    (
-        table(",", ("label", 1, 0, -1)),
-        "label '-1' among numbers often means unknown",
-    ),
+    (table(",", ("label", 1, 0, -1)), "label '-1' among numbers often means unknown"),
     (table(",", ("label", -1, 1, -1)), None),
     (
         table(",", ("label", "Rome, Italy", "Rome", "Rome")),

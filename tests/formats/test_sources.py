@@ -8,12 +8,7 @@ from cluener_files import CluenerFiles
 
 from dicejax.data.examples import TaggedWords
 from dicejax.errors import InputError
-from dicejax.formats import (
-    ConllFiles,
-    LabelFirstFiles,
-    SquadFiles,
-    WordLabelFiles,
-)
+from dicejax.formats import ConllFiles, LabelFirstFiles, SquadFiles, WordLabelFiles
 
 from .test_squad import answer, document, question
 
