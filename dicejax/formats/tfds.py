@@ -22,7 +22,7 @@ from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.formats import squad
 from dicejax.formats.records import FileRecord, read_examples
 from dicejax.formats.skipping import OnError, Skipped, did_you_mean
-from dicejax.io import files, json_text
+from dicejax.io import json_text
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
 
@@ -30,48 +30,6 @@ PLAIN_NAME = re.compile(r"\w+(/[\w+.-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 """NAME/CONFIGURATION:VERSION, without a namespace or arguments."""
 
 _PAIRS = (("sentence1", "sentence2"), ("question1", "question2"))
-
-
-def read(
-    name: str,
-    split: str,
-    *,
-    data_dir: files.Path | None = None,
-    download: bool = False,
-    label: str | None = None,
-    on_error: OnError | None = None,
-) -> list[Example]:
-    """Read a split of a data set; its features determine the kind of example.
-
-    | features                                 | such as                | example      |
-    | ---------------------------------------- | ---------------------- | ------------ |
-    | id, context, question, answers           | squad/v1.1, squad/v2.0 | Reading      |
-    | tokens, labels that are tags (B-PER)     | conll2003              | Sentence     |
-    | tokens, other labels                     | universal_dependencies | TaggedWords  |
-    | sentence1, sentence2 / question1 and 2   | glue/mrpc, glue/qqp    | LabelledText |
-    | sentence, label                          | glue/sst2              | LabelledText |
-
-    Classes of texts are numbers written out, as in GLUE's own files; -1, a label that
-    is kept back, is None. Lines count records from 1. The set must lie in `data_dir` as
-    array_record; with `download` it is prepared there first.
-
-    Raises:
-      InputError: the set, split or label is unknown, not prepared or of no known kind;
-        an example is flawed.
-    """
-    source, features = _source(name, split, data_dir, download)
-    convert = _converter(name, features, label)
-
-    def make(record: FileRecord, row: int) -> Example | None:
-        return convert(_plain(record.value), record.number)
-
-    path = f"{name}:{split}"
-    records = (
-        FileRecord(value, number, path, where=f"example {number}")
-        for number, value in enumerate(source, start=1)
-    )
-    do = "name another split"
-    return read_examples(path, records, make, on_error, empty="is empty", do=do)
 
 
 def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str, Any]]:
@@ -228,16 +186,26 @@ def _text_example(record: dict, number: int, texts: tuple[str, ...]) -> Labelled
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TensorflowDataset(Source):
-    """A data set by its name in tensorflow-datasets.
+    """A data set by its name in tensorflow-datasets; its features say what is read.
 
-    Splits take tensorflow-datasets' own language: "train[:90%]".
+    | features                                 | such as                | example      |
+    | ---------------------------------------- | ---------------------- | ------------ |
+    | id, context, question, answers           | squad/v1.1, squad/v2.0 | Reading      |
+    | tokens, labels that are tags (B-PER)     | conll2003              | Sentence     |
+    | tokens, other labels                     | universal_dependencies | TaggedWords  |
+    | sentence1, sentence2 / question1 and 2   | glue/mrpc, glue/qqp    | LabelledText |
+    | sentence, label                          | glue/sst2              | LabelledText |
+
+    Classes of texts are numbers written out, as in GLUE's own files; -1, a label that
+    is kept back, is None. Lines count records from 1. Splits take tensorflow-datasets'
+    own language: "train[:90%]".
 
     Args:
       name: data set, such as "squad", "glue/mrpc" or "conll2003".
       train: training split.
       dev: split that selects the best checkpoint.
       test: held-out split.
-      dir: folder of prepared sets; None takes tensorflow-datasets' own.
+      dir: folder of sets prepared as array_record; None takes tensorflow-datasets' own.
       download: fetch and prepare it where it is missing.
       label: feature of the labels, where there are several.
       characters: write words with labels as characters with spans.
@@ -254,28 +222,37 @@ class TensorflowDataset(Source):
     characters: bool = False
     on_error: Literal["stop", "skip"] = "stop"
 
+    def read(self, split: str, on_error: OnError | None = None) -> list[Example]:
+        """Read a split.
+
+        Raises:
+          InputError: the set, split or label is unknown, not prepared or of no kind
+            above; an example is flawed.
+        """
+        source, features = _source(self.name, split, self.dir, self.download)
+        convert = _converter(self.name, features, self.label)
+
+        def make(record: FileRecord, row: int) -> Example | None:
+            example = convert(_plain(record.value), record.number)
+            is_changed = self.characters and isinstance(example, TaggedWords)
+            return by_character(example) if is_changed else example
+
+        path, do = f"{self.name}:{split}", "name another split"
+        records = (
+            FileRecord(value, number, path, where=f"example {number}")
+            for number, value in enumerate(source, start=1)
+        )
+        return read_examples(path, records, make, on_error, empty="is empty", do=do)
+
     def load(self) -> Corpus:
         """Read the three splits."""
         notes: list[str] = []
         splits = []
         for split in (self.train, self.dev, self.test):
             skipped = Skipped() if self.on_error == "skip" else None
-            examples: list[Example] = read(
-                self.name,
-                split,
-                data_dir=self.dir,
-                download=self.download,
-                label=self.label,
-                on_error=skipped,
-            )
+            splits.append(tuple(self.read(split, skipped)))
             if skipped is not None and skipped.count:
                 notes.append(f"{self.name}, {split}: {skipped}")
-            if self.characters:
-                examples = [
-                    by_character(e) if isinstance(e, TaggedWords) else e
-                    for e in examples
-                ]
-            splits.append(tuple(examples))
         return Corpus(*splits, tuple(notes))
 
     def offline(self) -> TensorflowDataset:

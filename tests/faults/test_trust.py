@@ -118,8 +118,6 @@ def test_an_experiment_names_registered_classes_only(kind):
 
 def test_features_of_a_prepared_set_import_no_module(tmp_path):
     pytest.importorskip("tensorflow_datasets")
-    from dicejax.formats import tfds
-
     folder = tmp_path / "theirs" / "1.0.0"
     folder.mkdir(parents=True)
     for key in ("pythonClassName", "python_class_name", "type"):
@@ -127,7 +125,7 @@ def test_features_of_a_prepared_set_import_no_module(tmp_path):
         features = {"pythonClassName": "tensorflow_datasets.x.Y", "features": [feature]}
         (folder / "features.json").write_text(json.dumps(features))
         with pytest.raises(InputError, match=r"features.json: .*'antigravity.Feature'"):
-            tfds.read("theirs", "train", data_dir=tmp_path)
+            TensorflowDataset(name="theirs", dir=str(tmp_path)).read("train")
     assert "antigravity" not in sys.modules
 
 

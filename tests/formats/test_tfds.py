@@ -29,6 +29,12 @@ from ..data import glue
 package = pytest.importorskip("tensorflow_datasets")
 pytest.importorskip("tensorflow_datasets.text")
 
+
+def read(name, split, *, data_dir=None, on_error=None, **fields):
+    folder = None if data_dir is None else str(data_dir)
+    return TensorflowDataset(name=name, dir=folder, **fields).read(split, on_error)
+
+
 ANSWERS = [{"text": "Ada", "answer_start": start} for start in (0, 19)]
 ASKED = [
     {"id": "who", "question": "Who?", "is_impossible": False, "answers": ANSWERS},
@@ -92,36 +98,36 @@ def prepared(raw, tmp_path_factory):
                 patch.setattr(
                     package.download.DownloadManager, method, lambda *_, f=files: f
                 )
-            tfds.read(name, "train", data_dir=folder, download=True)
+            read(name, "train", data_dir=folder, download=True)
     return folder
 
 
 def test_squad(prepared, raw):
-    examples = tfds.read("squad/v2.0", "validation", data_dir=prepared)
+    examples = read("squad/v2.0", "validation", data_dir=prepared)
     expected = SquadFiles.read_file(raw / "squad.json")
     assert sorted(examples, key=lambda e: e.id) == expected
     assert expected[0].answers == ((AnswerSpan(0, "Ada"),), (AnswerSpan(19, "Ada"),))
 
 
 def test_conll2003(prepared, raw):
-    sentences = tfds.read("conll2003", "dev", data_dir=prepared)
+    sentences = read("conll2003", "dev", data_dir=prepared)
     assert {s.line for s in sentences} <= {1, 2, 3}  # one record has no words
     expected = {(s.words, s.spans) for s in ConllFiles.read_file(raw / "valid.txt")}
     assert {(s.words, s.spans) for s in sentences} == expected
     assert (("Peter", "Pan"), (Span("PER", 0, 2),)) in expected
-    examples = tfds.read("conll2003", "test", data_dir=prepared, label="pos")
+    examples = read("conll2003", "test", data_dir=prepared, label="pos")
     assert {e.labels for e in examples} == {("NNP", "VBZ"), ("NNP", "NNP")}
-    chunks = tfds.read("conll2003", "test", data_dir=prepared, label="chunks")
+    chunks = read("conll2003", "test", data_dir=prepared, label="chunks")
     assert Span("VP", 1, 2) in {span for s in chunks for span in s.spans}
 
 
 def test_universal_dependencies(prepared, raw):
     pytest.importorskip("conllu")
     name = "universal_dependencies/en_ewt"
-    (example,) = tfds.read(name, "train", data_dir=prepared)
+    (example,) = read(name, "train", data_dir=prepared)
     assert example == TaggedWords(("Ja", "."), ("INTJ", "PUNCT"), 1)
     (expected,) = ConlluFiles.read_file(raw / "ud.conllu", column="XPOS")
-    (example,) = tfds.read(name, "train", data_dir=prepared, label="xpos")
+    (example,) = read(name, "train", data_dir=prepared, label="xpos")
     assert example.labels == expected.labels
     splits = {"dev": "dev", "test": "test"}
     source = TensorflowDataset(name=name, dir=str(prepared), characters=True, **splits)
@@ -131,25 +137,25 @@ def test_universal_dependencies(prepared, raw):
 
 
 def test_pairs(prepared):
-    (train,) = tfds.read("glue/mrpc", "train", data_dir=prepared)
+    (train,) = read("glue/mrpc", "train", data_dir=prepared)
     assert train == LabelledText('He said "no', "He refused .", "1", "0", 1)
-    (dev,) = tfds.read("glue/mrpc", "validation", data_dir=prepared)
+    (dev,) = read("glue/mrpc", "validation", data_dir=prepared)
     assert (dev.first, dev.second, dev.label) == ("One", "Two", "0")
-    test = tfds.read("glue/mrpc", "test", data_dir=prepared)
+    test = read("glue/mrpc", "test", data_dir=prepared)
     assert {e.label for e in test} == {None}
-    (pair,) = tfds.read("glue/qqp", "train", data_dir=prepared)
+    (pair,) = read("glue/qqp", "train", data_dir=prepared)
     assert (pair.first, pair.second, pair.label) == ("Who?", "What?", "1")
 
 
 def test_sentences(prepared, raw):
     path = raw / "SST-2" / "train.tsv"
     expected = TabSeparatedFiles.read_file(path, **glue.SST2)
-    examples = tfds.read("glue/sst2", "train", data_dir=prepared)
+    examples = read("glue/sst2", "train", data_dir=prepared)
     assert {(e.first, e.second, e.label, e.id) for e in examples} == {
         (e.first, e.second, e.label, e.id) for e in expected
     }
-    assert len(tfds.read("glue/sst2", "train[:1]", data_dir=prepared)) == 1
-    (test,) = tfds.read("glue/sst2", "test", data_dir=prepared)
+    assert len(read("glue/sst2", "train[:1]", data_dir=prepared)) == 1
+    (test,) = read("glue/sst2", "test", data_dir=prepared)
     assert test == LabelledText("well , well", None, None, "0", 1)
 
 
@@ -169,7 +175,7 @@ def test_a_folder_is_enough_without_the_builder(prepared, tmp_path):
             path.rename(path.with_name(path.name.replace("glue", "unheard_of")))
     for path in (tmp_path / "unheard_of").rglob("dataset_info.json"):
         path.write_text(path.read_text().replace('"glue"', '"unheard_of"'))
-    examples = tfds.read("unheard_of/sst2", "train", data_dir=tmp_path)
+    examples = read("unheard_of/sst2", "train", data_dir=tmp_path)
     assert len(examples) == 2
 
 
@@ -188,7 +194,7 @@ def test_a_folder_is_enough_without_the_builder(prepared, tmp_path):
 )
 def test_what_cannot_be_read_is_refused(prepared, name, split, settings, message):
     with pytest.raises(InputError) as caught:
-        tfds.read(name, split, data_dir=prepared, **settings)
+        read(name, split, data_dir=prepared, **settings)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
@@ -210,7 +216,7 @@ def test_a_failed_download_is_one_line(tmp_path, monkeypatch, failure, message):
 
     monkeypatch.setattr(package.download.DownloadManager, "download_and_extract", fail)
     with pytest.raises(InputError) as caught:
-        tfds.read("squad/v1.1", "train", data_dir=tmp_path, download=True)
+        read("squad/v1.1", "train", data_dir=tmp_path, download=True)
     assert str(caught.value).startswith(f"squad/v1.1: {message}")
 
 
@@ -223,7 +229,7 @@ def test_flawed_examples_are_left_out_where_someone_listens(monkeypatch):
     ]
     monkeypatch.setattr(tfds, "_source", lambda *_: (records, features))
     skipped = Skipped()
-    assert len(tfds.read("mine", "train", on_error=skipped)) == 1
+    assert len(read("mine", "train", on_error=skipped)) == 1
     assert skipped.messages == [
         "mine:train: example 2: b'\\xff' is not UTF-8; prepare the set anew",
         "mine:train: example 3: a text is empty; leave the example out",
@@ -235,18 +241,19 @@ def test_flawed_examples_are_left_out_where_someone_listens(monkeypatch):
         TensorflowDataset(name="mine").load()
     records[:] = []
     with pytest.raises(InputError, match="mine:train: is empty"):
-        tfds.read("mine", "train")
+        read("mine", "train")
     features["image"] = features.pop("sentence")
     with pytest.raises(InputError, match="mine: has features label, image, which make"):
-        tfds.read("mine", "train")
+        read("mine", "train")
 
 
 @pytest.mark.skipif(bool(find_spec("tensorflow")), reason="it would be used")
 def test_tensorflow_is_not_needed(prepared):
     program = (
         "import sys\n"
-        "from dicejax.formats import tfds\n"
-        "print(len(tfds.read('glue/sst2', 'train', data_dir=sys.argv[1])))\n"
+        "from dicejax.formats import TensorflowDataset\n"
+        "sst2 = TensorflowDataset(name='glue/sst2', dir=sys.argv[1])\n"
+        "print(len(sst2.read('train')))\n"
         "print('tensorflow' in sys.modules)\n"
     )
     done = subprocess.run(
