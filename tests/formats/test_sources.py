@@ -89,23 +89,21 @@ def test_a_test_split_is_held_out_before_dev(tmp_path):
     assert (len(mine.train), len(mine.dev), len(mine.test)) == (80, 20, 100)
 
 
-def test_too_little_to_hold_out_is_said(tmp_path):
-    (tmp_path / "train.txt").write_text("1 one\n")
-    with pytest.raises(InputError, match="holds too few sentences to hold some out"):
-        LabelFirstFiles(dir=str(tmp_path), dev=None, test=None).load()
+ONE_TEXT = document(*(question(answer("Ada", 0), id=str(n)) for n in range(20)))
 
 
-def test_a_file_without_blank_lines_is_asked_for_them(tmp_path):
-    (tmp_path / "train.txt").write_text("Ada B-PER\nslept O\n" * 20)
-    with pytest.raises(InputError, match="is a blank line missing between"):
-        ConllFiles(dir=str(tmp_path), dev=None, test=None).load()
-
-
-def test_questions_about_one_text_cannot_be_held_out(tmp_path):
-    asked = [question(answer("Ada", 0), id=str(n)) for n in range(20)]
-    (tmp_path / "train.json").write_text(json.dumps(document(*asked)))
-    with pytest.raises(InputError, match="20 questions, all about one text, which dev"):
-        SquadFiles(dir=str(tmp_path), test=None).load()
+@pytest.mark.parametrize(
+    ("source", "content", "message"),
+    [
+        (LabelFirstFiles, "1 one\n", "holds too few sentences to hold some out"),
+        (ConllFiles, "Ada B-PER\nslept O\n" * 20, "is a blank line missing between"),
+        (SquadFiles, json.dumps(ONE_TEXT), "20 questions, all about one text, which"),
+    ],
+)
+def test_what_cannot_be_held_out_is_said(tmp_path, source, content, message):
+    (tmp_path / "data").write_text(content)
+    with pytest.raises(InputError, match=message):
+        source(dir=str(tmp_path), train="data", dev=None, test=None).load()
 
 
 def test_questions_of_a_context_stay_together(tmp_path):
@@ -157,16 +155,6 @@ def test_bad_examples_stop_or_are_counted_listed_and_skipped(
 def test_a_missing_folder_names_what_it_should_hold():
     with pytest.raises(InputError, match=r"no such folder; .* train.json and dev.json"):
         CluenerFiles(dir="/nowhere").load()
-
-
-def test_answers_that_are_moved_are_said(tmp_path):
-    (tmp_path / "data").write_text(questions("Ada", 2))
-    names = NAMES | {"dir": str(tmp_path)}
-    with pytest.raises(InputError):
-        SquadFiles(**names).load()
-    corpus = SquadFiles(repair=True, **names).load()
-    assert corpus.train[1].answers[0][0].start == 0
-    assert "1 repaired" in corpus.notes[0]
 
 
 def test_words_are_written_as_characters_if_asked(tmp_path):

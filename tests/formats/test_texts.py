@@ -5,7 +5,6 @@ import json
 import pytest
 
 from dicejax.formats import texts
-from dicejax.formats.texts import Text
 
 COLUMNS = "-DOCSTART- -X- O\n\nAnna NNP x\nsings VBZ y\n\n\nNo\tDT\tz\n"
 WITHIN = "\x0b\x0c\x1c\x85\u2028"  # `str.splitlines` ends lines there
@@ -53,11 +52,3 @@ def test_columns_and_breaks_come_back_with_a_tag_in_a_new_column(tmp_path):
     assert written == COLUMNS.replace("x\n", "x B-PER\n").replace(
         "y\n", "y O\n"
     ).replace("z\n", "z\t_\n")
-
-
-def test_the_first_of_overlapping_spans_is_kept_in_columns():
-    spans = [("A", 1, 3), ("B", 0, 2), ("C", 2, 3)]
-    entities = [{"type": t, "start": s, "end": e} for t, s, e in spans]
-    record = {"words": ["a", "b", "c"], "entities": entities}
-    written = texts.conll(Text(1, "a b c"), record)
-    assert written == "a B-B\nb I-B\nc B-C\n"
