@@ -153,7 +153,7 @@ def test_a_class_is_shown_and_a_text_has_one_tab_at_most():
 def test_gold_of_every_set_comes_back(data_folder, file, layout):
     path = data_folder / file
     read = TabSeparatedFiles.read_file if layout else LabelFirstFiles.read_file
-    examples = read(path, **layout)
+    examples = read(path, **(layout or {}))
     tokenizer = tokenize.read(data_folder / "vocab/bert-base-uncased", words=False)
     task = Classification()
     labels = task.label_names(examples)
