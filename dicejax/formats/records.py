@@ -48,9 +48,10 @@ class FileRecord(NamedTuple):
     def map(self, make: Callable[[Any], Any]) -> FileRecord:
         """Return the record with what is made of its value, or with the flaw of it."""
         try:
-            return self._replace(value=make(self.content()))
+            value = make(self.content())
         except Flaw as flaw:
-            return self._replace(value=flaw)
+            value = flaw
+        return FileRecord(value, *self[1:])  # twice as fast as _replace
 
     def error(self, flaw: Flaw) -> InputError:
         """Return a flaw with the record's place."""
