@@ -20,6 +20,7 @@ from dicejax.tasks import QuestionAnswering, Tagging
 
 from .. import tiny
 from ..data import saved
+from ..formats.writers import json_lines
 from ..models.small import encoder_of
 from .commands import called
 from .mutations import mutate
@@ -65,8 +66,7 @@ def brat(path):
 
 
 def lines(*records):
-    """Return the records as JSON lines, ten times."""
-    return "".join(f"{json.dumps(record)}\n" for record in records) * 10
+    return json_lines(records * 10)
 
 
 CONLL = tiny.conll(formats.ConllFiles(dir="."), Tagging())

@@ -21,7 +21,7 @@ from dicejax.formats import (
 )
 from dicejax.formats.mapping import Columns
 
-from .writers import csv_text
+from .writers import csv_text, json_lines
 
 WORDS = ("a fine film", "not worth the evening", "two hours that flew by")
 
@@ -39,7 +39,7 @@ def lines(**fields):
         {"text": text} | {name: values[n] for name, values in fields.items()}
         for n, text in enumerate(WORDS)
     )
-    return "".join(json.dumps(record) + "\n" for record in records) * 4
+    return json_lines(records) * 4
 
 
 def labels_first(*labels):

@@ -11,6 +11,8 @@ import pytest
 
 from dicejax.cli import run
 
+from .writers import json_lines
+
 metrics = pytest.importorskip(
     "seqeval.metrics", reason="parity: pip install -e '.[parity]'"
 )
@@ -53,10 +55,6 @@ def spans_of(text, row):
         (places[start][1], places[end][2], kind)
         for kind, start, end in metrics.sequence_labeling.get_entities(row)
     ]
-
-
-def json_lines(records):
-    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def of_objects(start="start", end="end", label="label"):

@@ -21,7 +21,7 @@ from .test_round_trip import (
     train,
     words,
 )
-from .writers import csv_text
+from .writers import csv_text, json_lines
 
 CLASSES = ("good", "bad")
 
@@ -52,10 +52,6 @@ def lines(prefix):
     )
 
 
-def objects(rows):
-    return "".join(json.dumps({"text": t, "label": x}) + "\n" for t, x in rows)
-
-
 def of_objects(content):
     return [json.loads(line)["label"] for line in content.splitlines()]
 
@@ -66,7 +62,10 @@ TEXTS = {
     "data.tsv": table("\t"),
     "fasttext.txt": lines("__label__"),
     "label_first.txt": lines(""),
-    "data.jsonl": (objects, of_objects),
+    "data.jsonl": (
+        lambda rows: json_lines({"text": t, "label": x} for t, x in rows),
+        of_objects,
+    ),
     "list.json": (
         lambda rows: json.dumps([{"text": t, "label": x} for t, x in rows]),
         of_objects,

@@ -16,6 +16,8 @@ from dicejax.formats import (
 )
 from dicejax.formats.mapping import Columns
 
+from .writers import json_lines
+
 read_sentences = JsonSentences.read_file
 
 
@@ -32,10 +34,6 @@ def choice(text, *names):
     return task(text, {"choices": [*names]}) if names else task(text)
 
 
-def lines(records):
-    return "".join(json.dumps(record) + "\n" for record in records)
-
-
 def entity(text, part, kind):
     start = text.index(part)
     return {"start_char": start, "end_char": start + len(part), "type": kind}
@@ -47,7 +45,7 @@ def entity(text, part, kind):
 @pytest.mark.parametrize("names", [(), ("O", "S-PER")])
 def test_words_are_predicted_on_where_words_were_trained_on(write, beside, names):
     record = {"tokens": ["Ada", "left"], "ner_tags": ["S-PER", "O"], **beside}
-    path = write(lines([record] * 2), "train.jsonl")
+    path = write(json_lines([record] * 2), "train.jsonl")
     source = JsonSentences(dir="", names=names)
     text = next(iter(source.texts(path)))
     assert text.words == ("Ada", "left") == read_sentences(path, names=names)[0].words
@@ -149,7 +147,7 @@ def test_records_of_argilla_1_without_annotation_are_left_out(write):
     rows = [{"annotation": [entity], "status": "Validated"}] * 4
     rows += [{"annotation": None, "status": "Default"}] * 2
     rows += [{"annotation": None, "status": "Discarded"}]
-    path = write(lines({"text": "Ada left", **row} for row in rows), "train.jsonl")
+    path = write(json_lines({"text": "Ada left", **row} for row in rows), "train.jsonl")
     source = recognise.source_of("ner", str(path))
     assert source.spans == "annotation"
     sentences, notes = source.read_with_notes(path, None)
@@ -168,12 +166,16 @@ def test_records_of_argilla_1_without_annotation_are_left_out(write):
 def test_advice_on_offsets_is_that_of_all(write, refusal, places, advice):
     """An emoji has two units; the second entity is the last word, from 10 to 14."""
     entities = [{"start": s, "end": e, "label": "X"} for s, e in places]
-    path = write(lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl")
+    path = write(
+        json_lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl"
+    )
     message = refusal(read_sentences, path)
     assert "which cuts a word; " + advice in message
     for entity in entities:
         entity["text"] = "Ada" if entity is entities[0] else "Rome"
-    path = write(lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl")
+    path = write(
+        json_lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl"
+    )
     if "UTF-16" in advice:  # the advice is right
         (sentence,) = read_sentences(path)
         assert [tuple(span) for span in sentence.spans] == [("X", 1, 2), ("X", 3, 4)]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 
 
 def csv_text(rows, separator=",", end="\n"):
@@ -9,3 +10,8 @@ def csv_text(rows, separator=",", end="\n"):
     written = io.StringIO()
     csv.writer(written, delimiter=separator, lineterminator=end).writerows(rows)
     return written.getvalue()
+
+
+def json_lines(records):
+    """Return a record on each line."""
+    return "".join(f"{json.dumps(record)}\n" for record in records)

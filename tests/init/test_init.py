@@ -35,7 +35,7 @@ from dicejax.tasks import (
 )
 
 from ..conftest import SMALL_MODEL
-from ..formats.writers import csv_text
+from ..formats.writers import csv_text, json_lines
 from ..small_project import CORPUS, fails
 
 
@@ -50,7 +50,7 @@ def begun(folder, kind, data, *words):
 
 def write_lines(path, records):
     path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    path.write_text(json_lines(records))
     return path
 
 
