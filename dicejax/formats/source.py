@@ -201,45 +201,39 @@ class FileSource(Source):
                 "evaluate: --data)"
             )
         notes: list[str] = []
-        train = self._split(self.train, notes)
-        test: Examples | None = None
-        held_out = []
-        if self.test is not None:
-            test = self._split(self.test, notes)
-        elif self.test_share:
-            train, test = self._held_out(train, self.test_share, "test")
-            held_out.append(f"{len(test)} test")
-        if self.dev is not None:
-            dev = self._split(self.dev, notes)
-        else:
-            # A share of the rest, rescaled to the share of the whole.
-            share = self.dev_share / (1 - (self.test is None) * self.test_share)
-            train, dev = self._held_out(train, share, "dev")
-            held_out.insert(0, f"{len(dev)} dev")
+        splits = {"train": self._split(self.train, notes)}
+        held_out: list[str] = []
+        # Dev is a share of the rest, rescaled to the share of the whole.
+        rest = 1 - (self.test is None) * self.test_share
+        for name, share in (("test", self.test_share), ("dev", self.dev_share / rest)):
+            if (file := getattr(self, name)) is not None:
+                splits[name] = self._split(file, notes)
+            elif share:
+                parts = self._held_out(splits["train"], share, name)
+                splits["train"], splits[name] = parts
+                held_out.insert(0, name)
         if held_out:
-            parts = " / ".join([f"{len(train)} train", *held_out])
-            notes.append(f"split {self.train} into {parts} {self.several} (random)")
-        if test is None:
-            test = dev
+            sizes = (f"{len(splits[name])} {name}" for name in ("train", *held_out))
+            what = f"split {self.train} into {' / '.join(sizes)}"
+            notes.append(f"{what} {self.several} (random)")
+        if "test" not in splits:
+            splits["test"] = splits["dev"]
             notes.append(
                 "no test split: scores are of dev, which selects the checkpoint, and "
                 "therefore optimistic"
             )
-        splits = []
-        whole = {"train": train, "dev": dev, "test": test}
-        for number, (name, examples) in enumerate(whole.items()):
-            most = getattr(self, f"max_{name}")
+        for number, name in enumerate(("train", "dev", "test")):
+            examples, most = splits[name], getattr(self, f"max_{name}")
             if most is not None and most < len(examples):
                 seed = self.sample_seed
                 if name == "train" and self.train_sample is not None:
                     seed = self.train_sample
                 random = np.random.default_rng((seed, _SAMPLE, number))
                 chosen = np.sort(random.permutation(len(examples))[:most])
-                sizes = f"{most} of {len(examples)} {self.several}"
-                notes.append(f"{name}: {sizes} (random)")
-                examples = tuple(examples[place] for place in chosen)
-            splits.append(examples)
-        return Corpus(*splits, tuple(notes))
+                what = f"{name}: {most} of {len(examples)} {self.several}"
+                notes.append(f"{what} (random)")
+                splits[name] = tuple(examples[place] for place in chosen)
+        return Corpus(**splits, notes=tuple(notes))
 
     def _split(self, names: str, notes: list[str]) -> Examples:
         examples: list[Any] = []
@@ -254,7 +248,7 @@ class FileSource(Source):
         return tuple(examples)
 
     def _held_out(
-        self, examples: Examples, share: float, split: Literal["dev", "test"]
+        self, examples: Examples, share: float, split: str
     ) -> tuple[Examples, Examples]:
         """Part examples into those to keep and those to hold out, units kept whole."""
         units = [
