@@ -7,15 +7,9 @@ import numpy as np
 import pytest
 from etils import epath
 
+from dicejax import formats
 from dicejax.data.examples import LabelledText, ReadingExample, groups_of
 from dicejax.errors import InputError
-from dicejax.formats import (
-    ConllFiles,
-    ConlluFiles,
-    JsonSentences,
-    WordLabelFiles,
-)
-from dicejax.formats.classification import CsvFiles
 from dicejax.objectives import CrossEntropy, Focal
 from dicejax.study import compare as comparison
 from dicejax.training.run_folder import Run
@@ -132,15 +126,17 @@ TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"
 @pytest.mark.parametrize(
     ("name", "text", "read"),
     [
-        ("a.txt", CONLL, ConllFiles.read_file),
-        ("a.txt", CONLL, WordLabelFiles.read_file),
-        ("a.conllu", TREES, ConlluFiles.read_file),
-        ("a.jsonl", TOKENS, JsonSentences.read_file),
-        ("a.jsonl", SPANS, JsonSentences.read_file),
+        ("a.txt", CONLL, formats.ConllFiles.read_file),
+        ("a.txt", CONLL, formats.WordLabelFiles.read_file),
+        ("a.conllu", TREES, formats.ConlluFiles.read_file),
+        ("a.jsonl", TOKENS, formats.JsonSentences.read_file),
+        ("a.jsonl", SPANS, formats.JsonSentences.read_file),
         (
             "a.csv",
             TABLE,
-            lambda path: CsvFiles(dir="", first="text", label="label").read(path, None),
+            lambda path: formats.CsvFiles(dir="", first="text", label="label").read(
+                path, None
+            ),
         ),
     ],
 )
