@@ -115,9 +115,10 @@ class Operation:
         return [codecs.escape_decode(text)[0] for text in texts]
 
     def paths(self) -> list[bytes]:
-        """Return the file of its descriptor, or the paths among its arguments."""
-        file = _FILE.match(self.arguments)
-        return [file[2]] if file else self.texts()
+        """Return the file of its descriptor, or the paths that it changes."""
+        if file := _FILE.match(self.arguments):
+            return [file[2]]
+        return self.texts()[1 if self.call == "symlink" else 0 :]
 
     def is_in(self, folder: Path) -> bool:
         """Return whether one of its paths is below a folder."""

@@ -13,6 +13,7 @@ from dicejax.objectives import Focal
 
 from ..study.made_runs import made
 from . import strace
+from .commands import tiny
 
 WHY_NOT = strace.why_not()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"system calls: {WHY_NOT}")
@@ -41,17 +42,25 @@ def commands(folder, data, experiment):
         "profile": ["profile", experiment, "--out", out],
         "scores": ["report", "--scores", str(data / "scores.csv"), "--out", out],
         "report": ["report", str(data / "runs"), "--out", out],
+        "export": ["export", str(data / "run"), out],
     }
 
 
-LAST = {"init": "experiment.py", "profile": "profile.json"}
+LAST = {"init": "experiment.py", "profile": "profile.json", "export": "README.md"}
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("profile", "report")]
+SLOW = ("profile", "report", "export")
 
 
-@pytest.mark.parametrize("name", ["init", "scores", *SLOW])
-@pytest.mark.parametrize("is_new", [True, False], ids=["new", "there"])
+@pytest.mark.parametrize(
+    ("name", "is_new"),
+    [
+        pytest.param(name, is_new, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in ("init", "scores", *SLOW)
+        for is_new in (True, False)
+        if is_new or name != "export"  # it writes to an empty place alone
+    ],
+)
 def test_killed_at_any_write_all_files_are_there_or_none(
     name, is_new, tmp_path, experiment
 ):
@@ -62,6 +71,8 @@ def test_killed_at_any_write_all_files_are_there_or_none(
     (data / "scores.csv").write_text(SCORES)
     if name == "report":
         made(data / "runs", (Focal(),), 2)
+    if name == "export":
+        assert run(tiny(data / "run")) == 0
     small = experiment(data, "x.txt", source="ConllFiles", task="Tagging")
     command = commands(folder, data, small)[name]
     if not is_new:
