@@ -124,6 +124,10 @@ class EncoderConfig(abc.ABC):
         """The longest sequence, in tokens; None where there is no limit."""
         return None
 
+    def within_limit(self, length: int) -> int:
+        """Return a length of sequences, or the longest if that is less."""
+        return min(length, self.max_length or length)
+
     @property
     def head_dropout(self) -> float:
         """Share of the hidden states set to zero in front of a token head."""

@@ -102,8 +102,7 @@ def _check(
         examples, of_dev = (), f"no inputs of dev were compared: {error}"
     else:
         of_dev = "PyTorch is not installed here, so its logits were not compared"
-    limits = (experiment.training.max_length, network.encoder.max_length)
-    length = min(filter(None, limits))
+    length = network.encoder.within_limit(experiment.training.max_length)
     ours, theirs = (
         experiment.task.encode(examples, x, labels, length)[:CHECKED]
         for x in (tokenizer, again)

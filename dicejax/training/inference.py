@@ -306,8 +306,7 @@ class _Predictor:
         if not examples:
             return [], []
         task, training = self._experiment.task, self._experiment.training
-        length = training.max_length
-        length = min(length, self._network.encoder.max_length or length)
+        length = self._network.encoder.within_limit(training.max_length)
         items = task.encode(examples, self._tokenizer, self._labels, length)
         result = search(
             self._restored[1],

@@ -52,7 +52,7 @@ class LoopState:
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     machine: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def move_to(self, machine: dict[str, str]) -> str | None:
+    def move_to(self, machine: dict[str, str]) -> str:
         """Note where training goes on; return a warning if sums may round otherwise."""
         changes = [
             f"{name} {self.machine[name]}, now {value}"
@@ -61,7 +61,7 @@ class LoopState:
         ]
         self.machine = machine
         if not changes:
-            return None
+            return ""
         return (
             f"begun with {'; '.join(changes)}: the last bits may differ from those of "
             "a run that was not stopped"

@@ -386,8 +386,7 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
         tokenizer = tokenize.read(folder, words=task.reads_words)
         for text in tokenize.check_fits(tokenizer, encoder.vocab_size, folder):
             warn(text)
-    max_length = experiment.training.max_length
-    max_length = min(max_length, encoder.max_length or max_length)
+    max_length = encoder.within_limit(experiment.training.max_length)
     items: dict[str, list[Item]] = {}
     notes: list[Remark] = []
     for split in SPLITS:

@@ -19,10 +19,9 @@ from dicejax import config
 from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
-from dicejax.metrics.guarantees import GuaranteedThreshold, Observation
+from dicejax.metrics.guarantees import Observation
 from dicejax.metrics.score_counts import count_decisions, count_scores
 from dicejax.metrics.scores import Scores
-from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.objectives import Objective, name_of
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import require_wandb
@@ -78,8 +77,7 @@ class Result:
       test_with_tuned_threshold: test scores of the best checkpoint with it.
       constraint_on_test: by label the measure that the threshold bounds, with counts
         and its interval, where the threshold keeps a constraint.
-      nothing_learnt: how predictions on test show that nothing was learnt; None if they
-        do not.
+      nothing_learnt: how predictions on test show that nothing was learnt, if they do.
     """
 
     folder: str
@@ -232,11 +230,12 @@ def _train(
     if run.continues:
         restored = restore(setup, run, checkpoints, mesh, digest, progress.note)
     if restored is None:
-        state = setup.initial_state(mesh, len(batches))
-        loop = LoopState(data=digest, machine=machine_of(mesh))
+        state, loop = setup.initial_state(mesh, len(batches)), LoopState(data=digest)
     else:
         state, loop = restored
         progress.say(f"resuming from step {loop.step} of {len(batches)}")
+    if note := loop.move_to(machine_of(mesh)):
+        progress.note(note)
     parameters = sum(x.size for x in jax.tree.leaves(state.params))
     device_kind = mesh.devices.flat[0].device_kind
     sizes = {split: len(getattr(setup.data.corpus, split)) for split in SPLITS}
@@ -391,8 +390,6 @@ def restore(
             f"{run.path}: the training data has changed since the run began; "
             "bring it back, or start anew with --overwrite"
         )
-    if (note := loop.move_to(machine_of(mesh))) is not None:
-        warn(note)
     return state, loop
 
 
@@ -436,13 +433,14 @@ def score_test_split(
     if task.tunes_threshold or task.constraint is not None:
         (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
         on_dev = (data.corpus.dev, in_dev, data.labels)
-        tuned: TunedThreshold | TunedThresholds | GuaranteedThreshold
+        tuned: Any
         if task.constraint is None:
             tuned = task.tune(*on_dev)
         else:
             tuned = task.guarantee(*on_dev, setup.experiment.training.epochs)
-            test = data.corpus.test
-            if test != data.corpus.dev:  # which shows nothing of what it chose itself
+            if (
+                test := data.corpus.test
+            ) != data.corpus.dev:  # which shows nothing of what it chose itself
                 observed = task.observe(tuned, test, candidates, data.labels)
                 counts = {label: share.to_json() for label, share in observed.items()}
                 result["constraint_on_test"] = counts
