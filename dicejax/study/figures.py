@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 import io
+import itertools
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -60,27 +61,22 @@ def look(texts: Iterable[str] = (), settings: Mapping[str, Any] = {}) -> Iterato
     import matplotlib as mpl
     from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
-    def lacking(path: str) -> int:
+    def lacking(font: Any) -> tuple[int, str, bool]:
         try:
-            return len(missing.difference(get_font(path).get_charmap()))
+            count = len(missing.difference(get_font(font.fname).get_charmap()))
         except (OSError, RuntimeError):  # a font file that Matplotlib cannot open
-            return len(missing)
+            count = len(missing)
+        return count, font.name, font.weight != 400
 
     default = findfont(FontProperties())
-    missing = {
-        ord(character) for character in "".join(texts) if character.isprintable()
-    }
+    missing = {ord(letter) for letter in "".join(texts) if letter.isprintable()}
     missing -= get_font(default).get_charmap().keys()
     fonts: dict[str, Any] = {}
     if missing:
         # Last Resort has every character, as a box.
-        others = [
-            font for font in fontManager.ttflist if "Last Resort" not in font.name
-        ]
-        others.sort(key=lambda font: (font.name, font.weight != 400))
-        best = min(others, key=lambda font: lacking(font.fname))
+        others = [x for x in fontManager.ttflist if "Last Resort" not in x.name]
         family = FontProperties(fname=default).get_name()
-        fonts["font.family"] = [family, best.name]
+        fonts["font.family"] = [family, min(others, key=lacking).name]
     style = mpl.rc_context(_SETTINGS | dict(settings) | fonts)
     with style, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
@@ -97,6 +93,15 @@ def rendered(figure: Figure, kind: str, **options: Any) -> bytes:
     if kind == "svg":  # in which control characters are not allowed
         return visible(drawn.decode(), keep="\n\t").encode()
     return drawn
+
+
+def files(drawings: Iterable[tuple[str, Figure]]) -> dict[str, bytes]:
+    """Return figures with their names as files, SVG and PNG; call it within `look`."""
+    return {
+        f"{name}.{kind}": rendered(figure, kind)
+        for name, figure in drawings
+        for kind in ("svg", "png")
+    }
 
 
 def element(figure: Figure, key: str, title: str, description: str) -> str:
@@ -134,8 +139,7 @@ def panels(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height * rows + 0.45), layout="constrained")
-    places = range(1, rows * columns + 1)
-    return figure, [figure.add_subplot(rows, columns, place) for place in places]
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def style(index: int) -> dict[str, Any]:
@@ -150,8 +154,7 @@ def legend(figure: Figure, *panels: Axes, columns: int = 3) -> None:
     """Draw one legend of all lines, below the panels."""
     entries = [axes.get_legend_handles_labels() for axes in panels]
     figure.legend(
-        [handle for handles, _ in entries for handle in handles],
-        [label for _, labels in entries for label in labels],
+        *(list(itertools.chain(*parts)) for parts in zip(*entries, strict=True)),
         loc="outside lower center",
         ncols=columns,
         handlelength=3.2,

@@ -155,7 +155,7 @@ def test_names_of_any_script_can_be_drawn(tmp_path):
     names = ("O", "$x$", "体育", "Ω_{2}")
     made = _history(names, steps=1)
     with plot.look([made]):
-        content = plot.files_of(plot.draw((made,)))
+        content = figures.files(plot.draw((made,)))
     assert len(content) == 2 * len(OVER_TIME)
     several = [dataclasses.replace(made, output=name) for name in ("start", "end")]
     with plot.look(several):

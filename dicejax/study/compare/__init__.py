@@ -10,7 +10,7 @@ import dataclasses
 import html
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import rich.table
@@ -40,12 +40,7 @@ from dicejax.study.compare.jobs import (
     unfinished,
     with_baselines,
 )
-from dicejax.study.compare.results import (
-    assess,
-    assess_runs,
-    evaluate_runs,
-    to_json,
-)
+from dicejax.study.compare.results import assess, assess_runs, evaluate_runs, to_json
 from dicejax.study.compare.statistics import Row, results_of, samples_of
 from dicejax.study.compare.table import mean_and_spread, remarks, table, warnings_of
 from dicejax.study.compare.testing import MARGIN, baseline_name
@@ -119,17 +114,14 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """Return verdicts, failed runs and tuned settings as lines of text."""
-        lines = []
-        if self.primary_metric is not None:
-            lines += [*headline(self.rows, self.margin).split("\n"), ""]
-            lines += [f"warning: {warning}" for warning in warnings_of(self.rows)]
-            lines.append(
-                f"{heading(self.primary_metric)} vs. {baseline_name(self.rows[0].loss)}"
-                f" (95% CI over {samples_of(self.rows)}):"
-            )
-        lines += [f"  {line}" for line in remarks(self.rows)]
-        if self.rows:
-            best, differences = versus_controls(self.rows)
+        lines, rows = [], self.rows
+        if rows:
+            lines += [*headline(rows, self.margin).split("\n"), ""]
+            lines += [f"warning: {warning}" for warning in warnings_of(rows)]
+            name = f"{heading(self.primary_metric)} vs. {baseline_name(rows[0].loss)}"
+            lines.append(f"{name} (95% CI over {samples_of(rows)}):")
+            lines += [f"  {line}" for line in remarks(rows)]
+            best, differences = versus_controls(rows)
             lines += [f"  {best} vs. {k}: {text}" for k, text in differences.items()]
         lines += [self.ended] if self.ended else []
         return lines + tuning.remarks(self.tuned)
@@ -236,22 +228,16 @@ def compare(
             steps.tune(jobs if seeds else ours)
         if until is not None:
             least = max(seeds, MIN_SEEDS)
+            acts = steps.jobs, steps.train, steps.evaluate
             rows, ended = train_until_decided(
-                steps.jobs,
-                steps.train,
-                steps.evaluate,
-                least=least,
-                budget=limit,
-                say=display.say,
+                *acts, least=least, budget=limit, say=display.say
             )
         else:
             if seeds:
                 steps.train(ours)
-            left = 0
-            if not seeds:
+                left = unfinished(jobs) if shard is not None else 0
+            else:
                 left = tuning.unfinished(jobs, tune, result.folder)
-            elif shard is not None:
-                left = unfinished(jobs)
             waits = shard is not None and left > 0
             if steps.tunes_part and not waits:
                 steps.tune(jobs, of_all_shards=True)
@@ -359,14 +345,8 @@ def compare_runs(
         )
     out = out or common_folder(paths)
     record = tuning_of(jobs)
-    rows, texts = assess_runs(jobs, out, record, baseline=baseline, margin=fraction)
-    return Comparison(
-        name=jobs[0].experiment.name,
-        folder=out,
-        rows=tuple(rows),
-        report=report.write(rows, out, margin=fraction, texts=texts),
-        margin=fraction,
-    )
+    assessed = assess_runs(jobs, out, record, baseline=baseline, margin=fraction)
+    return _reported(jobs[0].experiment.name, out, fraction, *assessed)
 
 
 def compare_scores(
@@ -399,29 +379,31 @@ def compare_scores(
             )
         if len(by_data) > 1:
             folders[data] = str(epath.Path(out) / file_name(data, "data set"))
+    words = ["dicejax", "report", "--scores", path, "--out", "FOLDER"]
+    words += ["--unit", unit] if unit else []
+    words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []
     comparisons = []
     for data, outcomes in by_data.items():
-        folder = folders[data]
-        rows, texts = assess(outcomes, folder, None, baseline, margin=fraction)
-        words = ["dicejax", "report", "--scores", path, "--out", "FOLDER"]
-        words += ["--unit", unit] if unit else []
-        words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []
-        comparisons.append(
-            Comparison(
-                name=data,
-                folder=folder,
-                rows=tuple(rows),
-                report=report.write(
-                    *(rows, folder),
-                    margin=fraction,
-                    name=data,
-                    command=shlex.join(words),
-                    texts=texts,
-                ),
-                margin=fraction,
-            )
-        )
+        assessed = assess(outcomes, folders[data], None, baseline, margin=fraction)
+        result = _reported(data, folders[data], fraction, *assessed, shlex.join(words))
+        comparisons.append(result)
     return comparisons
+
+
+def _reported(
+    name: str,
+    folder: str,
+    margin: float,
+    rows: Sequence[Row],
+    texts: Mapping[str, str],
+    command: str = "",
+) -> Comparison:
+    """Write the report of rows, and return their comparison."""
+    source = {"name": name, "command": command}
+    page = report.write(rows, folder, margin=margin, texts=texts, **source)
+    return Comparison(
+        name=name, folder=folder, rows=tuple(rows), report=page, margin=margin
+    )
 
 
 def _fraction(margin: float) -> float:

@@ -28,11 +28,9 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
 
     It begins with the losses that were still improving when training ended.
     """
-    caveat = still_rising(rows, margin)
-    verdict = _verdict(rows, margin)
-    if not caveat:
-        return verdict
-    return f"{caveat}\nSo far: {verdict[:1].lower()}{verdict[1:]}"
+    caveat, verdict = still_rising(rows, margin), _verdict(rows, margin)
+    later = f"{caveat}\nSo far: {verdict[:1].lower()}{verdict[1:]}"
+    return later if caveat else verdict
 
 
 def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -101,11 +99,11 @@ def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
     metric = heading(results_of(rows)[0]["primary_metric"])
     for row in rivals_of(rows):
         if row.versus and row.against.verdict.outcome not in _UNSETTLED:
-            points = {k: _points(v.crossed, metric) for k, v in row.versus.items()}
-            return row.loss, {
-                control: f"{mean} ({interval}){_alike(row, control)}"
-                for control, (mean, interval) in points.items()
-            }
+            texts = {}
+            for control, versus in row.versus.items():
+                mean, interval = _points(versus.crossed, metric)
+                texts[control] = f"{mean} ({interval}){_alike(row, control)}"
+            return row.loss, texts
     return "", {}
 
 
@@ -153,18 +151,16 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     # No score is above 1, however wide the interval.
     gain = min(max(most.against.crossed.high, 0.0), 1 - rows[0].summary.mean)
     no_better = ("worse", "identical predictions", "identical scores")
+    points = f"{100 * gain:.1f} {metric}"
     if all(outcomes[row.loss] in no_better for row in stable):
         text = f"Keep {baseline}: no loss is better, and all are worse or the same."
     elif gain <= margin:
-        text = (
-            f"Keep {baseline}: no loss beats it by more than {100 * gain:.1f} {metric}."
-        )
+        text = f"Keep {baseline}: no loss beats it by more than {points}."
     else:
         text = (
-            f"Undecided: no loss is shown to beat {baseline}.\nA gain of up to "
-            f"{100 * gain:.1f} {metric} ({most.loss}) is still possible."
-            f"{_next(rows, most)}"
+            f"Undecided: no loss is shown to beat {baseline}.\nA gain of up to {points}"
         )
+        text += f" ({most.loss}) is still possible.{_next(rows, most)}"
     return text + also
 
 

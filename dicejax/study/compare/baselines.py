@@ -122,11 +122,9 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     }
     outcomes = [dataclasses.replace(run, moved=_moved(run)) for run in outcomes]
     for run in [outcome for outcome in outcomes if outcome.loss == standard]:
-        for name, (result, shares) in run.moved.items():
+        for name, moved in run.moved.items():
             label = f"{standard} + {name}"
-            outcomes.append(
-                Outcome(label, run.seed, run.folder, "finished", result, shares)
-            )
+            outcomes.append(Outcome(label, run.seed, run.folder, "finished", *moved))
             controls.add(label)
     return outcomes, sorted(controls)
 
@@ -134,18 +132,13 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
 def _moved(run: Outcome) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
     """Read the result and statistics of a run with each move of its decisions."""
     scored = Run(epath.Path(run.folder)).baselines() if run.result else None
-    return {
-        name: (
-            {
-                "primary_metric": run.result["primary_metric"],
-                "test_data": run.result["test_data"],
-                "test": control["test"],
-                "control": {key: control[key] for key in ("value", "dev_score")},
-            },
-            control["example_statistics"],
-        )
-        for name, control in (scored or {}).items()
-    }
+    moved = {}
+    for name, control in (scored or {}).items():
+        result = {key: run.result[key] for key in ("primary_metric", "test_data")}
+        result["test"] = control["test"]
+        result["control"] = {key: control[key] for key in ("value", "dev_score")}
+        moved[name] = result, control["example_statistics"]
+    return moved
 
 
 def _described(name: str, control: Mapping[str, Any]) -> str:
@@ -193,15 +186,14 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
         threshold = task.tune(data.corpus.dev, on_dev, data.labels).threshold
         score = dev_score(on_dev, threshold)
         moves[THRESHOLD] = threshold, score, on_test, threshold
-    controls, examples = {}, data.corpus.test
+    controls = {}
     for name, (value, score, candidates, threshold) in moves.items():
         decided = [task.decide(each, threshold) for each in candidates]
+        inputs = data.corpus.test, decided, data.labels
         controls[name] = {
             "value": value,
             "dev_score": score,
-            "test": task.score(examples, decided, data.labels).to_json(),
-            "example_statistics": task.example_statistics(
-                examples, decided, data.labels
-            ),
+            "test": task.score(*inputs).to_json(),
+            "example_statistics": task.example_statistics(*inputs),
         }
     return controls

@@ -64,20 +64,17 @@ def failures_of(outcomes: Sequence[Outcome]) -> Failures:
     ended = [run for run in outcomes if run.status != "missing"]
     finished = [run for run in ended if run.result]
     learnt = [run for run in finished if not learnt_nothing(run)]
-    usual = float(np.median([run.score for run in learnt])) if learnt else 0.0
-    least = usual - abs(usual) / 2
-    sound = [run for run in learnt if run.score >= least]
+    usual = np.median([run.score for run in learnt]) if learnt else 0.0
+    sound = [run for run in learnt if run.score >= usual - abs(usual) / 2]
     failed = {run.seed for run in ended} - {run.seed for run in sound}
     median = float(np.median([run.score for run in sound])) if sound else None
     counts = len(ended), len(finished), len(finished) - len(learnt)
     return Failures(frozenset(failed), *counts, median)
 
 
-def learnt_nothing(outcome: Outcome) -> bool:
+def learnt_nothing(run: Outcome) -> bool:
     """Return whether a finished run scores 0, or has one answer for all texts."""
-    return bool(outcome.result) and (
-        outcome.score == 0 or one_class(outcome.result["test"])
-    )
+    return bool(run.result) and (run.score == 0 or one_class(run.result["test"]))
 
 
 def one_class(test: Mapping[str, Any]) -> bool:
@@ -94,8 +91,5 @@ def one_class(test: Mapping[str, Any]) -> bool:
 
 def class_counts(test: Mapping[str, Any]) -> Counter[str]:
     """Count the examples of each class; Matthews' correlation is of texts alone."""
-    if "matthews" not in test:
-        return Counter()
-    return Counter(
-        {name: int(entry["support"]) for name, entry in test["per_type"].items()}
-    )
+    entries = test["per_type"] if "matthews" in test else {}
+    return Counter({name: int(x["support"]) for name, x in entries.items()})

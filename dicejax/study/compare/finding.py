@@ -14,12 +14,7 @@ from dicejax.errors import InputError
 from dicejax.io import files
 from dicejax.objectives import name_of
 from dicejax.study.compare import tuning
-from dicejax.study.compare.jobs import (
-    Job,
-    candidates_of,
-    is_resampled,
-    with_seed,
-)
+from dicejax.study.compare.jobs import Job, candidates_of, is_resampled, with_seed
 from dicejax.training.logging import is_local
 from dicejax.training.run_folder import EXPERIMENT, Run
 

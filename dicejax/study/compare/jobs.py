@@ -55,9 +55,8 @@ def with_baselines(
 
     Positions have no class weights.
     """
-    losses = tuple(objectives)
-    if BASELINE not in losses:
-        losses = (BASELINE, *losses)
+    first = () if BASELINE in objectives else (BASELINE,)
+    losses = (*first, *objectives)
     if task is None or any(isinstance(loss, WeightedCrossEntropy) for loss in losses):
         return losses
     if any(target.kind == "positions" for target in task.targets(()).values()):
@@ -138,10 +137,11 @@ def candidates_of(experiments: Sequence[Experiment]) -> list[Candidate]:
     The inverse of `with_candidate`.
     """
     biases = [experiment.training.head_bias for experiment in experiments]
-    mixed = len({*biases}) > 1
     return [
-        FromPrior(each.objective) if mixed and bias == "prior" else each.objective
-        for each, bias in zip(experiments, biases, strict=True)
+        FromPrior(each.objective)
+        if each.training.head_bias == "prior" and "zeros" in biases
+        else each.objective
+        for each in experiments
     ]
 
 
@@ -220,12 +220,10 @@ def train_all(
             progress.say(f"{name}: diverged before, see {job.folder}; not tried again")
             progress.advance(overall)
             continue
-        is_trained = run.continues and run.is_finished
-        if is_trained:
-            progress.say(f"{name}: used again from {job.folder}")
         try:
             with run_lock(run.path):
-                if is_trained:
+                if run.continues and run.is_finished:
+                    progress.say(f"{name}: used again from {job.folder}")
                     best_step = run.result()["best_step"]
                 else:
                     best_step = train(job.experiment, job.folder, **options).best_step
@@ -301,15 +299,11 @@ def outcome_of(job: Job) -> Outcome:
         ended = "finished", run.result(), run.example_statistics()
         groups = run.test_array("groups")
         name = f"dev/{job.experiment.task.primary_metric}"
-        dev = [record.get(name) for record in run.records(METRICS)]
+        dev = [x[name] for x in run.records(METRICS) if x.get(name) is not None]
     else:
         ended = "missing" if run.diverged() is None else "diverged", None, None
-    scores = tuple(score for score in dev if score is not None)
-    return Outcome(
-        *(job.loss, job.seed, job.folder, *ended, job.experiment),
-        groups=groups,
-        dev=scores,
-    )
+    settings = job.loss, job.seed, job.folder, *ended, job.experiment
+    return Outcome(*settings, groups=groups, dev=tuple(dev))
 
 
 def share_groups(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -318,16 +312,15 @@ def share_groups(outcomes: Sequence[Outcome]) -> list[Outcome]:
     Raises:
       InputError: two runs have other groups.
     """
-    first = next((run for run in outcomes if run.groups is not None), None)
-    if first is None:
-        return list(outcomes)
-    for run in outcomes:
-        if run.groups is not None and not np.array_equal(run.groups, first.groups):
+    grouped = [run for run in outcomes if run.groups is not None]
+    for run in grouped:
+        if not np.array_equal(run.groups, grouped[0].groups):
             raise InputError(
                 f"{run.folder}: other documents of the test examples than "
-                f"{first.folder}: their scores cannot be compared"
+                f"{grouped[0].folder}: their scores cannot be compared"
             )
-    return [dataclasses.replace(run, groups=first.groups) for run in outcomes]
+    groups = grouped[0].groups if grouped else None
+    return [dataclasses.replace(run, groups=groups) for run in outcomes]
 
 
 def unfinished(jobs: Sequence[Job]) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from etils import epath
 
@@ -35,20 +35,8 @@ _COMMANDS = {  # of characters that LaTeX reads as others
 }
 
 
-class Assessment(NamedTuple):
-    """Rows of a comparison, and the files to write, `comparison.json` the last."""
-
-    rows: list[Row]
-    files: dict[str, str]
-
-    def write(self, folder: str) -> list[Row]:
-        """Write the files, and return the rows.
-
-        Raises:
-          InputError: the folder cannot be written to.
-        """
-        write_together(epath.Path(folder), self.files)
-        return self.rows
+Assessment = tuple[list[Row], dict[str, str]]
+"""Rows of a comparison, and the files to write, `comparison.json` the last."""
 
 
 def evaluate_runs(
@@ -62,7 +50,9 @@ def evaluate_runs(
     Raises:
       InputError: runs cannot be read or compared, or the folder cannot be written to.
     """
-    return assess_runs(jobs, folder, tuned, **settings).write(folder)
+    rows, texts = assess_runs(jobs, folder, tuned, **settings)
+    write_together(epath.Path(folder), texts)
+    return rows
 
 
 def assess_runs(
@@ -129,16 +119,15 @@ def assess(
         "table.tex": latex(rows),
         FILE: json.dumps(record, indent=2) + "\n",
     }
-    return Assessment(rows, texts)
+    return rows, texts
 
 
 def to_json(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what `comparison.json` begins with."""
+    results = statistics.results_of(rows)
     record: dict[str, Any] = {
         "baseline": rows[0].loss if rows else None,
-        "primary_metric": statistics.results_of(rows)[0]["primary_metric"]
-        if rows
-        else None,
+        "primary_metric": results[0]["primary_metric"] if rows else None,
         "losses": {row.loss: row.to_json() for row in rows},
     }
     return record if tuned is None else record | {"tuning": tuned}
@@ -155,28 +144,25 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     baseline = baseline_name(rows[0].loss)
     at = sorted({len(seeds) for look in looks for seeds in look.values()})
     looked = f" at {', '.join(map(str, at))} seeds" if at else ""
+    size, items = f"{len(finished[0].example_statistics):,} examples", "examples"
+    if finished[0].groups is not None:
+        noun = "documents" if source == "run" else "groups"
+        items = noun if source == "run" else "groups of examples"
+        size += f" in {len(finished[0].item_statistics):,} {noun}"
+    size = f" ({size})"
+    test = (
+        f"with seeds crossed with {items}: the variance of the mean difference is that "
+        "of a two-way random effects model, by jackknife influences of "
+        f"{items} (Owen, 2007), each part with Student's quantile of its own degrees "
+        "of freedom"
+    )
     if source == "run scores":
         size = ""
         test = (
             "with Student's t test of the mean difference over seeds; as there was one "
             "score per run, no claim is made about other test sets"
         )
-    else:
-        size, items = f"{len(finished[0].example_statistics):,} examples", "examples"
-        if finished[0].groups is not None:
-            noun = "documents" if source == "run" else "groups"
-            items = noun if source == "run" else "groups of examples"
-            size += f" in {len(finished[0].item_statistics):,} {noun}"
-        size = f" ({size})"
-        test = (
-            f"with seeds crossed with {items}: the variance of the mean difference is "
-            "that of a two-way random effects model, by jackknife influences of "
-            f"{items} (Owen, 2007), each part with Student's quantile of its own "
-            "degrees of freedom"
-        )
-    failed = "diverged, learnt nothing or scored"
-    if source != "run":
-        failed = "scored 0 or"
+    failed = "diverged, learnt nothing or scored" if source == "run" else "scored 0 or"
     moderated = (
         "; seed variances below the median of the losses' were moderated towards it by "
         "at most 2 degrees of freedom (after Smyth, 2004)"
@@ -216,13 +202,11 @@ def latex(rows: Sequence[Row]) -> str:
             score = rf"${score} \pm {100 * row.summary.sd:.2f}$"
         cells = [visible(row.loss).translate(escapes), score, "", "baseline"]
         if against := row.against:
-            text, crossed = "--", against.crossed
-            if crossed is not None:
-                values = (crossed.mean, crossed.low, crossed.high)
-                mean, low, high = (signed(100 * value) for value in values)
-                text = f"${mean}$ (${low}$ to ${high}$)"
-            elif against.mean is not None:
-                text = f"${signed(100 * against.mean)}$"
+            text = "--" if against.mean is None else f"${signed(100 * against.mean)}$"
+            if crossed := against.crossed:
+                ends = (crossed.mean, crossed.low, crossed.high)
+                numbers = (signed(100 * end) for end in ends)
+                text = "${}$ (${}$ to ${}$)".format(*numbers)
             text = text.replace("\N{MINUS SIGN}", "-")
             cells[2:] = text, against.verdict.outcome
         lines.append(" & ".join(cells) + r" \\")

@@ -70,17 +70,12 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
                 f"{[*missing, *more][0]}, unlike {like.loss} seed {like.seed}; give "
                 f"all runs of {data} the same examples"
             )
-        for name in first:
-            if run[name].group != first[name].group:
-                raise _refused(
-                    path,
-                    run[name].number,
-                    f"group is {quote(run[name].group)}, on line {first[name].number} "
-                    f"{quote(first[name].group)}",
-                )
-        names, groups = np.unique(
-            [x.group for x in first.values()], return_inverse=True
-        )
+        for line, like in ((run[name], first[name]) for name in first):
+            if line.group != like.group:
+                what = f"group is {quote(line.group)}, on line {like.number} "
+                raise _refused(path, line.number, f"{what}{quote(like.group)}")
+        of_examples = [x.group for x in first.values()]
+        names, groups = np.unique(of_examples, return_inverse=True)
         if len(names) == 1 and names[0]:
             raise InputError(
                 f"{path}: all examples of {data} are of group {quote(str(names[0]))}; "

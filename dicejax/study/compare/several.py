@@ -64,8 +64,6 @@ class OfLoss:
 
 
 class _OnSet(NamedTuple):
-    """A loss vs. the baseline on one data set."""
-
     mean: float
     error: float
     p_value: float
@@ -116,9 +114,7 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
             holds_on([x.p_value / 2 if sign * x.mean > 0 else 1.0 for x in results])
             for sign in (1, -1)
         )
-        ahead = [
-            np.mean([(d > 0) + (d == 0) / 2 for d in x.differences]) for x in results
-        ]
+        ahead = [np.mean(np.sign(x.differences) / 2 + 0.5) for x in results]
         values = estimates.get(name), adjusted.get(name), better, worse, rank
         combined.append(OfLoss(name, *values, float(np.mean(ahead))))
     if out is not None:
@@ -132,11 +128,9 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
 
 def lines(baseline: str, results: Sequence[OfLoss], sets: int) -> list[str]:
     """Return the statements as lines of text."""
-    head = (
-        f"{sets} data sets as a sample of such sets, vs. "
-        f"{baseline_name(baseline)} (for one look at each):"
-    )
-    return [head, *(f"  {result.loss}: {result.sentence}" for result in results)]
+    head = f"{sets} data sets as a sample of such sets, vs. {baseline_name(baseline)}"
+    lines = [f"  {result.loss}: {result.sentence}" for result in results]
+    return [f"{head} (for one look at each):", *lines]
 
 
 def _content(folder: str) -> tuple[str, dict[str, _OnSet]]:
@@ -153,13 +147,10 @@ def _content(folder: str) -> tuple[str, dict[str, _OnSet]]:
             if not crossed:
                 continue
             p_alone = field(against, "p_alone", float)
-            mean, *errors = (
-                field(crossed, key, float)
-                for key in ("mean", "seed_error", "sentence_error")
-            )
-            differences = field(against, "differences", list)
-            differences = [value_of(difference, float) for difference in differences]
-            losses[name] = _OnSet(mean, math.hypot(*errors), p_alone, differences)
+            keys = "mean", "seed_error", "sentence_error"
+            mean, *errors = (field(crossed, key, float) for key in keys)
+            apart = [value_of(x, float) for x in field(against, "differences", list)]
+            losses[name] = _OnSet(mean, math.hypot(*errors), p_alone, apart)
         return field(content, "baseline", str), losses
     except Flaw as flaw:
         raise flaw.at(file, flaw.line) from None

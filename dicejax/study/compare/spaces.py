@@ -27,13 +27,8 @@ def ranges_of(experiment: Experiment) -> dict[str, Range]:
     Hyper-parameters with a non-default value are kept, as they are part of the loss's
     name; so are those without effect under its other settings.
     """
-    rate = experiment.optimizer.learning_rate
-    around = Range(
-        low=rate / FACTOR,
-        high=rate * FACTOR,
-        scale="log",
-        why="around the experiment's own",
-    )
+    rate, why = experiment.optimizer.learning_rate, "around the experiment's own"
+    around = Range(low=rate / FACTOR, high=rate * FACTOR, scale="log", why=why)
     return {LEARNING_RATE: around, **_free_ranges(experiment.objective, "objective")}
 
 
@@ -53,13 +48,12 @@ def _free_ranges(loss: Objective, path: str) -> dict[str, Range]:
             paths = [f"{path}.{name}.{part}" for part in range(1, len(loss.weights))]
         ranges |= dict.fromkeys(paths, declared)
     for field in dataclasses.fields(loss):
-        value, inner = getattr(loss, field.name), f"{path}.{field.name}"
-        parts = {inner: value}
+        value, parts = getattr(loss, field.name), {}
         if isinstance(value, tuple):
-            parts = {f"{inner}.{index}": part for index, part in enumerate(value)}
-        for inner, part in parts.items():
+            parts = {f".{index}": part for index, part in enumerate(value)}
+        for index, part in {"": value, **parts}.items():
             if isinstance(part, Objective):
-                ranges |= _free_ranges(part, inner)
+                ranges |= _free_ranges(part, f"{path}.{field.name}{index}")
     return ranges
 
 
@@ -71,9 +65,8 @@ def declared_ranges(kind: type[Objective]) -> dict[str, Range]:
 
 def given_values(experiment: Experiment) -> dict[str, float]:
     """Return the experiment's value at each path that tuning varies."""
-    paths = [path for path, _ in _with_rest(ranges_of(experiment))]
     values = {}
-    for path in paths:
+    for path, _ in _with_rest(ranges_of(experiment)):
         value: Any = experiment
         for name in path.split("."):
             is_tuple = isinstance(value, tuple)
@@ -91,10 +84,7 @@ def spread(ranges: Mapping[str, Range], count: int) -> list[dict[str, float]]:
     halton = qmc.Halton(len(ranges), scramble=False)
     halton.fast_forward(2)
     return [
-        {
-            path: ranges[path].draw_at(share)
-            for path, share in zip(ranges, point, strict=True)
-        }
+        {path: r.draw_at(x) for (path, r), x in zip(ranges.items(), point, strict=True)}
         for point in halton.random(count).tolist()
     ]
 
@@ -105,11 +95,11 @@ def drawn_values(
     """Return the value at each path that tuning varies, from a sampler's draw."""
     ranges = ranges_of(experiment)
     values: dict[str, float] = {}
-    for path, complement_of in _with_rest(ranges):
-        if complement_of is None:
+    for path, other in _with_rest(ranges):
+        if other is None:
             values[path] = ranges[path].to_value(drawn[path])
         else:
-            values[path] = complement(values[complement_of])
+            values[path] = complement(values[other])
     return values
 
 
@@ -133,8 +123,8 @@ def _replace(tree: Any, path: Sequence[str], value: float) -> Any:
         return value
     name, *rest = path
     if isinstance(tree, tuple):
-        index = int(name)
-        changed = _replace(tree[index], rest, value)
-        return (*tree[:index], changed, *tree[index + 1 :])
+        parts = list(tree)
+        parts[int(name)] = _replace(parts[int(name)], rest, value)
+        return tuple(parts)
     changed = _replace(getattr(tree, name), rest, value)
     return dataclasses.replace(tree, **{name: changed})

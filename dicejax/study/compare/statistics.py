@@ -14,7 +14,7 @@ from dicejax.metrics.scores import heading
 from dicejax.study import significance
 from dicejax.study.compare.failures import Failures, failures_of
 from dicejax.study.compare.jobs import Outcome, Source
-from dicejax.study.compare.testing import MARGIN, Look, Pairs, Test, Tests, Versus
+from dicejax.study.compare.testing import MARGIN, Look, Test, Tests, Versus
 from dicejax.study.significance import CrossedDifference, ScoreSummary, Verdict
 
 
@@ -118,12 +118,8 @@ class Row:
         """Return plain dictionaries, without per-example statistics."""
         return {
             "runs": [
-                {
-                    "seed": run.seed,
-                    "folder": run.folder,
-                    "status": run.status,
-                    "test": run.result["test"] if run.result else None,
-                }
+                {key: getattr(run, key) for key in ("seed", "folder", "status")}
+                | {"test": run.result["test"] if run.result else None}
                 for run in self.outcomes
             ],
             "summary": dataclasses.asdict(self.summary),
@@ -195,30 +191,19 @@ def rows_of(
             runs={**tests.runs, **_statistics_of(ended, finished[0])},
             failures={**tests.failures, **{k: failures_of(alike[k]) for k in alike}},
         )
-        for loss, result in equal.versus(control, family, rivals).items():
+        for loss, (test, verdict) in equal.verdicts(control, family, rivals).items():
             is_alike = loss in alike if " + " in control else None
-            versus[loss][control] = result._replace(decided_alike=is_alike)
+            versus[loss][control] = Versus(test.crossed, verdict, is_alike)
     rows, places = [], {}
     for loss, runs in by_loss.items():
         scores = [run.score for run in runs if run.result]
-        summary = ScoreSummary.from_scores(
-            scores, sum(run.status == "diverged" for run in runs)
-        )
+        diverged = sum(run.status == "diverged" for run in runs)
+        summary = ScoreSummary.from_scores(scores, diverged)
         against = None
         if loss != baseline:
-            pairs = tests.pairs(loss, baseline)
-            against = _compare(pairs, tested.get(loss), tests, loss, baseline)
-        rows.append(
-            Row(
-                loss,
-                tuple(runs),
-                summary,
-                against,
-                loss in controls,
-                tests.failures[loss],
-                versus[loss],
-            )
-        )
+            against = _compare(tests, loss, baseline, tested.get(loss))
+        counted = loss in controls, tests.failures[loss], versus[loss]
+        rows.append(Row(loss, tuple(runs), summary, against, *counted))
         mean = against and against.mean
         worst = math.inf if mean is None else -mean
         places[loss] = against is not None, loss in controls, worst, loss
@@ -260,16 +245,12 @@ def _decided_alike(
     it would be the control itself.
     """
     loss_of_control, _, move = control.rpartition(" + ")
-    moved = {
-        loss: [run.with_move(move) for run in by_loss[loss]]
-        for loss in family
-        if loss_of_control and loss != loss_of_control
-    }
-    return {
-        loss: [run for run in runs if run is not None]
-        for loss, runs in moved.items()
-        if None not in runs
-    }
+    alike: dict[str, list[Outcome]] = {}
+    for loss in family if loss_of_control else ():
+        runs = [run.with_move(move) for run in by_loss[loss]]
+        if loss != loss_of_control and None not in runs:
+            alike[loss] = [run for run in runs if run is not None]
+    return alike
 
 
 def _statistics_of(
@@ -277,26 +258,22 @@ def _statistics_of(
 ) -> dict[str, dict[int, np.ndarray]]:
     """Return the statistics of each run that has ended, by loss and seed."""
     nothing = finished.item_statistics * [0, 1]  # a diverged run scores 0
-    ended: dict[str, dict[int, np.ndarray]] = {}
+    ended: dict[str, dict[int, np.ndarray]] = {run.loss: {} for run in outcomes}
     for run in sorted(outcomes, key=lambda run: run.seed):
-        by_seed = ended.setdefault(run.loss, {})
         if run.status != "missing":
             counts = run.item_statistics
-            by_seed[run.seed] = nothing if counts is None else counts
+            ended[run.loss][run.seed] = nothing if counts is None else counts
     return ended
 
 
 def _compare(
-    pairs: Pairs,
-    tested: tuple[Test, Verdict] | None,
-    tests: Tests,
-    loss: str,
-    baseline: str,
+    tests: Tests, loss: str, baseline: str, tested: tuple[Test, Verdict] | None
 ) -> Against:
     """Compare a loss with the baseline; without a test there is no verdict.
 
     The sentence begins with who learnt nothing in any run.
     """
+    pairs = tests.pairs(loss, baseline)
     differences = tuple(
         float(significance.score(ours) - significance.score(standard))
         for ours, standard in pairs.values()

@@ -17,6 +17,12 @@ GAP = 3
 """Blanks between two columns."""
 LOSS_WIDTH = 34
 """Longer names of losses are folded where the table is too wide."""
+CONSEQUENCES = {
+    "missing": "are not finished and left out of all numbers; the command that started "
+    "the comparison resumes them",
+    "diverged": "diverged: they count as a score of 0 in the verdict, and are left out "
+    "of means",
+}
 REMEDY = "train longer, raise the learning rate, or take a pretrained encoder"
 
 
@@ -27,19 +33,16 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     and named below.
     """
     first = results_of(rows)[0]
-    test, primary_metric = first["test"], first["primary_metric"]
-    names = [name for name, value in test.items() if isinstance(value, float)]
-    cells = {
-        name: [mean_and_spread(row.scores(name)) for row in rows] for name in names
-    }
+    names = [name for name, x in first["test"].items() if isinstance(x, float)]
+    cells = {k: [mean_and_spread(row.scores(k)) for row in rows] for k in names}
     losses = max(len(row.loss) for row in rows)
     if width is not None:
         columns = {name: max(map(len, [heading(name), *cells[name]])) for name in names}
         losses = min(losses, LOSS_WIDTH)
         room, fitting = width - losses - 4, set()
-        for name in sorted(names, key=lambda name: name != primary_metric):
+        for name in sorted(names, key=lambda name: name != first["primary_metric"]):
             room -= columns[name] + GAP
-            if room >= 0 or name == primary_metric:
+            if room >= 0 or not fitting:
                 fitting.add(name)
         names = [name for name in names if name in fitting]
     left = [heading(name) for name in cells if name not in names]
@@ -94,24 +97,16 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
     ]
     untaught = [name for name, run in runs if learnt_nothing(run)]
     alike = [run for run in results_of(rows) if one_class(run["test"])]
+    answer = (
+        f" {len(alike)} of them predict the same class for every test example, so that "
+        "their scores measure the frequency of that class."
+    )
     if untaught:
-        answer = ""
-        if alike:
-            answer = (
-                f" {len(alike)} of them predict the same class for every test example, "
-                "so that their scores measure the frequency of that class."
-            )
         messages.append(
             f"{len(untaught)} of {len(runs)} runs learnt nothing: "
-            f"{', '.join(untaught)}.{answer} To do: {REMEDY}."
+            f"{', '.join(untaught)}.{answer if alike else ''} To do: {REMEDY}."
         )
-    consequences = {
-        "missing": "are not finished and left out of all numbers; the command that "
-        "started the comparison resumes them",
-        "diverged": "diverged: they count as a score of 0 in the verdict, and are left "
-        "out of means",
-    }
-    for status, consequence in consequences.items():
+    for status, consequence in CONSEQUENCES.items():
         names = [name for name, run in runs if run.status == status]
         if names:
             messages.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ Look = Mapping[str, Sequence[int]]
 """Seeds by loss, of one look at a comparison."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Test:
     """Test of a loss vs. the baseline, over seeds and test examples.
 
@@ -73,7 +73,7 @@ Pairs = Mapping[int, tuple[np.ndarray, np.ndarray]]
 
 
 class _Tested(NamedTuple):
-    """Difference at the last look, with p-values over all looks."""
+    """Difference with the interval of the last look, and p-values over all looks."""
 
     crossed: CrossedDifference
     seeds: list[int]  # at each look
@@ -81,12 +81,6 @@ class _Tested(NamedTuple):
     p_alone: float
     p_equal: float
     comparisons: int
-
-    @property
-    def at_level(self) -> CrossedDifference:
-        """Difference with the interval of its look."""
-        level = significance.nominal_level(self.seeds, LEVEL)
-        return dataclasses.replace(self.crossed, level=level)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,38 +116,19 @@ class Tests:
         results = {}
         verdicts = self.verdicts(baseline, family, borrowing, others)
         for loss, (result, verdict) in verdicts.items():
-            pairs = self.pairs(loss, baseline)
-            randomisation = None
+            crossed, seeds, *p_values, comparisons = result
+            pairs, randomisation = self.pairs(loss, baseline), None
             if self.source != "run scores":
-                randomisation = significance.approximate_randomisation(
-                    *_stack(pairs, pairs)
-                )
-            names: dict[str, Any] = {"comparisons": result.comparisons, "level": LEVEL}
-            strict_level = significance.nominal_level(
-                result.seeds, LEVEL / result.comparisons
+                stacked = _stack(pairs, pairs)
+                randomisation = significance.approximate_randomisation(*stacked)
+            needed = significance.seeds_range(
+                crossed, seeds, comparisons=comparisons, level=LEVEL
             )
-            last = result.crossed
-            test = Test(
-                crossed=result.at_level,
-                randomisation=randomisation,
-                p_value=result.p_value,
-                p_alone=result.p_alone,
-                p_equal=result.p_equal,
-                seeds_needed=significance.seeds_range(last, result.seeds, **names),
-                detectable=significance.detectable(last, strict_level),
-            )
+            level = significance.nominal_level(seeds, LEVEL / comparisons)
+            least = significance.detectable(crossed, level)
+            test = Test(crossed, randomisation, *p_values, needed, least)
             results[loss] = test, verdict
         return results
-
-    def versus(
-        self, control: str, family: Sequence[str], borrowing: Sequence[str]
-    ) -> dict[str, Versus]:
-        """Compare a family with a control."""
-        verdicts = self.verdicts(control, family, borrowing)
-        return {
-            loss: Versus(result.at_level, verdict)
-            for loss, (result, verdict) in verdicts.items()
-        }
 
     def verdicts(
         self,
@@ -203,21 +178,20 @@ class Tests:
         ]
         crossed = _cross_at_looks(pairs, looks, borrowing)
         # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
-        alone = [
-            significance.sequential_p_value(
-                [
-                    (x.p_value, x.p_equal(self.margin)) if x else (1.0, 1.0)
-                    for x in at.values()
-                ],
-                list(at),
-            )
-            for at in crossed.values()
-        ]
+        alone = []
+        for at in crossed.values():
+            p_values = [
+                (x.p_value, x.p_equal(self.margin)) if x else (1.0, 1.0)
+                for x in at.values()
+            ]
+            alone.append(significance.sequential_p_value(p_values, list(at)))
         columns = np.reshape([*alone, *[(1.0, 1.0)] * others], (-1, 2)).T
         adjusted = np.transpose([significance.holm(column) for column in columns])
         return {
             loss: _Tested(
-                last,
+                dataclasses.replace(
+                    last, level=significance.nominal_level(list(at), LEVEL)
+                ),
                 list(at),
                 *(float(adjusted[index, 0]), float(alone[index][0])),
                 float(adjusted[index, 1]),
@@ -229,7 +203,7 @@ class Tests:
 
     def _verdict(self, result: _Tested) -> Verdict:
         verdict = significance.verdict(
-            result.at_level,
+            result.crossed,
             result.p_value,
             result.p_equal,
             margin=self.margin,
@@ -261,10 +235,9 @@ class Tests:
         ours, theirs = self.failures[loss], self.failures[baseline]
         name = baseline_name(baseline)
         if ours.is_unstable:
-            medians = [100 * ours.median]
             sentence = (
                 f"unstable: {ours.sentence} (Clopper-Pearson, one-sided 95%); median "
-                f"of the others {medians[0]:.1f} {self.metric}"
+                f"of the others {100 * ours.median:.1f} {self.metric}"
             )
             if theirs.median is not None:
                 sentence += f", {name} {100 * theirs.median:.1f}"

@@ -58,6 +58,11 @@ class Trial:
         """Score on dev to rank trials by, the worst possible if diverged."""
         return _WORST if self.dev is None else self.dev
 
+    def percent(self, metric: str | None = None) -> str:
+        """Format the score, after the name of the metric if there is one."""
+        name = "" if metric is None else f"dev {heading(metric)} "
+        return "diverged" if self.dev is None else f"{name}{100 * self.dev:.2f}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
@@ -91,21 +96,16 @@ class Tuned:
 
     def to_json(self) -> dict[str, Any]:
         """Return ranges and trials as plain dictionaries."""
-        return {
-            "varied": {
-                path: {"low": varied.low, "high": varied.high, "scale": varied.scale}
-                for path, varied in spaces.ranges_of(self.experiment).items()
-            },
-            "trials": [
-                {
-                    "status": "diverged" if trial.dev is None else "finished",
-                    "dev": trial.dev,
-                    "values": dict(trial.values),
-                }
-                for trial in self.trials
-            ],
-            "chosen": self.chosen,
+        trials = [
+            {"status": "diverged" if x.dev is None else "finished", "dev": x.dev}
+            | {"values": dict(x.values)}
+            for x in self.trials
+        ]
+        varied = {
+            path: {"low": varied.low, "high": varied.high, "scale": varied.scale}
+            for path, varied in spaces.ranges_of(self.experiment).items()
         }
+        return {"varied": varied, "trials": trials, "chosen": self.chosen}
 
 
 def tune(
@@ -186,8 +186,8 @@ def tune(
         for trial in _search(study, folder, trials, progress, overwrite):
             results.append(trial)
             progress.advance(overall)
-        tuned = dataclasses.replace(study, trials=tuple(results))
-        done[tuned.loss, tuned.seed] = tuned
+        key = study.loss, study.seed
+        done[key] = dataclasses.replace(study, trials=tuple(results))
     progress.remove_task(overall)
     # In the order of the runs: that of the trials varies by shard.
     ordered = [*{**studies, **done}.values()]
@@ -201,18 +201,15 @@ def _untuned(jobs: Sequence[Job]) -> dict[tuple[str, int | None], Tuned]:
     """Return what has trials, before the first of them, in the order of the runs."""
     studies: dict[tuple[str, int | None], Tuned] = {}
     for job in jobs:
-        seed = job.seed if is_resampled(job.experiment) else None
-        study = Tuned(job.loss, job.experiment, seed=seed)
-        studies.setdefault((study.loss, seed), study)
+        key = job.loss, job.seed if is_resampled(job.experiment) else None
+        studies.setdefault(key, Tuned(job.loss, job.experiment, seed=key[1]))
     return studies
 
 
 def unfinished(jobs: Sequence[Job], trials: int, folder: str) -> int:
     """Return the number of trials that have neither finished nor diverged."""
-    studies = _untuned(jobs).values()
-    return sum(
-        not run.has_ended for study in studies for run in study.runs(folder, trials)
-    )
+    runs = (run for x in _untuned(jobs).values() for run in x.runs(folder, trials))
+    return sum(not run.has_ended for run in runs)
 
 
 def read(folder: epath.Path) -> dict[str, Any]:
@@ -225,10 +222,9 @@ def apply_settings(jobs: Sequence[Job], tuned: Sequence[Tuned]) -> list[Job]:
     chosen = {(t.loss, t.seed): t.trials[t.chosen].values for t in tuned}
     result = []
     for job in jobs:
-        for key in chosen.keys() & {(job.loss, job.seed), (job.loss, None)}:
-            experiment = spaces.with_values(job.experiment, chosen[key])
-            job = dataclasses.replace(job, experiment=experiment)
-        result.append(job)
+        values = chosen.get((job.loss, None)) or chosen.get((job.loss, job.seed), {})
+        experiment = spaces.with_values(job.experiment, values)
+        result.append(dataclasses.replace(job, experiment=experiment))
     return result
 
 
@@ -254,18 +250,15 @@ def remarks(tuned: Sequence[Tuned]) -> list[str]:
     for result in tuned:
         best, first = result.trials[result.chosen], result.trials[0]
         diverged = sum(trial.dev is None for trial in result.trials)
-        line = f"  {result.name}: {settings_text(best.values)}"
-        if best.dev is None:
-            lines.append(f"{line}, as given: all {diverged} trials diverged")
-            continue
-        score = _percent(best, result.experiment.task.primary_metric)
+        score = best.percent(result.experiment.task.primary_metric)
+        text = f": {score}, as given {first.percent()}"
         if result.chosen == 0:
-            line += f", as given: {score}"
-        else:
-            line += f": {score}, as given {_percent(first)}"
+            text = f", as given: {score}"
         if diverged:
-            line += f"; {diverged} of {len(result.trials)} diverged"
-        lines.append(line)
+            text += f"; {diverged} of {len(result.trials)} diverged"
+        if best.dev is None:
+            text = f", as given: all {diverged} trials diverged"
+        lines.append(f"  {result.name}: {settings_text(best.values)}{text}")
     return lines
 
 
@@ -314,13 +307,10 @@ def _search(
         if asked is not None:
             search.tell(asked, trial.score)
         else:
-            params = {path: r.to_drawn(values[path]) for path, r in ranges.items()}
-            search.add_trial(
-                optuna.trial.create_trial(
-                    value=trial.score, params=params, distributions=distributions
-                )
-            )
-        progress.say(f"{message}: {settings_text(values)}: {_percent(trial, metric)}")
+            settings: dict[str, Any] = {"distributions": distributions}
+            settings["params"] = {k: r.to_drawn(values[k]) for k, r in ranges.items()}
+            search.add_trial(optuna.trial.create_trial(value=trial.score, **settings))
+        progress.say(f"{message}: {settings_text(values)}: {trial.percent(metric)}")
         yield trial
 
 
@@ -350,11 +340,3 @@ def settings_text(values: Mapping[str, float]) -> str:
     return ", ".join(
         f"{path.partition('.')[2]} {value:g}" for path, value in values.items()
     )
-
-
-def _percent(trial: Trial, metric: str | None = None) -> str:
-    """Format a score on dev, after the name of the metric if there is one."""
-    if trial.dev is None:
-        return "diverged"
-    name = "" if metric is None else f"dev {heading(metric)} "
-    return f"{name}{100 * trial.dev:.2f}"

@@ -19,16 +19,9 @@ from dicejax.objectives import Objective
 from dicejax.tasks import Task
 from dicejax.training.accumulation import logits_of
 from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.gradients import probe
 from dicejax.training.gradients.measures import averages, cosine, counts_of
-from dicejax.training.gradients.probe import (
-    Batch,
-    Counts,
-    Output,
-    OutputMeasures,
-    kinds_of,
-    measure_gradients,
-    outputs_of,
-)
+from dicejax.training.gradients.probe import Batch, Output, OutputMeasures
 from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate, to_host
@@ -98,7 +91,7 @@ def agreements(
     mesh = MeshShape().make(jax.local_devices())
     step, params = restore_params(run.path / CHECKPOINTS, setup.network, which, mesh)
     task = experiment.task
-    pieces = replicate(kinds_of(tokenizer), mesh)
+    pieces = replicate(probe.kinds_of(tokenizer), mesh)
     in_layout = task.layout(tokenizer).tokens
     settings = {
         "network": setup.network,
@@ -114,16 +107,16 @@ def agreements(
     progress, results = step / run.result()["steps"], []
     for name, loss in losses.items():
         objective = setup.bind(loss)
-        outputs = outputs_of(task, labels, objective, in_layout)
+        outputs = probe.outputs_of(task, labels, objective, in_layout)
         objective = replicate(objective, mesh)
-        counts = [_count(params, x, outputs=outputs, **settings) for x in arrays]
-        total = _sum(counts)
-        measured = []
+        options = settings | {"outputs": outputs}
+        counts = [_count(params, batch, **options) for batch in arrays]
+        total, measured = _sum(counts), []
         for batch, batch_counts in zip(arrays, counts, strict=True):
             former = jax.tree.map(lambda a, b: a - b, total, batch_counts)
             inputs = (params, batch, objective, former, pieces)
-            options = settings | {"outputs": outputs, "progress": progress}
-            measured.append(to_host(_measure(*inputs, **options), mesh))
+            of_batch = _measure(*inputs, progress=progress, **options)
+            measured.append(to_host(of_batch, mesh))
         results += [
             _agreement(name, output, average, [x[output.name] for x in measured])
             for output in outputs
@@ -140,7 +133,7 @@ _STATIC = ("outputs", "progress", "network", "task", "micro_batches", "mesh")
 @functools.partial(jax.jit, static_argnames=_STATIC)
 def _count(
     params: Any, batch: Batch, *, outputs: tuple[Output, ...], task: Task, **forward
-) -> Counts:
+) -> probe.Counts:
     logits, labels = task.loss_inputs(logits_of(params, batch, **forward), batch)
     return {
         x.name: counts_of(logits[x.name], labels[x.name], x.groups) for x in outputs
@@ -153,7 +146,7 @@ def _measure(
 ) -> dict[str, OutputMeasures]:
     settings |= {"objective_state": objective.initial_state()}
     inputs = (params, batch, objective, *counts)
-    return measure_gradients(*inputs, keep_head_gradients=True, **settings)
+    return probe.measure_gradients(*inputs, keep_head_gradients=True, **settings)
 
 
 def _agreement(
@@ -197,13 +190,12 @@ def table(agreements: Agreements) -> Table:
     several = len({output for _, output in primary}) > 1
     for (loss, output), result in primary.items():
         share = result.share_of_positives
+        spreads = [
+            f"{np.mean(x):.3f} ± {np.std(x):.3f}" for x in (result.logits, result.heads)
+        ]
         cosines.add_row(
             literal(f"{loss}, {output}" if several else loss),
-            *(
-                f"{np.mean(x):.3f} ± {np.std(x):.3f}"
-                for x in (result.logits, result.heads)
-            ),
-            f"{result.heads_of_all:.3f}",
+            *(*spreads, f"{result.heads_of_all:.3f}"),
             "" if share is None else f"{share:.1%}",
         )
     return cosines

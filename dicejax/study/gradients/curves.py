@@ -68,9 +68,8 @@ def of_objective(objective: Objective) -> LossCurve:
     """
     others, labels = _set()
     outputs = {leaf.output for leaf in objective.terms()} - {None} or {"output"}
-    fitted = objective.bind_outputs(sorted(outputs)).with_class_counts(
-        dict.fromkeys(outputs, np.array([SIZE - 1, 1]))
-    )
+    counts = dict.fromkeys(outputs, np.array([SIZE - 1, 1]))
+    fitted = objective.bind_outputs(sorted(outputs)).with_class_counts(counts)
 
     def value(z: Array, varied: Array) -> Array:
         logits = jnp.stack([jnp.zeros(SIZE), others.at[varied].set(z)], axis=-1)

@@ -31,7 +31,6 @@ CAPTIONS = {
     "alarms": "Share of wrong elements with a vanishing gradient.",
 }
 
-KINDS = ("svg", "png")
 SETTINGS = {
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
@@ -79,23 +78,15 @@ def write(
       InputError: a file cannot be written.
     """
     with look(histories):
-        content = files_of(draw(histories))
-        content |= files_of([("loss", draw_losses([of_objective(objective)]))])
+        drawn = [*draw(histories), ("loss", draw_losses([of_objective(objective)]))]
         if agreements is not None:
-            content |= files_of([("losses", draw_agreements(agreements))])
-            text = json.dumps(agreements.to_json(), indent=2) + "\n"
-            content["losses.json"] = text.encode()
+            drawn.append(("losses", draw_agreements(agreements)))
+        content = figures.files(drawn)
+    if agreements is not None:
+        text = json.dumps(agreements.to_json(), indent=2) + "\n"
+        content["losses.json"] = text.encode()
     write_together(epath.Path(folder), content)
     return list(content)
-
-
-def files_of(drawings: Iterable[tuple[str, Figure]]) -> dict[str, bytes]:
-    """Return the files of figures by name; call it within `look`."""
-    return {
-        f"{name}.{kind}": figures.rendered(figure, kind)
-        for name, figure in drawings
-        for kind in KINDS
-    }
 
 
 def look(histories: Iterable[History]) -> AbstractContextManager[None]:
@@ -151,12 +142,8 @@ def draw_norms(history: History) -> Figure:
             counts = history.sums["norms"][when].sum(axis=0)[:, row]
             for group, look in _looks(history):
                 axes.plot(x, share(counts[group]), **look)
-            axes.set(
-                title=f"{kind}, {label}",
-                xlabel="log10 of N ||dL/dz||",
-                ylabel=f"share of its {kind} elements",
-                xlim=(low, high),
-            )
+            axes.set(title=f"{kind}, {label}", xlabel="log10 of N ||dL/dz||")
+            axes.set(ylabel=f"share of its {kind} elements", xlim=(low, high))
     figures.legend(figure, panels[0], columns=_MOST)
     return figure
 
@@ -219,16 +206,11 @@ def _draw_kinds(axes: Axes, history: History) -> None:
 def draw_agreement(history: History) -> Figure:
     """Draw the cosine between the gradients of loss and soft F1, and soft F1 itself."""
     figure, (near, scores) = figures.panels(1, 2, height=3.0)
-    for index, average in enumerate(history.cosine):
-        color, label = figures.COLORS[index], f"{average} F1"
+    for average, color in zip(history.cosine, figures.COLORS, strict=False):
+        label, of_heads = f"{average} F1", history.cosine_heads[average]
         near.plot(history.steps, history.cosine[average], color=color, label=label)
-        near.plot(
-            history.steps,
-            history.cosine_heads[average],
-            color=color,
-            linestyle="--",
-            label=f"{label}, of the head's parameters",
-        )
+        label += ", of the head's parameters"
+        near.plot(history.steps, of_heads, "--", color=color, label=label)
         scores.plot(history.steps, history.soft_f1[average], color=color)
     near.axhline(0, **figures.REFERENCE)
     near.set(title="cosine of the gradients of loss and soft F1", xlabel="step")
@@ -266,23 +248,22 @@ def draw_agreements(agreements: Agreements) -> Figure:
     """Draw the agreement of several losses with soft F1, at one checkpoint."""
     results = agreements.results
     several = len({result.output for result in results}) > 1
-    height = 0.9 + 0.28 * len(results)
+    height, (color, other) = 0.9 + 0.28 * len(results), figures.COLORS[:2]
     figure, panels = figures.panels(1, 2, width=8.6, height=height)
     y = np.arange(len(results))
-    for axes, key in zip(panels, ("logits", "heads"), strict=True):
+    for axes, key, what in zip(
+        panels, ("logits", "heads"), ("logits", "head's parameters"), strict=True
+    ):
         values = [getattr(result, key) for result in results]
         means, spreads = np.mean(values, axis=1), np.std(values, axis=1)
-        color = figures.COLORS[0]
         axes.barh(y, means, 0.6, xerr=spreads, color=color, label="one batch")
         axes.axvline(0, **figures.REFERENCE)
         axes.set(ylim=(len(results) - 0.4, -0.6), xlabel="cosine with soft F1")
+        axes.set_title(f"gradient of the {what}")
     marks = [result.heads_of_all for result in results]
-    panels[1].plot(marks, y, "D", color=figures.COLORS[1], label="all batches")
-    panels[0].set_title("gradient of the logits")
-    panels[1].set_title("gradient of the head's parameters")
+    panels[1].plot(marks, y, "D", color=other, label="all batches")
     names = [
-        f"{result.loss}: {result.output + ', ' if several else ''}{result.average}"
-        for result in results
+        f"{x.loss}: {x.output + ', ' if several else ''}{x.average}" for x in results
     ]
     panels[0].set_yticks(y, map(figures.plain, names))
     panels[1].set_yticks(y, [""] * len(results))

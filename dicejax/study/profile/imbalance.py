@@ -1,9 +1,7 @@
 """Label counts of each output: imbalance, and labels too rare to learn.
 
 Counts cover the labels that the loss sees: first pieces of words, without truncated
-ones and labels unknown in training.
-
-An output is summarised by one of four rules:
+ones and labels unknown in training. An output is summarised by one of four rules:
 
 - "negative class": the first class : all others, where there are two classes, or the
   task says that the first one is negative and it occurs in the training split.
@@ -19,12 +17,9 @@ A label may be too rare to learn by five rules:
 - "few": it occurs in the training split, but less often than a limit, 20 by default.
 - "unseen": it occurs in dev or test, and not in the training split.
 - "absent": it occurs nowhere; the network has it because the tagging scheme does.
-- "not in every update": it is expected less than once in an update.
+- "not in every update": it is expected less than once in an update of the first epoch.
 - "smooth": it is expected less often in an update than the `smooth` of the loss, in
   counts, on which the loss then depends more than on the label.
-
-The expected count per update is that of an epoch times `batch_size` divided by the
-sequences of the epoch, at most that of the epoch: the first one, as it is drawn.
 """
 
 from __future__ import annotations
@@ -164,25 +159,16 @@ def count_outputs(
             negatives = positives.sum() - positives
             is_negative &= rule == "negative class"
         suggested = {x: np.ravel(f(counts[name])) for x, f in schemes.items()}
-        label_counts = tuple(
-            LabelCount(
-                label,
-                int(count),
-                int(rest),
-                ratio(int(rest), int(count)),
-                bool(negative),
-                {scheme: float(w[index]) for scheme, w in suggested.items()},
-            )
-            for index, (label, count, rest, negative) in enumerate(
-                zip(names, positives, negatives, is_negative, strict=True)
-            )
-        )
+        label_counts = []
+        columns = zip(names, positives, negatives, is_negative, strict=True)
+        for index, (label, count, rest, negative) in enumerate(columns):
+            of_label = {scheme: float(w[index]) for scheme, w in suggested.items()}
+            sizes = int(count), int(rest)
+            row = label, *sizes, ratio(*sizes[::-1]), bool(negative), of_label
+            label_counts.append(LabelCount(*row))
         ends, sizes = _summary(rule, label_counts)
-        outputs.append(
-            OutputCounts(
-                name, rule, *ends, *sizes, ratio(*sizes), label_counts, sequences, sets
-            )
-        )
+        summary = name, rule, *ends, *sizes, ratio(*sizes)
+        outputs.append(OutputCounts(*summary, tuple(label_counts), sequences, sets))
     return tuple(outputs)
 
 
@@ -214,12 +200,11 @@ def label_sets(
 ) -> LabelSets | None:
     """Count labels that occur together; None where items have no sets of labels."""
     # The windows of a long text have its labels.
-    of_texts = {item.example: item.arrays[output] for item in items}
-    arrays = [np.asarray(array) for array in of_texts.values()]
+    arrays = {item.example: np.asarray(item.arrays[output]) for item in items}
     size = len(classes)
-    if size < 2 or any(array.shape != (size,) for array in arrays):
+    if size < 2 or any(array.shape != (size,) for array in arrays.values()):
         return None
-    rows = np.array(arrays, int).reshape(-1, size)
+    rows = np.array([*arrays.values()], int).reshape(-1, size)
     rows = rows[(rows >= 0).all(axis=1)]
     number, counts, together = rows.sum(axis=1), rows.sum(axis=0), rows.T @ rows
     first, second = np.triu_indices(size, k=1)
@@ -276,19 +261,15 @@ def support(
     for key in dict.fromkeys(key for split in counts.values() for key in split):
         train, dev, test = (counts[s].get(key, 0) for s in ("train", "dev", "test"))
         per_update = share * drawn.get(key, 0)
-        reasons: list[Reason] = []
-        if train == 0:
-            reasons.append("unseen" if dev or test else "absent")
-        else:
-            if train < limit:
-                reasons.append("few")
-            if per_update < 1:
-                reasons.append("not in every update")
-            if per_update < smooth.get(key[0], 0):
-                reasons.append("smooth")
-        supports.append(
-            LabelSupport(*key, train, dev, test, per_update, tuple(reasons))
-        )
+        rules: dict[Reason, bool] = {
+            "unseen": not train and bool(dev or test),
+            "absent": not train and not dev and not test,
+            "few": 0 < train < limit,
+            "not in every update": train > 0 and per_update < 1,
+            "smooth": train > 0 and per_update < smooth.get(key[0], 0),
+        }
+        reasons = tuple(reason for reason, holds in rules.items() if holds)
+        supports.append(LabelSupport(*key, train, dev, test, per_update, reasons))
     return tuple(supports)
 
 
@@ -299,9 +280,8 @@ def smooth_by_output(objective: Objective) -> dict[str, float]:
     """
     smooths: dict[str, float] = {}
     for leaf in objective.terms():
-        smooth = getattr(leaf, "smooth", None)
-        of_elements = getattr(leaf, "over", None) == "element"
-        if smooth is not None and leaf.is_of_a_set and not of_elements:
+        smooth, over = (getattr(leaf, name, None) for name in ("smooth", "over"))
+        if smooth is not None and leaf.is_of_a_set and over != "element":
             smooths[leaf.output] = max(smooths.get(leaf.output, 0.0), smooth)
     return smooths
 

@@ -192,8 +192,7 @@ def _split(
         # The split's labels may be kept back, or of a type without a query.
         with contextlib.suppress(InputError):
             names = task.label_names([*data.corpus.train, *examples])
-            seen = set(labels)
-            labels += tuple(name for name in names if name not in seen)
+            labels = tuple(dict.fromkeys([*labels, *names]))
     counted = items
     if len(labels) > len(data.labels) and items:
         # Items lack labels unknown in training: encode again to count these.
@@ -212,19 +211,16 @@ def _split(
 def measure_lengths(lengths: Sequence[int]) -> Lengths:
     """Return quantiles and a histogram, from 1 to the longest."""
     percents = (50, 90, 95, 99)
-    values = np.percentile(lengths, percents, method="inverted_cdf")
+    values = np.percentile(lengths, percents, method="inverted_cdf").astype(int)
     longest = int(max(lengths))
     width = math.ceil(longest / BINS)
     edges = np.arange(1, longest + width + 1, width)
-    counts, _ = np.histogram(lengths, edges)
-    return Lengths(
-        {percent: int(value) for percent, value in zip(percents, values, strict=True)},
-        longest,
-        tuple(
-            Bin(int(first), min(int(first) + width - 1, longest), int(count))
-            for first, count in zip(edges[:-1], counts, strict=True)
-        ),
+    counts = np.histogram(lengths, edges)[0].tolist()
+    bins = tuple(
+        Bin(first, min(first + width - 1, longest), count)
+        for first, count in zip(edges[:-1].tolist(), counts, strict=True)
     )
+    return Lengths(dict(zip(percents, values.tolist(), strict=True)), longest, bins)
 
 
 def measure_padding(
@@ -233,8 +229,7 @@ def measure_padding(
     """Lay sequences out in three ways, in the order of the first epoch."""
     shuffled = np.array(lengths)
     np.random.default_rng((seed, 0)).shuffle(shuffled)
-    starts = range(0, len(shuffled), per_batch)
-    batches = (shuffled[start : start + per_batch] for start in starts)
+    batches = np.split(shuffled, range(per_batch, len(shuffled), per_batch))
     to_batch = sum(len(batch) * int(batch.max()) for batch in batches)
     pieces = int(shuffled.sum())
     packed = len(pack(shuffled.tolist(), max_length)) * max_length

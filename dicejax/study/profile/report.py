@@ -16,7 +16,13 @@ from dicejax.io.files import write_together
 from dicejax.io.terminal import literal
 from dicejax.study import figures
 from dicejax.study.profile import imbalance
-from dicejax.study.profile.measure import DataProfile, Lengths, Padding, to_json
+from dicejax.study.profile.measure import (
+    BatchFill,
+    DataProfile,
+    Lengths,
+    Padding,
+    to_json,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,21 +92,20 @@ def _table(
         table.add_column(literal(name), justify="right")
     if last is not None:
         table.add_column(last)
-    lines = [[truncate(cell, _WIDEST) for cell in row] for row in rows]
+    lines, half = list(rows), _MOST // 2
     if len(lines) > _MOST:
-        half = _MOST // 2
         lines[half:-half] = [[f"... {len(lines) - 2 * half:,} more"]]
     for line in lines:
-        table.add_row(*map(literal, line))
+        table.add_row(*(literal(truncate(cell, _WIDEST)) for cell in line))
     return table
 
 
 def _sizes(profile: DataProfile) -> Table:
     rows = []
     for name, split in profile.splits.items():
-        lengths = split.lengths
-        figures = (*lengths.quantiles.values(), lengths.longest) if lengths else ()
-        numbers = (split.examples, split.sequences, split.pieces, *figures)
+        numbers = [split.examples, split.sequences, split.pieces]
+        if split.lengths:
+            numbers += [*split.lengths.quantiles.values(), split.lengths.longest]
         rows.append([name, *(f"{number:,}" for number in numbers)])
     return _table(
         f"{profile.name}: {profile.task}, rows of {profile.max_length} pieces",
@@ -136,13 +141,10 @@ def _labels(output: imbalance.OutputCounts, split: str) -> Table:
         )
     rows = (
         [
-            label.label,
-            f"{label.positives:,}",
-            f"{label.negatives:,}",
-            _ratio(label.ratio),
-            *(f"{label.weights[name]:.4g}" for name in weights),
+            *(x.label, f"{x.positives:,}", f"{x.negatives:,}", _ratio(x.ratio)),
+            *(f"{x.weights[name]:.4g}" for name in weights),
         ]
-        for label in output.labels
+        for x in output.labels
     )
     schemes = [name.replace("_", "\n") for name in weights]
     right = ["positives", "negatives", "ratio", *schemes]
@@ -161,15 +163,14 @@ def _support(profile: DataProfile) -> Table:
         "not in every update": "less than 1 per update",
     }
     rows = []
-    for label in profile.support:
-        counts = (f"{n:,}" for n in (label.train, label.dev, label.test))
-        update = label.per_update
+    for x in profile.support:
+        counts = (f"{n:,}" for n in (x.train, x.dev, x.test))
+        update = x.per_update
         expected = f"{update:,.0f}" if update >= 100 else f"{update:.3g}"
-        names = [label.output, label.label] if several else [label.label]
-        reasons["smooth"] = (
-            f"smooth of {profile.objective} is {profile.smooth.get(label.output, 0):g}"
-        )
-        why = "; ".join(reasons[reason] for reason in label.reasons)
+        names = [x.output, x.label] if several else [x.label]
+        smooth = f"{profile.smooth.get(x.output, 0):g}"
+        reasons["smooth"] = f"smooth of {profile.objective} is {smooth}"
+        why = "; ".join(reasons[reason] for reason in x.reasons)
         rows.append([*names, *counts, expected, why])
     return _table(
         title if rare else "no label is too rare to learn",
@@ -184,27 +185,26 @@ def _support(profile: DataProfile) -> Table:
 def _histogram(lengths: Lengths, split: str) -> Table:
     most = max(interval.sequences for interval in lengths.bins)
     rows = []
-    for interval in lengths.bins:
-        first, last = interval.first, interval.last
-        pieces = f"{first}-{last}" if last > first else str(first)
-        bar = "█" * -(-_BAR * interval.sequences // most)  # every count is visible
-        rows.append([pieces, f"{interval.sequences:,}", bar])
+    for x in lengths.bins:
+        pieces = f"{x.first}-{x.last}" if x.last > x.first else str(x.first)
+        bar = "█" * -(-_BAR * x.sequences // most)  # every count is visible
+        rows.append([pieces, f"{x.sequences:,}", bar])
     title = f"sequences by pieces, {split}"
     return _table(title, [], ["pieces", "sequences"], rows, last="")
 
 
 def _padding(padding: Padding, per_batch: int, split: str) -> Table:
-    layouts = {
-        f"a row of {padding.max_length} each": padding.to_row,
-        f"padded to the longest of {per_batch}": padding.to_batch,
-        "packed": padding.packed,
-    }
     rows = (
         [name, f"{x.places:,}", f"{100 * x.filled:.1f}%", f"{x.factor:.2f}"]
-        for name, x in layouts.items()
+        for name, x in _layouts(padding, f"padded to the longest of {per_batch}")
     )
     title = f"padding, {split}: packing saves a factor of {padding.to_row.factor:.2f}"
     return _table(title, ["batches"], ["places", "filled", "times packed"], rows)
+
+
+def _layouts(padding: Padding, to_batch: str) -> list[tuple[str, BatchFill]]:
+    to_row = f"a row of {padding.max_length} each", padding.to_row
+    return [to_row, (to_batch, padding.to_batch), ("packed", padding.packed)]
 
 
 def _ratio(value: float | None) -> str:
@@ -220,11 +220,8 @@ def write(profile: DataProfile, split: str, folder: str) -> None:
       InputError: the folder or a file cannot be written.
     """
     texts = [label.label for o in profile.splits[split].outputs for label in o.labels]
-    content = {}
     with figures.look([profile.name, *texts], _SETTINGS):
-        figure = draw(profile, split)
-        for kind in ("png", "svg"):
-            content[f"profile.{kind}"] = figures.rendered(figure, kind)
+        content = figures.files([("profile", draw(profile, split))])
     content["profile.json"] = f"{to_json(profile)}\n".encode()
     write_together(epath.Path(folder), content)
 
@@ -284,9 +281,9 @@ def _draw_labels(axes: Axes, bars: list[tuple[str, imbalance.LabelCount]]) -> No
 
 
 def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
-    starts = [interval.first - 0.5 for interval in lengths.bins]
-    widths = [0.95 * (interval.last - interval.first + 1) for interval in lengths.bins]
-    counts = [interval.sequences for interval in lengths.bins]
+    starts = [x.first - 0.5 for x in lengths.bins]
+    widths = [0.95 * (x.last - x.first + 1) for x in lengths.bins]
+    counts = [x.sequences for x in lengths.bins]
     axes.bar(starts, counts, widths, align="edge", color=_POSITIVE)
     axes.axvline(max_length, color=_MARK, linewidth=1.4)
     axes.set_xlim(0, max_length * 1.32)
@@ -303,22 +300,17 @@ def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
 
 
 def _draw_padding(axes: Axes, padding: Padding, per_batch: int) -> None:
-    rows = {
-        f"a row of {padding.max_length} each": padding.to_row,
-        f"to the longest of {per_batch}": padding.to_batch,
-        "packed": padding.packed,
-    }
-    places = range(len(rows))
-    filled = [100 * way.filled for way in rows.values()]
-    axes.barh(places, [100] * len(rows), color="#E4E4E4", height=0.62)
-    axes.barh(places, filled, color=_POSITIVE, height=0.62)
-    for place, way in zip(places, rows.values(), strict=True):
-        text = f"{100 * way.filled:.1f}%"
-        if way is not padding.packed:
-            text += f", {way.factor:.2f} × packed"
+    layouts = _layouts(padding, f"to the longest of {per_batch}")
+    places, size = range(len(layouts)), {"height": 0.62}
+    axes.barh(places, 100, color="#E4E4E4", **size)
+    axes.barh(places, [100 * x.filled for _, x in layouts], color=_POSITIVE, **size)
+    for place, (_, layout) in enumerate(layouts):
+        text = f"{100 * layout.filled:.1f}%"
+        if layout is not padding.packed:
+            text += f", {layout.factor:.2f} × packed"
         axes.text(102, place, text, va="center", size=8)
-    axes.set_yticks(places, list(rows))
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_yticks(places, [name for name, _ in layouts])
+    axes.set_ylim(len(layouts) - 0.5, -0.5)
     axes.set_xlim(0, 195)
     axes.set_xticks(range(0, 101, 25), [f"{percent}%" for percent in range(0, 101, 25)])
     axes.tick_params(axis="y", length=0)

@@ -115,6 +115,7 @@ def curves(facts: Facts) -> dict[str, Any]:
     """Return the drawn curves of each loss, at every eighth threshold."""
     content: dict[str, Any] = {}
     for loss, measured in facts.losses.items():
+        bands = {"dev": measured.dev, "training_loss": measured.training}
         content[loss] = {
             name: {
                 "step": band.steps.tolist(),
@@ -123,10 +124,7 @@ def curves(facts: Facts) -> dict[str, Any]:
                 "mean_plus_sd": (band.mean + band.sd).tolist(),
                 "seeds": list(band.seeds),
             }
-            for name, band in (
-                ("dev", measured.dev),
-                ("training_loss", measured.training),
-            )
+            for name, band in bands.items()
         }
         content[loss]["scores"] = {
             output: {
@@ -137,7 +135,7 @@ def curves(facts: Facts) -> dict[str, Any]:
                 "precision": pooled.curve.precision[::8].tolist(),
                 "recall": pooled.curve.recall[::8].tolist(),
                 "reliability": [
-                    (b.confidence, b.accuracy, b.count) for b in pooled.bins
+                    (x.confidence, x.accuracy, x.count) for x in pooled.bins
                 ],
             }
             for output, pooled in measured.probabilities.items()

@@ -106,10 +106,7 @@ def changed_answers(
 
 
 def predictions_of(row: Row, count: int) -> list[np.ndarray]:
-    """Return the predictions of each run in words; empty where a run has none.
-
-    Moved decisions and scores from elsewhere have none.
-    """
+    """Return the predictions of each run in words; empty where a run has none."""
     predictions = []
     for outcome in row.outcomes:
         if outcome.example_statistics is None:

@@ -15,13 +15,8 @@ from dicejax.config import Experiment
 from dicejax.metrics import score_counts
 from dicejax.metrics.calibration import ReliabilityBin
 from dicejax.metrics.score_counts import ThresholdCurve
+from dicejax.study.compare import jobs
 from dicejax.study.compare.finding import changed_settings
-from dicejax.study.compare.jobs import (
-    candidates_of,
-    is_resampled,
-    with_candidate,
-    with_seed,
-)
 from dicejax.study.compare.statistics import Row, results_of, source_of
 from dicejax.study.report.changed import Changed
 from dicejax.training.logging import FILE as METRICS
@@ -137,7 +132,7 @@ def facts_of(
     if source_of(rows) == "run":
         experiment, differences = experiment_of(losses, seeds[0])
         name = experiment.name
-        resample = "--resample " * is_resampled(experiment)
+        resample = "--resample " * jobs.is_resampled(experiment)
         count = seeds[-1] - seeds[0] + 1
         command = f"dicejax compare {RERUN} --seeds {count} {resample}--out FOLDER"
     versions = [result["versions"] for result in results if "versions" in result]
@@ -178,22 +173,20 @@ def experiment_of(
 ) -> tuple[Experiment, list[str]]:
     """Return the experiment of all losses, and the settings that only one has."""
     experiments = [loss.experiment for loss in losses.values()]
-    candidates = candidates_of(experiments)
+    candidates = jobs.candidates_of(experiments)
     # The others follow from one that does not begin at the class frequencies.
     plain = [each for each in experiments if each.training.head_bias == "zeros"]
     first = (plain or experiments)[0]
-    experiment = dataclasses.replace(
-        with_seed(first, seed, is_resampled(first)), compared=tuple(candidates)
+    seeded = jobs.with_seed(first, seed, jobs.is_resampled(first))
+    experiment, differences = (
+        dataclasses.replace(seeded, compared=tuple(candidates)),
+        [],
     )
-    changes = {
-        loss: changed_settings(with_candidate(experiment, candidate), each)
-        for loss, candidate, each in zip(losses, candidates, experiments, strict=True)
-    }
-    return experiment, [
-        f"{loss} has settings of its own: {'; '.join(settings)}"
-        for loss, settings in changes.items()
-        if settings
-    ]
+    for loss, candidate, each in zip(losses, candidates, experiments, strict=True):
+        same = jobs.with_candidate(experiment, candidate)
+        if settings := changed_settings(same, each):
+            differences.append(f"{loss} has settings of its own: {'; '.join(settings)}")
+    return experiment, differences
 
 
 def measure_losses(rows: Sequence[Row]) -> dict[str, LossFacts]:

@@ -79,30 +79,23 @@ def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture |
             mean = signed(100 * row.against.crossed.mean, digits)
             text = f"{mean} ({low} to {high})"
         about.append(f"{row.loss} {MARKS[row.against.verdict.outcome]} {text}")
-    is_tested = any(ends is not None for ends in intervals)
-    key = {
-        "dot": "loss",
-        "square": "control" if any(row.is_control for row in drawn) else None,
-        "mean": "95% CI" if is_tested else None,
-        "margin": f"within ±{100 * margin:g} points: no difference in practice",
-    }
-    what = "mean difference over seeds with its 95% confidence interval"
-    caption = (
-        f"Test {metric}, {what if is_tested else 'difference by seed'}; "
-        "small ticks are seeds. Right of 0 the loss is better."
-    )
+    key, what = [("dot", "loss")], "difference by seed"
+    if any(row.is_control for row in drawn):
+        key.append(("square", "control"))
+    if any(ends is not None for ends in intervals):
+        key.append(("mean", "95% CI"))
+        what = "mean difference over seeds with its 95% confidence interval"
+    within = f"within ±{100 * margin:g} points: no difference in practice"
+    caption = f"Test {metric}, {what}; small ticks are seeds. Right of 0 the loss is "
     title = f"Difference to {baseline}"
     panels = [Panel(title, "; ".join(about), axes.figure)]
-    return Picture(title, caption, [k for k in key.items() if k[1]], panels)
+    return Picture(title, f"{caption}better.", [*key, ("margin", within)], panels)
 
 
 def _draw_difference(
     axes: Axes, row: Row, y: int, ends: np.ndarray | None, limit: float
 ) -> None:
-    """Draw the interval, the mean and the seeds of a row.
-
-    In words where a loss learnt nothing, or its mean is beyond the axis.
-    """
+    """Draw the interval, the mean and the seeds of a row, or words at the edge."""
     color = figures.BASE if row.is_control else figures.LOSS
     mean, outcome = 100 * row.against.mean, row.against.verdict.outcome
     side, align = (1, "right") if mean > 0 else (-1, "left")
@@ -166,11 +159,11 @@ def _new_chart(rows: Sequence[Row], label: str) -> Axes:
     """Return axes that have a row for each loss, from the top."""
     from matplotlib.figure import Figure
 
-    names = []
-    for row in rows:  # broken between settings
-        spaced = row.loss.replace("-", "- ")
-        lines = textwrap.wrap(spaced, 25, break_on_hyphens=False)
-        names.append("\n".join(lines).replace("- ", "-"))
+    names = [  # broken between settings
+        textwrap.fill(row.loss.replace("-", "- "), 25, break_on_hyphens=False)
+        for row in rows
+    ]
+    names = [name.replace("- ", "-") for name in names]
     most = 1 + max(name.count("\n") for name in names)
     height = len(rows) * (LINE * most + 13) + 48
     figure = Figure(figsize=(CHART_WIDTH / 72, height / 72), layout="constrained")
@@ -270,10 +263,9 @@ def by_class(facts: Facts) -> Iterator[Picture]:
         scores = {loss: number(by_name.get(name)) for loss, by_name in f1.items()}
         lines.append(line | scores)
     what = "F1 (%) of each class on the test set, mean over seeds"
-    caption = f"{what}, by its count in the test set."
-    caption += " A line joins the two marks of a class."
+    caption = f"{what}, by its count in the test set. A line joins the two marks of a "
     title, data = "F1 of each class by its frequency", TextTable(what, lines)
-    yield Picture(title, caption, (DOT_KEY, SQUARE_KEY), panels, data)
+    yield Picture(title, f"{caption}class.", (DOT_KEY, SQUARE_KEY), panels, data)
 
 
 def thresholds(facts: Facts) -> Iterator[Picture]:
@@ -299,19 +291,17 @@ def thresholds(facts: Facts) -> Iterator[Picture]:
             "entities. AP: average precision (%)."
         )
         yield Picture(f"Precision and recall{output}", caption, key, panels, data)
-        lines = []
+        lines, at_default = [], f"at {THRESHOLD}"
         for loss, pooled in losses.items():
             curve, best = pooled.curve, pooled.curve.f1.argmax()
-            line = {"loss": loss}
-            line[f"at {THRESHOLD}"] = number(100 * curve.f1_at(THRESHOLD))
+            line = {"loss": loss, at_default: number(100 * curve.f1_at(THRESHOLD))}
             line["at best"] = number(100 * curve.f1[best])
             lines.append(line | {"best threshold": f"{curve.thresholds[best]:.3f}"})
-        caption = f"F1 (%) of elements by threshold{output}, all seeds"
-        data = TextTable(caption, lines)
-        notes = _notes(data, f"at {THRESHOLD}:", f"at {THRESHOLD}", facts.baseline)
+        data = TextTable(f"F1 (%) of elements by threshold{output}, all seeds", lines)
+        notes = _notes(data, f"{at_default}:", at_default, facts.baseline)
         panels = new_panels(notes, "Threshold", "F1", shares=True)
+        rule = {"color": figures.RULE, "linewidth": 1.5, "linestyle": "--"}
         for panel in panels:
-            rule = {"color": figures.RULE, "linewidth": 1.5, "linestyle": "--"}
             panel.figure.axes[0].axvline(THRESHOLD, **rule)
         _draw_curves(panels, losses, facts.baseline, lambda c: (c.thresholds, c.f1))
         caption = (
@@ -377,9 +367,7 @@ def _by_output(losses: Mapping[str, LossFacts]) -> dict[str, dict[str, Probabili
     for loss, facts in losses.items():
         for output, pooled in facts.probabilities.items():
             by_output.setdefault(f", {output}", {})[loss] = pooled
-    if len(by_output) == 1:
-        return {"": by_output.popitem()[1]}
-    return by_output
+    return {"": by_output.popitem()[1]} if len(by_output) == 1 else by_output
 
 
 def _table_of_seeds(

@@ -105,10 +105,8 @@ def document_of(facts: Facts) -> Document:
     measured = Section("gradients", "Gradients", pictures=[*gradients(rows)])
     with figures.look([row.loss for row in rows], pictures.SETTINGS):
         differences = pictures.forest(rows, facts.metric, facts.margin)
-        frequency, runs = (
-            [*pictures.by_class(facts)],
-            [pictures.strip(rows, facts.metric)],
-        )
+        frequency = [*pictures.by_class(facts)]
+        runs = [pictures.strip(rows, facts.metric)]
         curves, shares = [*pictures.learning(facts)], [*pictures.thresholds(facts)]
         reliability = [*pictures.calibration(facts)]
     losses = {}
@@ -221,8 +219,8 @@ def scores(facts: Facts) -> Section:
     if others:
         tables.append(_filled("Other test scores (%), mean ± SD over seeds", more))
     best, differences = versus_controls(facts.rows)
-    if differences:
-        apart = [{"control": k, "difference": x} for k, x in differences.items()]
+    apart = [{"control": k, "difference": x} for k, x in differences.items()]
+    if apart:
         tables.append(TextTable(f"{best} minus each control", apart))
     return Section("scores", "Scores", all_positive(test), tables)
 
@@ -267,12 +265,15 @@ def classes(facts: Facts) -> Section:
     return Section("classes", "Classes", tables=tables)
 
 
+def _table(caption: str, lines: Sequence[Mapping[str, str]]) -> list[TextTable]:
+    return [TextTable(caption, lines)] if lines else []
+
+
 def _filled(caption: str, lines: Sequence[Mapping[str, str]]) -> TextTable:
     """Return a table without the columns that are empty in all lines."""
     first, *names = lines[0]
     names = [k for k in names if any(line[k] not in ("", "-") for line in lines)]
-    lines = [{name: line[name] for name in (first, *names)} for line in lines]
-    return TextTable(caption, lines)
+    return TextTable(caption, [{k: line[k] for k in (first, *names)} for line in lines])
 
 
 def time(rows: Sequence[Row]) -> Section:
@@ -287,8 +288,7 @@ def time(rows: Sequence[Row]) -> Section:
             line = {"minutes a run": f"{seconds / 60:.1f}", "tokens/s": f"{rate:,.0f}"}
             lines.append({"loss": row.loss} | line)
     caption = "Training time, mean over seeds, compilation and evaluation apart"
-    tables = [TextTable(caption, lines)] if lines else []
-    return Section("time", "Training time", tables=tables)
+    return Section("time", "Training time", tables=_table(caption, lines))
 
 
 def tuned(tuning: Mapping[str, Any] | None) -> Section:
@@ -315,8 +315,7 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
         line |= {metric: devs[0], f"{metric} as given": devs[1]}
         diverged = sum(trial["dev"] is None for trial in trials)
         lines.append(line | {"diverged": str(diverged)})
-    caption = f"Chosen settings and their {metric} (%)"
-    tables = [TextTable(caption, lines)] if lines else []
+    tables = _table(f"Chosen settings and their {metric} (%)", lines)
     return Section("tuning", "Tuning", [text], tables)
 
 
@@ -341,23 +340,18 @@ def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
 
 def reproduce(facts: Facts) -> Section:
     """Return the section with the provenance of the runs."""
-    title, caption = "Reproduce", "Hardware, versions and data of the runs"
     lines = [{"what": name, "value": value} for name, value in facts.provenance.items()]
     code = {"Command": facts.command}
-    if facts.experiment is None:
-        text = "The command reads the file of scores again; it has no settings of runs."
-        tables = [TextTable("Data and seeds of the scores", lines)]
-        return Section("reproduce", title, [text], tables, code=code)
-    text = (
-        f"{RERUN}, in the folder of this page, is the experiment as Python, with "
-        "every setting and every loss. Paths of data and encoder in it are those of "
-        "the runs; where they were relative, run the command in the same folder."
-    )
-    folders = "\n".join(map(visible, facts.folders))
-    return Section(
-        "reproduce",
-        title,
-        [text, *(f"{difference}." for difference in facts.differences)],
-        [TextTable(caption, lines)],
-        code=code | {"Folders of the runs": folders},
-    )
+    text = "The command reads the file of scores again; it has no settings of runs."
+    caption = "Data and seeds of the scores"
+    if facts.experiment is not None:
+        text = (
+            f"{RERUN}, in the folder of this page, is the experiment as Python, with "
+            "every setting and every loss. Paths of data and encoder in it are those "
+            "of the runs; where they were relative, run the command in the same folder."
+        )
+        caption = "Hardware, versions and data of the runs"
+        code["Folders of the runs"] = "\n".join(map(visible, facts.folders))
+    texts = [text, *(f"{difference}." for difference in facts.differences)]
+    tables = [TextTable(caption, lines)]
+    return Section("reproduce", "Reproduce", texts, tables, code=code)

@@ -1,21 +1,7 @@
 """Tests of the difference between two losses, over seeds and test sentences.
 
-| purpose | function | random |
-| --- | --- | --- |
-| scores of one loss | `score`, `ScoreSummary` | |
-| on this test set, over seeds | `over_seeds` | seeds |
-| for these runs, over sentences | `approximate_randomisation` | sentences |
-| in general: the final claim | `seeds_and_items` | seeds and sentences |
-| a weighted sum of differences | `contrast` | seeds and sentences |
-| with the variances of other losses | `shrink_variances` | |
-| however often one looks | `sequential_p_value`, `nominal_level` | |
-| of several losses | `holm` | |
-| in words | `verdict` | |
-| runs that fail | `failure_limit` | seeds |
-| with more seeds | `power`, `seeds_needed`, `seeds_range`, `detectable` | |
-
 Runs of the same seed share their initial weights and the order of their batches, so
-they are compared pair by pair.
+they are compared pair by pair. The final claim is `seeds_and_items`.
 """
 
 from dicejax.study.significance.crossed import (

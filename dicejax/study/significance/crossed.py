@@ -27,8 +27,7 @@ class CrossedDifference:
       seed_error: standard error of the mean for new seeds on these sentences.
       sentence_error: additional standard error for new sentences.
       same_seeds_error: standard error for new sentences, seeds fixed.
-      freedom: degrees of freedom of `seed_error`: S - 1, more after
-        `shrink_variances`.
+      freedom: degrees of freedom of `seed_error`; more after `shrink_variances`.
       level: the interval has at least the coverage 1 - level.
     """
 
@@ -80,12 +79,11 @@ class CrossedDifference:
         alone = t_test(half, self.same_seeds_error, self.sentences - 1)
         if self._both(math.exp(smallest)) <= half**2:
             return alone
-        log_p = optimize.brentq(
-            lambda log_p: self._both(math.exp(log_p)) / half**2 - 1,
-            smallest,
-            0.0,
-            xtol=1e-10,
-        )
+
+        def excess(log_p: float) -> float:
+            return self._both(math.exp(log_p)) / half**2 - 1
+
+        log_p = optimize.brentq(excess, smallest, 0.0, xtol=1e-10)
         return max(math.exp(log_p), alone)
 
     def _both(self, level: float) -> float:
@@ -177,7 +175,7 @@ def contrast(
       level: 0.05 for a 95 % interval.
 
     Raises:
-      ValueError: as `seeds_and_items`.
+      ValueError: the same as of `seeds_and_items`.
     """
     parts = []
     for weight, (ours, baseline) in zip(weights, pairs, strict=True):
@@ -186,9 +184,8 @@ def contrast(
             raise ValueError("there is 1 sentence; it takes at least 2")
         our_scores, our_influence = _influences(ours)
         scores, influence = _influences(baseline)
-        parts.append(
-            (weight * (our_scores - scores), weight * (our_influence - influence))
-        )
+        apart = our_scores - scores, our_influence - influence
+        parts.append([weight * each for each in apart])
     shapes = {influence.shape for _, influence in parts}
     if len(shapes) != 1:
         raise ValueError(f"pairs differ in seeds or sentences: {sorted(shapes)}")
@@ -223,11 +220,10 @@ def shrink_variances(
         v~_k = (d_0 u + d_k v_k) / (d_0 + d_k)     where v_k <= u
 
     with d_0 + d_k degrees of freedom: with 3 seeds and 5 losses t is 2.8 where it was
-    4.3. Losses with a larger variance keep their own. Fixed by simulation
-    (`benchmarks/README.md`): losses share the baseline, whose noise makes their
-    variances agree, and at most 5 % of the comparisons make a false claim, even where
-    half of the losses vary 6 times as much as the others. The median, since one loss
-    that collapses with some seeds would widen the intervals of all others.
+    4.3. Losses with a larger variance keep their own. At most 5 % of simulated
+    comparisons make a false claim, even where half of the losses vary 6 times as much
+    as the others (`benchmarks/README.md`). One loss that collapses with some seeds
+    moves the mean, which would widen the intervals of all others, not the median.
 
     >>> rng = np.random.default_rng(0)
     >>> right = rng.random((4, 5, 300, 1)) < 0.7
@@ -256,9 +252,8 @@ def shrink_variances(
             freedom = prior + difference.freedom
             variance = (prior * median + difference.freedom * variance) / freedom
             error = math.sqrt(variance / difference.seeds)
-            difference = dataclasses.replace(
-                difference, seed_error=error, freedom=freedom
-            )
+            changes = {"seed_error": error, "freedom": freedom}
+            difference = dataclasses.replace(difference, **changes)
         shrunk.append(difference)
     return shrunk
 

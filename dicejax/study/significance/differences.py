@@ -68,8 +68,8 @@ def _check(array: np.ndarray, name: str, expected: str, *, fits: bool) -> None:
 class PairedDifference:
     """A difference ours - baseline of scores over seeds, on this test set.
 
-    The standard deviation is that of the sample, the interval of the mean from low to
-    high covers 1 - level, and the p-value is the two-sided one of the paired t test.
+    The standard deviation is the sample's, the interval from low to high covers
+    1 - level, and the p-value is that of the two-sided paired t test.
     """
 
     seeds: int
@@ -203,9 +203,6 @@ def approximate_randomisation(
 
 
 def _difference(total: np.ndarray, apart: np.ndarray) -> np.ndarray:
-    """Return the difference of mean scores from ours + baseline and ours - baseline.
-
-    Swapping turns the sign of a sentence's difference and leaves its total alone.
-    """
+    """Return the difference of mean scores from ours + baseline and ours - baseline."""
     ours, baseline = (total + apart) / 2, (total - apart) / 2
     return (quotient_mean(ours) - quotient_mean(baseline)).mean(-1)

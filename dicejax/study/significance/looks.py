@@ -23,9 +23,9 @@ def spending(seeds: int) -> float:
 
         f(S) = 1 - 2 / S,    f(3) = 1/3,  f(5) = 0.6,  f(10) = 0.8,  f(20) = 0.9
 
-    It grows towards 1 without an end, so seeds can be added as long as one likes. It
-    was chosen by simulation: spending later gains no power at 10 seeds and loses half
-    of it at 5; see `benchmarks/README.md`.
+    It grows towards 1 without an end, so seeds can always be added. By simulation
+    (`benchmarks/README.md`) spending later gains no power at 10 seeds and loses half
+    of it at 5.
 
     >>> spending(5), spending(10)
     (0.6, 0.8)
@@ -42,10 +42,9 @@ def nominal_level(looks: Sequence[int], level: float) -> float:
         P(|z_j| > c_j, |z_i| <= c_i for i < j) = level (f(S_j) - f(S_{j-1}))
 
     where f is `spending`; the result is 2 Phi(-c_j). It is applied to p-values of t
-    tests (the significance level approach). Of S_j - 2, not S_j, since t statistics of
-    few seeds depend on one another less than normal ones: in simulations of t tests all
-    looks together then reject 3.8 to 4.9 %, where it was 4.7 to 5.7 %. Test examples
-    that all looks share make looks more alike, which lowers the chance of an error.
+    tests (the significance level approach). S_j - 2, since t statistics of few seeds
+    depend on one another less than normal ones: in simulations of t tests all looks
+    together reject 3.8 to 4.9 %, and with S_j 4.7 to 5.7 %.
 
     Source: Lan and DeMets, "Discrete sequential boundaries for clinical trials",
     Biometrika 70(3), 1983; Jennison and Turnbull, Group Sequential Methods with

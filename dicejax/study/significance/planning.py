@@ -114,20 +114,15 @@ def seeds_range(
       looks: [J], numbers of seeds at all looks so far.
       comparisons: number of losses in the family.
       level: level of the family, over all looks.
-      confidence: of the interval.
+      confidence: confidence of the interval.
 
     Returns:
       Fewest and most seeds, as `seeds_needed` returns them.
     """
-    half = difference.half(1 - confidence)
-    size = abs(difference.mean)
+    half, size = difference.half(1 - confidence), abs(difference.mean)
+    family = {"comparisons": comparisons, "level": level}
     fewest, most = (
-        seeds_needed(
-            dataclasses.replace(difference, mean=end),
-            looks,
-            comparisons=comparisons,
-            level=level,
-        )
+        seeds_needed(dataclasses.replace(difference, mean=end), looks, **family)
         for end in (size + half, max(size - half, 0.0))
     )
     return fewest, most
@@ -152,13 +147,10 @@ def detectable(
     high = difference.half(level) + difference.seed_error + difference.sentence_error
     if high == 0:
         return 0.0
-    while power(difference, high, seeds, level) < target:
+
+    def excess(true: float) -> float:
+        return power(difference, true, seeds, level) - target
+
+    while excess(high) < 0:
         high *= 2
-    return float(
-        optimize.brentq(
-            lambda true: power(difference, true, seeds, level) - target,
-            0.0,
-            high,
-            xtol=1e-9,
-        )
-    )
+    return float(optimize.brentq(excess, 0.0, high, xtol=1e-9))
