@@ -57,7 +57,7 @@ def write(
     job, rng, skill, labels=LABELS, types=("PER", "LOC"), *, is_rising=False
 ) -> None:
     """Write the folder of one run."""
-    run = Run(epath.Path(job.folder))
+    run = run_of(job)
     write_setup(run, job.experiment, labels)
     shares = sentences(rng, skill)
     run.write_arrays(SCORE_COUNTS, {"tags": counts(rng, skill, len(labels))})
@@ -76,6 +76,16 @@ def write(
     run.write_statistics(shares)
     result = {"best_step": 100, "devices": 1, "primary_metric": "f1"}
     run.write_result(result | {"test_data": 12345, "test": test})
+
+
+def run_of(job) -> Run:
+    """Return the run in the folder of a job or an outcome."""
+    return Run(epath.Path(job.folder))
+
+
+def record_of(folder) -> dict:
+    """Read what a comparison wrote for programs."""
+    return json.loads((folder / "comparison.json").read_text())
 
 
 def write_splits(folder, text) -> str:

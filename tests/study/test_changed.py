@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from etils import epath
 
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.data.tags import Span
@@ -15,9 +14,8 @@ from dicejax.study.report.changed import MOST, changed_answers
 from dicejax.tasks.answers import Answer
 from dicejax.tasks.described import LONGEST, predicted_text, text_and_gold
 from dicejax.tasks.task import Prediction
-from dicejax.training.run_folder import Run
 
-from .made_runs import SENTENCES, compared, made, outcome
+from .made_runs import SENTENCES, compared, made, outcome, run_of
 
 RIGHT = {"ce": [1, 1, 0, 0], "dice": [1, 0, 1, 0]}
 THIRD = {"ce": [1, 1, 0, 1], "dice": [1, 0, 0, 0]}
@@ -59,12 +57,10 @@ def test_as_many_gains_as_losses_of_the_advised_loss_are_shown():
     answers = changed_answers(rows, lambda: None)
     assert answers.summary.startswith("wce is right in more seeds than ce on ")
     assert [len(each.lines) for each in answers.tables] == [MOST, MOST]
-    right = [
-        sum(run.example_statistics[:, 0, 0] for run in row.outcomes)
-        for row in rows
-        if row.loss in ("ce", "wce")
-    ]
-    gain = right[1] - right[0]
+    right = {
+        x.loss: sum(run.example_statistics[:, 0, 0] for run in x.outcomes) for x in rows
+    }
+    gain = right["wce"] - right["ce"]
     up, down = int((gain > 0).sum()), int((gain < 0).sum())
     assert f"on {up:,} test examples, and in fewer on {down:,}: " in answers.summary
     for sign, each in zip((1, -1), answers.tables, strict=True):
@@ -75,7 +71,7 @@ def test_as_many_gains_as_losses_of_the_advised_loss_are_shown():
 def test_predictions_are_those_that_most_seeds_agree_on(tmp_path):
     jobs = made(tmp_path, (CrossEntropy(), Focal()), 3, skill=(0.5, 0.9))
     for job in jobs:
-        run = Run(epath.Path(job.folder))
+        run = run_of(job)
         texts = np.array([f"{job.loss} {n}" for n in range(SENTENCES)])
         if job.seed == 2:
             texts = np.array(["-"] * SENTENCES)
@@ -87,7 +83,7 @@ def test_predictions_are_those_that_most_seeds_agree_on(tmp_path):
             for loss in ("ce", "focal"):
                 assert line[f"{loss} predicted"] == f"{loss} {n} (2 of 3)"
     # One run is of a version that did not record them.
-    run = Run(epath.Path(jobs[0].folder))
+    run = run_of(jobs[0])
     run.write_statistics(run.example_statistics())
     rows = rows_of([outcome_of(job) for job in jobs], "ce")
     (line, *_), *_ = (table.lines for table in changed_answers(rows, list).tables)

@@ -1,7 +1,6 @@
 """Verdicts follow from the runs, and no run is dropped silently."""
 
 import dataclasses
-import json
 import types
 
 import numpy as np
@@ -16,7 +15,7 @@ from dicejax.study.compare.jobs import outcome_of, require_one_test_set
 from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import Run
 
-from .made_runs import EXPERIMENT, made, write_setup
+from .made_runs import EXPERIMENT, made, record_of, run_of, write_setup
 
 
 def jobs(folder, seeds):
@@ -81,7 +80,7 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
     assert rows["focal"].against.verdict.outcome == "better"
     mean = np.mean(significance.score(focal))
     assert rows["focal"].summary.mean == pytest.approx(mean)
-    written = json.loads((tmp_path / "comparison.json").read_text())
+    written = record_of(tmp_path)
     against = written["losses"]["focal"]["against_baseline"]
     assert against["p_value"] == rows["focal"].against.test.p_value
     assert written["looks"] == [{"dice": [0, 1, 2, 3, 4], "focal": [0, 1, 2, 3, 4]}]
@@ -94,7 +93,7 @@ def test_a_diverged_run_counts_as_a_failure_and_a_missing_one_not_at_all(
     (ce_2,) = (job for job in runs if job.loss == "ce" and job.seed == 2)
     for job in (dice_1, ce_2):
         (epath.Path(job.folder) / "result.json").unlink()
-    Run(epath.Path(dice_1.folder)).write_diverged("no finite loss")
+    run_of(dice_1).write_diverged("no finite loss")
     rows = evaluate(runs, tmp_path)
     assert rows["dice"].summary.n == 4 and rows["dice"].summary.diverged == 1
     assert rows["ce"].missing == 1 and rows["dice"].missing == 0
@@ -125,7 +124,7 @@ def test_adding_seeds_after_a_look_costs_and_the_same_look_again_does_not(
     assert later.crossed.level < at_once.crossed.level
     assert later.crossed.high > at_once.crossed.high
     assert look("b", 5) == later
-    looks = json.loads((tmp_path / "b" / "comparison.json").read_text())["looks"]
+    looks = record_of(tmp_path / "b")["looks"]
     assert [len(seeds["dice"]) for seeds in looks] == [3, 5]
 
 
@@ -163,7 +162,7 @@ def test_runs_that_cannot_be_compared_are_refused(runs):
     without = [outcome_of(job) for job in runs if job.loss != "ce"]
     with pytest.raises(InputError, match="no run of ce is finished"):
         rows_of(without, "ce")
-    run = Run(epath.Path(runs[4].folder))
+    run = run_of(runs[4])
     run.write_result(run.result() | {"test_data": 2})
     with pytest.raises(InputError, match="another test data than"):
         require_one_test_set([outcome_of(job) for job in runs])

@@ -23,7 +23,7 @@ from dicejax.study.compare.finding import jobs_from
 from dicejax.tasks import QuestionAnswering
 from dicejax.training.run_folder import Run
 
-from .made_runs import EXPERIMENT, made
+from .made_runs import EXPERIMENT, made, record_of
 
 CE, DSC = FromPrior(CrossEntropy()), FromPrior(SelfAdjustingDice(alpha=1.0))
 
@@ -33,17 +33,12 @@ def jobs(experiment, losses, folder="x"):
 
 
 def test_names_are_read_and_written():
-    assert names_of([CrossEntropy(), CE, DSC]) == [
-        "ce",
-        "ce+prior",
-        "dsc+prior-alpha=1.0",
-    ]
+    names = ["ce", "ce+prior", "dsc+prior-alpha=1.0"]
+    assert names_of([CrossEntropy(), CE, DSC]) == names
     assert candidate_named("ce+prior") == CE
     assert candidate_named("dsc+prior:alpha=1") == DSC
     assert candidate_named("dsc:alpha=1") == DSC.objective
-    message = (
-        "loss 'ce.prior' is one of compare; here take ce with --training.head_bias"
-    )
+    message = "loss 'ce.prior' is one of compare; here take ce with --training.head_bia"
     with pytest.raises(InputError, match=message):
         objective_named("ce+prior")
     with pytest.raises(InputError, match="unknown loss 'cf'"):
@@ -53,10 +48,9 @@ def test_names_are_read_and_written():
 
 
 def test_runs_differ_in_the_bias_and_the_rate_of_the_heads_alone():
-    plain, ours, dice = jobs(EXPERIMENT, (CrossEntropy(), CE, DSC))
-    assert [job.loss for job in (plain, ours, dice)] == names_of(
-        [CrossEntropy(), CE, DSC]
-    )
+    losses = CrossEntropy(), CE, DSC
+    plain, ours, dice = jobs(EXPERIMENT, losses)
+    assert [job.loss for job in (plain, ours, dice)] == names_of(losses)
     assert ours.folder == "x/ce+prior/seed-0"
     assert config.differences(plain.experiment, ours.experiment) == [
         "optimizer.head_learning_rate was null and is 10.0",
@@ -67,13 +61,10 @@ def test_runs_differ_in_the_bias_and_the_rate_of_the_heads_alone():
     _, ours = jobs(dataclasses.replace(EXPERIMENT, optimizer=five), (CE,))
     assert ours.experiment.optimizer.head_learning_rate == 5.0
     # Tuning varies what it varies of the loss.
-    assert [*spaces.ranges_of(dice.experiment)] == [
-        "optimizer.learning_rate",
-        "objective.smooth",
-    ]
-    assert spaces.with_values(
-        ours.experiment, {spaces.LEARNING_RATE: 0.1}
-    ).optimizer == dataclasses.replace(five, learning_rate=0.1)
+    free = [spaces.LEARNING_RATE, "objective.smooth"]
+    assert [*spaces.ranges_of(dice.experiment)] == free
+    changed = spaces.with_values(ours.experiment, {spaces.LEARNING_RATE: 0.1})
+    assert changed.optimizer == dataclasses.replace(five, learning_rate=0.1)
 
 
 def test_settings_that_contradict_are_refused():
@@ -104,14 +95,13 @@ def test_reports_name_runs_by_how_they_begin(tmp_path):
     # The same losses again from the report.
     rerun = config.load(tmp_path / "rerun.py")
     assert set(rerun.compared) == set(losses)
-    record = json.loads((tmp_path / "comparison.json").read_text())
+    record = record_of(tmp_path)
     assert record["rerun"]["differences"] == []
     page = (tmp_path / "report.md").read_text()
     assert "Heads begin at the class frequencies and learn faster" in page
     # Another baseline, and runs that all begin so.
-    against = comparison.compare_runs(
-        [str(tmp_path)], out=str(tmp_path / "b"), baseline="ce+prior"
-    )
+    options = {"out": str(tmp_path / "b"), "baseline": "ce+prior"}
+    against = comparison.compare_runs([str(tmp_path)], **options)
     assert against.rows[0].loss == "ce+prior"
     rerun = config.load(tmp_path / "b" / "rerun.py")
     assert rerun.training.head_bias == "zeros"
@@ -135,10 +125,8 @@ def test_a_comparison_trains_them(tmp_path, capsys):
     words += " --encoder.hidden_size 16 --encoder.intermediate_size 32"
     words += " --encoder.num_hidden_layers 1 --seeds 1 --losses ce+prior"
     argv = ["compare", "experiments/quickstart.py", *words.split()]
-    argv += ["--out", str(tmp_path)]
-    assert run(argv) == 0
-    output = capsys.readouterr().out
-    assert "ce+prior" in output
+    assert run([*argv, "--out", str(tmp_path)]) == 0
+    assert "ce+prior" in capsys.readouterr().out
     first = {}
     for loss in ("ce", "ce+prior", "wce"):
         folder = tmp_path / loss / "seed-0"
@@ -148,5 +136,5 @@ def test_a_comparison_trains_them(tmp_path, capsys):
     assert (tmp_path / "ce" / "seed-0" / "baselines.json").exists()
     moved = Run.open(str(tmp_path / "ce+prior" / "seed-0")).baselines()
     assert set(moved) == {"logit adjustment", "tuned threshold"}
-    record = json.loads((tmp_path / "comparison.json").read_text())
+    record = record_of(tmp_path)
     assert record["losses"]["ce+prior"]["is_control"] is True

@@ -5,16 +5,14 @@ import math
 
 import numpy as np
 import pytest
-from etils import epath
 
 from dicejax import formats
 from dicejax.data.examples import LabelledText, ReadingExample, groups_of
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Focal
 from dicejax.study import compare as comparison
-from dicejax.training.run_folder import Run
 
-from .made_runs import SENTENCES, made
+from .made_runs import SENTENCES, made, record_of, run_of
 
 DOCUMENTS = 23
 
@@ -25,7 +23,7 @@ def folder(tmp_path):
     jobs = made(tmp_path, (CrossEntropy(), Focal()), 4, skill=(0.7, 0.8))
     groups = np.sort(np.random.default_rng(5).integers(0, DOCUMENTS, SENTENCES))
     for job in jobs[1:]:
-        run = Run(epath.Path(job.folder))
+        run = run_of(job)
         run.write_statistics(run.example_statistics(), groups=groups)
     return tmp_path, jobs, groups
 
@@ -39,18 +37,15 @@ def f1_of(counts):
 def by_hand(jobs, groups):
     """Return mean and errors of the crossed model over documents, in plain loops."""
     numbers = sorted(set(groups))
-    scores, influence = [], []
-    for seed in range(4):
-        by_loss = {}
-        for job in (job for job in jobs if job.seed == seed):
-            counts = Run(epath.Path(job.folder)).example_statistics()[:, 0]
-            without = [f1_of(counts[groups != g]) for g in numbers]
-            influences = (len(numbers) - 1) * (np.mean(without) - np.array(without))
-            by_loss[job.loss] = f1_of(counts), influences
-        (ours, z), (base, z_base) = by_loss["focal"], by_loss["ce"]
-        scores.append(ours - base)
-        influence.append(z - z_base)
-    z = np.array(influence, np.float64)
+    scores, z = np.zeros(4), np.zeros((4, len(numbers)))
+    for job in jobs:
+        counts, sign = (
+            run_of(job).example_statistics()[:, 0],
+            (-1) ** (job.loss == "ce"),
+        )
+        without = np.array([f1_of(counts[groups != g]) for g in numbers])
+        scores[job.seed] += sign * f1_of(counts)
+        z[job.seed] += sign * (len(numbers) - 1) * (without.mean() - without)
     seeds, items = z.shape
     mean_squares = seeds * np.sum(z.mean(0) ** 2) / (items - 1)
     rest = sum(
@@ -80,14 +75,14 @@ def test_the_item_error_is_that_of_documents(folder):
     methods = (path / "methods.txt").read_text()
     assert f"({SENTENCES} examples in {DOCUMENTS} documents)" in methods
     assert "seeds crossed with documents:" in methods
-    record = json.loads((path / "comparison.json").read_text())
+    record = record_of(path)
     against = record["losses"]["focal"]["against_baseline"]
     assert against["crossed"]["sentences"] == DOCUMENTS
 
 
 def test_runs_with_other_documents_are_refused(folder):
     path, jobs, groups = folder
-    run = Run(epath.Path(jobs[-1].folder))
+    run = run_of(jobs[-1])
     run.write_statistics(run.example_statistics(), groups=groups[::-1])
     with pytest.raises(InputError, match="other documents of the test examples"):
         comparison.compare_runs([str(path)])

@@ -26,15 +26,9 @@ from dicejax.study.significance import (
 
 def observed(mean, seed_sd, seeds, item_sd=0.0, rest_sd=0.0, examples=100_000):
     """Return a difference with known errors; deviations are those of one seed's."""
-    return CrossedDifference(
-        mean,
-        seeds,
-        examples,
-        seed_sd / math.sqrt(seeds),
-        item_sd,
-        math.sqrt(item_sd**2 + rest_sd**2 / seeds),
-        freedom=seeds - 1,
-    )
+    same_seeds = math.sqrt(item_sd**2 + rest_sd**2 / seeds)
+    errors = seed_sd / math.sqrt(seeds), item_sd, same_seeds
+    return CrossedDifference(mean, seeds, examples, *errors, freedom=seeds - 1)
 
 
 def power_by_integral(seeds, effect, level, item=0.0):
@@ -106,14 +100,7 @@ def test_the_range_of_seeds_needed_has_the_right_number_in_80_percent():
     ],
 )
 def test_the_seeds_needed_are_a_range_in_words(ends, text):
-    p_values = dict.fromkeys(("p_value", "p_alone", "p_equal"), 1.0)
-    test = testing.Test(
-        crossed=observed(0.1, 1.0, 5),
-        randomisation=None,
-        seeds_needed=ends,
-        detectable=0.1,
-        **p_values,
-    )
+    test = testing.Test(observed(0.1, 1.0, 5), None, *[1.0] * 3, ends, detectable=0.1)
     verdict = Verdict("inconclusive", "")
     assert Against((), (), test, verdict).needed == text
     assert Against((), (), None, verdict).needed == "-"
@@ -148,11 +135,7 @@ def first_crossings(p_values, looks, level):
     return np.bincount(first, minlength=len(looks)) / p_values.shape[1]
 
 
-LOOKS = [
-    ([3, 5, 10, 20], 0.05),
-    ([3, 4, 5, 6, 7, 8], 0.2),
-    ([10, 11, 100], 0.05),
-]
+LOOKS = [([3, 5, 10, 20], 0.05), ([3, 4, 5, 6, 7, 8], 0.2), ([10, 11, 100], 0.05)]
 
 
 @pytest.mark.parametrize(("looks", "level"), LOOKS)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from etils import epath
 from sklearn.metrics import accuracy_score, f1_score
 
 from dicejax.data.examples import LabelledText
@@ -13,9 +12,8 @@ from dicejax.study import report
 from dicejax.study.compare.failures import one_class
 from dicejax.study.report.sections import all_positive
 from dicejax.tasks import Classification, Prediction
-from dicejax.training.run_folder import Run
 
-from .made_runs import made
+from .made_runs import made, record_of, run_of
 
 GOLD = ["yes"] * 65 + ["no"] * 34
 
@@ -71,12 +69,12 @@ def test_what_calling_every_text_positive_scores():
 def test_the_report_names_the_runs(tmp_path):
     jobs = made(tmp_path, (CrossEntropy(), Dice()), 5)
     for job in jobs:
-        run = Run(epath.Path(job.folder))
+        run = run_of(job)
         alike = job.loss == "dice" and job.seed in (1, 4)
         test = scored(["yes"] * 99 if alike else ["no", *GOLD[1:]])
         run.write_result({**run.result(), "test": test})
     report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
-    (warning,) = json.loads((tmp_path / "comparison.json").read_text())["warnings"]
+    (warning,) = record_of(tmp_path)["warnings"]
     assert warning.startswith(
         "2 of 10 runs learnt nothing: dice seed 1, dice seed 4. 2 of them predict the "
         "same class for every test example"

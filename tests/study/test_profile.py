@@ -36,12 +36,7 @@ from dicejax.study.profile import from_json, profile, to_json
 from dicejax.study.profile.imbalance import smooth_by_output
 from dicejax.study.profile.measure import Bin, measure_lengths, measure_padding
 from dicejax.study.profile.report import report
-from dicejax.tasks import (
-    Classification,
-    MultiLabelClassification,
-    Tagging,
-    WordTagging,
-)
+from dicejax.tasks import Classification, MultiLabelClassification, Tagging, WordTagging
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
 from dicejax.training.setup import load_data, prepare

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 import re
 import statistics
 import types
@@ -22,10 +21,9 @@ from dicejax.study.compare.jobs import outcome_of
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.report import pictures
 from dicejax.study.report.facts import facts_of
-from dicejax.training.run_folder import Run
 
 from ..visible import contrast
-from .made_runs import EXPERIMENT, made
+from .made_runs import EXPERIMENT, made, record_of, run_of
 
 LOSSES = (CrossEntropy(), Dice(), Focal())
 SCRIPT = "<script>alert(1)</script>"
@@ -96,15 +94,13 @@ def table(by_caption, caption):
 
 
 def markdown_tables(text):
-    blocks = re.findall(r"^(.+):\n\n((?:\|.*\n)+)", text, re.MULTILINE)
-    cells = [
-        (name, [line.strip("|").split(" | ") for line in block.splitlines()])
-        for name, block in blocks
-    ]
-    return {
-        name: [[cell.strip() for cell in row] for row in [rows[0], *rows[2:]]]
-        for name, rows in cells
-    }
+    by_caption = {}
+    for name, block in re.findall(r"^(.+):\n\n((?:\|.*\n)+)", text, re.MULTILINE):
+        rows = [line.strip("|").split(" | ") for line in block.splitlines()]
+        by_caption[name] = [
+            [cell.strip() for cell in row] for row in [rows[0], *rows[2:]]
+        ]
+    return by_caption
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +109,8 @@ def three(tmp_path_factory):
     folder = tmp_path_factory.mktemp("three")
     jobs = made(folder, LOSSES, 5, skill=(0.7, 0.7, 0.85))
     rows, html, text = written(jobs, folder)
-    page, record = Page(html).root, json.loads((folder / "comparison.json").read_text())
-    drawn = page.findall(".//svg[@role='img']")
+    page = Page(html).root
+    record, drawn = record_of(folder), page.findall(".//svg[@role='img']")
     return types.SimpleNamespace(
         rows=rows, html=html, markdown=text, page=page, record=record, drawn=drawn
     )
@@ -157,9 +153,7 @@ def test_the_same_numbers_are_written_for_programs(three):
     test, outcomes = three.rows["focal"].against.test, three.rows["focal"].outcomes
     assert focal["against_baseline"]["p_value"] == test.p_value
     assert focal["runs"][1]["folder"] == "focal/seed-1"
-    by_seed = [
-        Run(epath.Path(run.folder)).score_counts()["tags"][1:] for run in outcomes
-    ]
+    by_seed = [run_of(run).score_counts()["tags"][1:] for run in outcomes]
     # By hand, from the highest threshold down: precision where a positive is met.
     total = np.sum(by_seed, axis=(0, 1))[:, ::-1].cumsum(axis=1)
     precision = total[1] / np.maximum(total.sum(axis=0), 1)
@@ -206,14 +200,9 @@ def test_pictures_are_drawn_from_the_numbers(three):
 def test_what_comes_from_data_is_text(tmp_path):
     folder = tmp_path / "<script>alert(1)"
     name = SCRIPT.replace("/", "")  # which a name has not
-    jobs = made(
-        folder,
-        LOSSES,
-        2,
-        labels=("O", f"B-{SCRIPT}", "I-|*`_"),
-        types=(SCRIPT, "|*`_"),
-        experiment=dataclasses.replace(EXPERIMENT, name=name),
-    )
+    names = {"labels": ("O", f"B-{SCRIPT}", "I-|*`_"), "types": (SCRIPT, "|*`_")}
+    experiment = dataclasses.replace(EXPERIMENT, name=name)
+    jobs = made(folder, LOSSES, 2, experiment=experiment, **names)
     _, html, text = written(jobs, tmp_path / "elsewhere")
     page = Page(html).root
     assert not elements(page, "script") and "<script" not in html
@@ -278,9 +267,9 @@ def test_missing_and_diverged_runs_are_reported_first(tmp_path):
         if (job.loss, job.seed) in (("dice", 1), ("focal", 2)) or job.loss == "tversky":
             (epath.Path(job.folder) / "result.json").unlink()
             if job.loss != "focal":
-                Run(epath.Path(job.folder)).write_diverged("no finite loss")
+                run_of(job).write_diverged("no finite loss")
     _, html, _ = written(jobs, tmp_path)
-    warnings = json.loads((tmp_path / "comparison.json").read_text())["warnings"]
+    warnings = record_of(tmp_path)["warnings"]
     missing, diverged = warnings
     assert missing.startswith("1 of 12 runs are not finished")
     assert missing.endswith("focal seed 2.")
@@ -298,15 +287,12 @@ def test_missing_and_diverged_runs_are_reported_first(tmp_path):
 
 def test_rows_without_runs_of_their_own_are_in_tables_alone(tmp_path):
     outcomes = [outcome_of(job) for job in made(tmp_path, LOSSES[:2], 2)]
-    control = [
-        dataclasses.replace(run, loss="ce + tuned threshold")
-        for run in outcomes
-        if run.loss == "ce"
-    ]
+    ce = [run for run in outcomes if run.loss == "ce"]
+    control = [dataclasses.replace(run, loss="ce + tuned threshold") for run in ce]
     report.write(rows_of([*outcomes, *control], "ce"), str(tmp_path))
     by_caption = tables(Page((tmp_path / "report.html").read_text()).root)
-    assert "ce + tuned threshold" in table(by_caption, HEADLINE)
-    assert "ce + tuned threshold" in table(by_caption, "Test F1 (%) of each run")
+    for caption in (HEADLINE, "Test F1 (%) of each run"):
+        assert "ce + tuned threshold" in table(by_caption, caption)
     assert set(table(by_caption, "Average precision (%)")) == {"ce", "dice"}
     assert set(table(by_caption, "Dev F1 (%)")) == {"ce", "dice"}
 

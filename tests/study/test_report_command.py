@@ -14,9 +14,8 @@ from dicejax.objectives import CrossEntropy, Dice, Focal, WeightedCrossEntropy
 from dicejax.study import compare as comparison
 from dicejax.study import report
 from dicejax.study.compare.finding import jobs_from
-from dicejax.training.run_folder import Run
 
-from .made_runs import EXPERIMENT, SENTENCES, made
+from .made_runs import EXPERIMENT, SENTENCES, made, record_of, run_of
 
 LOSSES = (Focal(), Dice())
 FILES = ("report.html", "report.md", "comparison.json", "rerun.py")
@@ -25,10 +24,6 @@ FILES = ("report.html", "report.md", "comparison.json", "rerun.py")
 def error(capsys, *words):
     assert run(["report", *map(str, words)]) == 2
     return " ".join(capsys.readouterr().err.split())
-
-
-def content(folder):
-    return json.loads((folder / "comparison.json").read_text())
 
 
 def files(folder):
@@ -63,7 +58,7 @@ def test_texts_of_compare_stay_while_the_test_set_is_the_same(tmp_path):
     assert run(["report", str(tmp_path)]) == 0  # which reads no data
     assert files(tmp_path) == before
     for job in jobs:
-        folder = Run(epath.Path(job.folder))
+        folder = run_of(job)
         folder.write_result(folder.result() | {"test_data": 54321})
     assert run(["report", str(tmp_path)]) == 0
     assert "word-" not in (tmp_path / "report.html").read_text()
@@ -84,13 +79,10 @@ def test_compare_returns_what_the_command_writes(tmp_path):
     assert set(result.verdicts) == {"focal", "dice"}
     assert "No verdict yet: 2 seeds, and it takes 3." in result.lines()[0]
     assert "no verdict from 2 seeds" in result.verdicts["dice"].sentence
-    assert content(tmp_path)["looks"] == []
+    assert record_of(tmp_path)["looks"] == []
     assert result.table().row_count == 3
-    summaries = [
-        record["losses"]["dice"]["summary"]
-        for record in (result.to_json(), content(tmp_path))
-    ]
-    assert summaries[0] == summaries[1]
+    ours, theirs = (x["losses"] for x in (result.to_json(), record_of(tmp_path)))
+    assert ours["dice"]["summary"] == theirs["dice"]["summary"]
     assert comparison.compare_runs([folder]).verdicts == result.verdicts
     shutil.rmtree(tmp_path / "dice")
     shard = f"1/{len(comparison.jobs_of(EXPERIMENT, LOSSES, 2, folder))}"
@@ -114,9 +106,9 @@ def test_runs_lie_at_any_depth_and_missing_ones_are_listed(tmp_path):
 def test_another_baseline_and_folder_can_be_named(tmp_path, capsys):
     made(tmp_path / "runs", LOSSES, 2)
     out = tmp_path / "out"
-    words = ["report", str(tmp_path / "runs"), "--out", str(out), "--baseline", "dice"]
-    assert run(words) == 0
-    record = content(out)
+    runs = str(tmp_path / "runs")
+    assert run(["report", runs, "--out", str(out), "--baseline", "dice"]) == 0
+    record = record_of(out)
     assert record["baseline"] == "dice"
     assert record["losses"]["dice"]["against_baseline"] is None
     assert record["losses"]["ce"]["against_baseline"] is not None
@@ -130,9 +122,8 @@ def test_runs_of_several_experiments_are_refused(tmp_path, capsys):
     training = dataclasses.replace(EXPERIMENT.training, epochs=9)
     longer = dataclasses.replace(EXPERIMENT, training=training)
     made(tmp_path / "two", (CrossEntropy(),), 2, experiment=longer)
-    words = [tmp_path / "one", tmp_path / "two", "--out", tmp_path / "x"]
-    expected = "in more than loss and seed: training.epochs was 3 and is 9"
-    assert expected in error(capsys, *words)
+    message = error(capsys, tmp_path / "one", tmp_path / "two", "--out", tmp_path / "x")
+    assert "in more than loss and seed: training.epochs was 3 and is 9" in message
     assert not (tmp_path / "x").exists()
     # The same run twice.
     made(tmp_path / "three", (CrossEntropy(),), 1)
@@ -145,10 +136,8 @@ def test_only_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys):
     jobs = made(tmp_path, (Focal(), Dice(smooth=0.25)), 2)
     rate = dataclasses.replace(EXPERIMENT.optimizer, learning_rate=0.5)
     for job in (job for job in jobs if job.loss == "focal"):
-        changed = dataclasses.replace(job.experiment, optimizer=rate)
-        write_checked(
-            epath.Path(job.folder), "experiment.json", config.to_json(changed)
-        )
+        changed = config.to_json(dataclasses.replace(job.experiment, optimizer=rate))
+        write_checked(epath.Path(job.folder), "experiment.json", changed)
     assert "optimizer.learning_rate was" in error(capsys, tmp_path)
     # Trials are no runs of the comparison, which names its losses.
     trials = [{"status": "finished", "dev": 0.5, "values": {"objective.gamma": 2.0}}]
@@ -158,7 +147,7 @@ def test_only_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys):
     shutil.copytree(tmp_path / "focal", tmp_path / "tuning" / "focal")
     shutil.move(tmp_path / "dice-smooth=0.25", tmp_path / "dice")
     assert run(["report", str(tmp_path)]) == 0
-    record = content(tmp_path)
+    record = record_of(tmp_path)
     assert list(record["losses"]) == ["ce", "dice", "focal"]
     assert record["tuning"] == tuning
     (differs,) = record["rerun"]["differences"]
@@ -171,7 +160,7 @@ def test_tuned_class_weights_stay_a_control(tmp_path):
     tuning = {"trials": 1, "primary_metric": "f1", "losses": {}}
     write_checked(epath.Path(tmp_path), "tuning.json", json.dumps(tuning))
     assert run(["report", str(tmp_path)]) == 0
-    losses = content(tmp_path)["losses"]
+    losses = record_of(tmp_path)["losses"]
     assert [name for name, loss in losses.items() if loss["is_control"]] == ["wce"]
     assert set(losses) == {"ce", "focal", "wce"}
 

@@ -86,9 +86,8 @@ def names(comparison):
 
 def test_each_seed_is_tuned_on_a_sample_of_its_own(tmp_path, training):
     first = compare("out", tmp_path)
-    assert names(first) == [
-        f"{loss} seed {seed}" for seed in range(3) for loss in ("ce", "focal")
-    ]
+    pairs = [(seed, loss) for seed in range(3) for loss in ("ce", "focal")]
+    assert names(first) == [f"{loss} seed {seed}" for seed, loss in pairs]
     seeds = [tuning.SEED + seed for seed in range(3) for _ in range(2 * 4)]
     assert [made.training.seed for made in training.made] == seeds
     assert [made.data.train_sample for made in training.made] == seeds
@@ -99,12 +98,8 @@ def test_each_seed_is_tuned_on_a_sample_of_its_own(tmp_path, training):
     assert len(runs) == 6
     for (_, seed), job in runs.items():
         run = job.experiment
-        trials = [
-            made
-            for made in training.made
-            if made.training.seed == tuning.SEED + seed
-            and type(made.objective) is type(run.objective)
-        ]
+        trials = [x for x in training.made if x.training.seed == tuning.SEED + seed]
+        trials = [x for x in trials if type(x.objective) is type(run.objective)]
         assert len(trials) == 4
         best = max(trials, key=Training.score)
         assert run.objective == best.objective

@@ -15,7 +15,8 @@ from dicejax.study.compare.scores_file import outcomes_of
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.significance import seeds_and_items
 
-from .made_runs import compared, outcome
+from ..small_project import fails
+from .made_runs import compared, outcome, record_of
 
 RUNS = "data,loss,seed,score"
 EXAMPLES = f"{RUNS},example"
@@ -143,6 +144,36 @@ def test_scores_are_read_in_their_unit(tmp_path, capsys, scores, unit, gain):
     assert result.rows[1].against.mean * factor == pytest.approx(expected)
 
 
+FLAWS = [
+    (GOOD, "data,loss,seed", "line 1: has 0 columns named score"),
+    ([*GOOD, ("a", "dice", 0, 3)], RUNS, "line 5: repeats line 4; keep one"),
+    ([*GOOD, ("a", "dice", "x", 3)], RUNS, "line 5: seed 'x' is no whole number"),
+    ([*GOOD, ("a", "dice", 1, "nan")], RUNS, "line 5: score 'nan' is no number of"),
+    ([*GOOD, ("a", "dice", 1, 101)], RUNS, "line 5: score '101' is no number of"),
+    ([*GOOD, ("a", "dice", 1)], RUNS, "line 5: has 3 fields where the header has"),
+    ([*GOOD, ("a", "", 1, 3)], RUNS, "line 5: names no loss; add it"),
+    ([*GOOD, ("b", "dice", 1, 3)], RUNS, "'b' has no score of ce to compare with"),
+    ([*GOOD, ('"a', "dice", 1, 3)], RUNS, "line 5: is no row of CSV"),
+    ([("../x", "ce", 0, 5), ("y", "ce", 0, 5)], RUNS, "'../x'"),
+    (
+        [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")],
+        EXAMPLES,
+        "line 3: ce seed 1 has no example 'x', unlike ce seed 0",
+    ),
+    (
+        [("a", "ce", n // 2, 5, "xy"[n % 2], f"d{n}") for n in range(4)],
+        GROUPS,
+        "line 4: group is 'd2', on line 2 'd0'; correct it",
+    ),
+    ([("a", "ce", 0, 5, "x", "")], GROUPS, "line 2: names no group; add it"),
+    (
+        [("a", "ce", 0, 5, "x", "d"), ("a", "ce", 0, 6, "y", "d")],
+        GROUPS,
+        "all examples of a are of group 'd'; name two groups or more",
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("rows", "header", "unit", "message"),
     [
@@ -173,15 +204,14 @@ def test_scores_are_read_in_their_unit(tmp_path, capsys, scores, unit, gain):
             *(RUNS, "fraction"),
             "line 7: score '85.0' is no fraction from 0 to 1",
         ),
+        *((rows, header, None, message) for rows, header, message in FLAWS),
     ],
 )
-def test_scores_in_another_unit_are_one_line(
-    tmp_path, capsys, rows, header, unit, message
-):
+def test_a_flaw_in_the_file_is_one_line(tmp_path, capsys, rows, header, unit, message):
     path, out = written(tmp_path / "scores.csv", rows, header), tmp_path / "out"
     more = ["--unit", unit] if unit else []
-    assert cli.run(["report", "--scores", path, "--out", str(out), *more]) == 2
-    assert message in " ".join(capsys.readouterr().err.split()) and not out.exists()
+    fails(capsys, ["report", "--scores", path, "--out", str(out), *more], message)
+    assert not out.exists()
 
 
 WITHOUT_EXAMPLES = ("vs. cross-entropy (95% CI over seeds):", "We compared 1 loss with")
@@ -220,18 +250,13 @@ def test_the_texts_name_what_the_scores_are_of(
     text = capsys.readouterr().out + (out / "methods.txt").read_text()
     assert [part for part in expected if part not in text] == []
     assert [part for part in absent if part in text] == []
-    record = json.loads((out / "comparison.json").read_text())["losses"]["dice"]
+    record = record_of(out)["losses"]["dice"]
     if crossed := record["against_baseline"]["crossed"]:
         assert crossed["sentences"] == (4 if with_examples else None)
         randomisation = record["against_baseline"]["randomisation"]
         assert (randomisation is not None) == with_examples
-    assert sorted(file.name for file in out.iterdir()) == [
-        "comparison.json",
-        "methods.txt",
-        "report.html",
-        "report.md",
-        "table.tex",
-    ]
+    files = "comparison.json", "methods.txt", "report.html", "report.md", "table.tex"
+    assert {file.name for file in out.iterdir()} == {*files}
 
 
 @pytest.mark.parametrize("kind", ["runs", "examples", "groups"])
@@ -239,12 +264,9 @@ def test_scores_have_a_page_that_says_no_more_than_they_do(tmp_path, kind):
     rows = compared(SKILLS, n=60)
     header, lines = EXAMPLES, list(by_example(rows))
     if kind == "runs":
+        outcomes = [run for row in rows for run in row.outcomes]
+        lines = [("set", run.loss, run.seed, 100 * run.score) for run in outcomes]
         header = RUNS
-        lines = [
-            ("set", row.loss, run.seed, 100 * run.score)
-            for row in rows
-            for run in row.outcomes
-        ]
     if kind == "groups":
         header = GROUPS
         lines = [(*line, f"d{int(line[-1][1:]) % 7}") for line in lines]
@@ -271,59 +293,21 @@ def test_scores_have_a_page_that_says_no_more_than_they_do(tmp_path, kind):
     if kind == "runs":
         for word in ("example", "crossed", "jackknife"):
             assert word not in everything, word
-    record = json.loads((out / "comparison.json").read_text())
+    record = record_of(out)
     assert record["verdict"] == headline(result.rows)
     assert "experiment" not in record["rerun"]
 
 
-def test_the_unit_is_that_of_scores(capsys):
-    assert cli.run(["report", "runs", "--unit", "points"]) == 2
-    assert "--unit goes with --scores" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
-    ("rows", "header", "message"),
+    ("words", "message"),
     [
-        (GOOD, "data,loss,seed", "line 1: has 0 columns named score"),
-        ([*GOOD, ("a", "dice", 0, 3)], RUNS, "line 5: repeats line 4; keep one"),
-        ([*GOOD, ("a", "dice", "x", 3)], RUNS, "line 5: seed 'x' is no whole number"),
-        ([*GOOD, ("a", "dice", 1, "nan")], RUNS, "line 5: score 'nan' is no number of"),
-        ([*GOOD, ("a", "dice", 1, 101)], RUNS, "line 5: score '101' is no number of"),
-        ([*GOOD, ("a", "dice", 1)], RUNS, "line 5: has 3 fields where the header has"),
-        ([*GOOD, ("a", "", 1, 3)], RUNS, "line 5: names no loss; add it"),
-        ([*GOOD, ("b", "dice", 1, 3)], RUNS, "'b' has no score of ce to compare with"),
-        ([*GOOD, ('"a', "dice", 1, 3)], RUNS, "line 5: is no row of CSV"),
-        ([("../x", "ce", 0, 5), ("y", "ce", 0, 5)], RUNS, "'../x'"),
-        (
-            [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")],
-            EXAMPLES,
-            "line 3: ce seed 1 has no example 'x', unlike ce seed 0",
-        ),
-        (
-            [("a", "ce", n // 2, 5, "xy"[n % 2], f"d{n}") for n in range(4)],
-            GROUPS,
-            "line 4: group is 'd2', on line 2 'd0'; correct it",
-        ),
-        ([("a", "ce", 0, 5, "x", "")], GROUPS, "line 2: names no group; add it"),
-        (
-            [("a", "ce", 0, 5, "x", "d"), ("a", "ce", 0, 6, "y", "d")],
-            GROUPS,
-            "all examples of a are of group 'd'; name two groups or more",
-        ),
+        (["--scores", "scores.csv"], "--scores goes with --out FOLDER"),
+        (["--scores", "x.csv", "runs", "--out", "x"], "--scores goes with --out"),
+        (["runs", "--unit", "points"], "--unit goes with --scores"),
     ],
 )
-def test_a_flaw_in_the_file_is_one_line(tmp_path, capsys, rows, header, message):
-    path = written(tmp_path / "scores.csv", rows, header)
-    out = tmp_path / "out"
-    assert cli.run(["report", "--scores", path, "--out", str(out)]) == 2
-    assert message in " ".join(capsys.readouterr().err.split()) and not out.exists()
-
-
-def test_scores_want_a_folder_and_no_runs(tmp_path, capsys):
-    path = written(tmp_path / "scores.csv", GOOD)
-    for more in ([], ["runs", "--out", "x"]):
-        assert cli.run(["report", "--scores", path, *more]) == 2
-        assert "--scores goes with --out FOLDER" in capsys.readouterr().err
+def test_scores_want_a_folder_and_no_runs(capsys, words, message):
+    fails(capsys, ["report", *words], message)
 
 
 def test_the_texts_to_paste_have_the_numbers_of_the_rows():
@@ -332,10 +316,8 @@ def test_the_texts_to_paste_have_the_numbers_of_the_rows():
     table = latex([dataclasses.replace(row, loss=f"{row.loss}_1%~{{") for row in rows])
     scores = 100 * np.array(dice.scores("f1"))
     cell = f"${scores.mean():.2f} \\pm {scores.std(ddof=1):.2f}$"
-    assert (
-        f"dice\\_1\\%\\textasciitilde{{}}\\{{ & {cell} &" in table
-        and table.count(r"\\") == 4
-    )
+    assert f"dice\\_1\\%\\textasciitilde{{}}\\{{ & {cell} &" in table
+    assert table.count(r"\\") == 4
     assert table.startswith("\\begin{tabular}{lrrl}\n\\toprule\n")
     text = methods(rows, 0.005, [{"dice": [0, 1, 2]}, {"dice": [0, 1, 2, 3, 4]}])
     assert "2 losses with cross-entropy by F1 on the test set (60 examples)" in text

@@ -38,20 +38,16 @@ def counts(seed, seeds=3, sentences=12, classes=2):
 
 def score_by_loops(sentences):
     """Compute the score of [N, C, 2]."""
-    classes = len(sentences[0])
-    total = 0.0
+    classes, total = len(sentences[0]), 0.0
     for c in range(classes):
-        numerator = sum(float(s[c][0]) for s in sentences)
-        denominator = sum(float(s[c][1]) for s in sentences)
-        total += numerator / denominator if denominator else 0.0
+        above, below = (sum(float(s[c][part]) for s in sentences) for part in (0, 1))
+        total += above / below if below else 0.0
     return total / classes
 
 
 def mean_difference(ours, baseline):
-    return sum(
-        score_by_loops(o) - score_by_loops(b)
-        for o, b in zip(ours, baseline, strict=True)
-    ) / len(ours)
+    pairs = zip(ours, baseline, strict=True)
+    return sum(score_by_loops(o) - score_by_loops(b) for o, b in pairs) / len(ours)
 
 
 # Scores and their description
@@ -123,14 +119,9 @@ def test_approximate_randomisation_equals_enumeration(seed, chunk, monkeypatch):
 
 def test_approximate_randomisation_is_deterministic_and_never_0():
     ours, baseline = counts(5, sentences=40)
-    first, again = (
-        [
-            approximate_randomisation(ours, baseline, resamples=500, seed=seed)
-            for seed in range(5)
-        ]
-        for _ in range(2)
-    )
-    assert first == again and len(set(first)) > 1
+    options = [{"resamples": 500, "seed": seed} for seed in range(5)] * 2
+    p_values = [approximate_randomisation(ours, baseline, **x) for x in options]
+    assert p_values[:5] == p_values[5:] and len(set(p_values)) > 1
     right = np.ones((1, 60, 1, 2))
     assert approximate_randomisation(right, right * [0, 1], resamples=99) == 0.01
     assert approximate_randomisation(right, right, resamples=99) == 1
@@ -254,14 +245,11 @@ def test_a_difference_beyond_doubt_has_a_p_value_that_is_a_number():
 def holm_by_closure(p_values):
     """Holm's procedure as the closed test of Bonferroni's over all subsets."""
     adjusted = []
-    for i in range(len(p_values)):
-        rest = [p for j, p in enumerate(p_values) if j != i]
-        tests = [
-            min(1.0, (size + 1) * min((p_values[i], *others)))
-            for size in range(len(rest) + 1)
-            for others in itertools.combinations(rest, size)
-        ]
-        adjusted.append(max(tests))
+    for i, p in enumerate(p_values):
+        rest = [*p_values[:i], *p_values[i + 1 :]]
+        sizes = range(len(rest) + 1)
+        subsets = ((p, *x) for n in sizes for x in itertools.combinations(rest, n))
+        adjusted.append(max(min(1.0, len(x) * min(x)) for x in subsets))
     return adjusted
 
 

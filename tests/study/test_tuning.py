@@ -23,7 +23,7 @@ from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
 from dicejax.training.setup import Setup
 
 from ..small_project import fails
-from .made_runs import write_setup
+from .made_runs import record_of, run_of, write_setup
 
 EXPERIMENT = config.Experiment(
     name="some", data=SyntheticNER(), optimizer=AdamW(learning_rate=1e-3)
@@ -235,9 +235,8 @@ def test_remarks_show_what_was_chosen_vs_what_was_given():
     first = tuning.Trial(values, 0.81)
     better = tuning.Trial(values | {"objective.smooth": 0.02}, 0.832)
     trials = ((first, better, first), (first, first))
-    assert tuning.remarks([tuning.Tuned("dice", EXPERIMENT, x) for x in trials])[
-        1:
-    ] == [
+    tuned = [tuning.Tuned("dice", EXPERIMENT, each) for each in trials]
+    assert tuning.remarks(tuned)[1:] == [
         "  dice: learning_rate 0.001, smooth 0.02: dev F1 83.20, as given 81.00",
         "  dice: learning_rate 0.001, smooth 1, as given: dev F1 81.00",
     ]
@@ -263,16 +262,15 @@ def test_what_cannot_be_tuned_is_refused_before_any_training(tmp_path, training)
         assert len(training.made) == before
 
     refused(r"--tune is -1; want trials per loss", -1)
-    promising = dataclasses.replace(
-        EXPERIMENT, task=Classification(threshold="recall:0.9")
-    )
+    task = Classification(threshold="recall:0.9")
+    promising = dataclasses.replace(EXPERIMENT, task=task)
     refused("promises less than --task.threshold says", 8, promising)
     late = dataclasses.replace(EXPERIMENT.training, seed=tuning.SEED - 1)
     late = dataclasses.replace(EXPERIMENT, training=late)
     refused("seeds from 1000000 on are those of trials", 2, late)
     # Runs from before the tuning; afterwards those next to it have its settings.
     (job,) = (j for j in jobs(tmp_path) if j.loss == "focal" and j.seed == 1)
-    Run(epath.Path(job.folder)).path.mkdir(parents=True)
+    run_of(job).path.mkdir(parents=True)
     refused(r"focal/seed-1: was trained before")
     tune(tmp_path, overwrite=True)
     assert len(training.made) == 24
@@ -318,7 +316,7 @@ def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
     assert run([*argv, "--seeds", "1", "--shard", "1/1"]) == 0
     printed = capsys.readouterr().out
     assert all(seed != tuning.SEED for seed, split in splits if split == "test")
-    content = json.loads((out / "comparison.json").read_text())
+    content = record_of(out)
     assert content["tuning"] == json.loads((out / "tuning.json").read_text())
     for loss, tuned in content["tuning"]["losses"].items():
         for number, trial in enumerate(tuned["trials"]):

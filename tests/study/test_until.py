@@ -53,16 +53,10 @@ class Runs:
 
 def decided(runs, budget=None):
     lines = []
-    rows, ended = train_until_decided(
-        runs.jobs,
-        runs.train,
-        runs.evaluate,
-        least=3,
-        budget=budget,
-        say=lines.append,
-        unfinished=lambda jobs: len(runs.new(jobs)),
-        clock=lambda: runs.now,
-    )
+    options = {"least": 3, "budget": budget, "say": lines.append}
+    options |= {"unfinished": lambda jobs: len(runs.new(jobs))}
+    options |= {"clock": lambda: runs.now}
+    rows, ended = train_until_decided(runs.jobs, runs.train, runs.evaluate, **options)
     outcomes = {row.loss: row.against.verdict.outcome for row in rows if row.against}
     return outcomes, ended, lines
 

@@ -203,19 +203,16 @@ def compare(
     if baselines:
         plain = dataclasses.replace(experiment, objective=BASELINE)
         objectives = with_baselines(objectives, plain.task)
+    is_shard = shard is not None
     with progress_of(progress) as display:
         steps = _Steps(
-            experiment=experiment,
-            objectives=objectives,
-            folder=result.folder,
-            margin=result.margin,
+            *(experiment, objectives, result.folder, result.margin, display),
             trials=tune,
             baselines=baselines,
             resample=resample,
-            is_shard=shard is not None,
-            tunes_part=shard is not None and (resample or not seeds),
+            is_shard=is_shard,
+            tunes_part=is_shard and (resample or not seeds),
             overwrite=overwrite,
-            display=display,
         )
         jobs = steps.jobs(max(seeds, 1))
         # Refuse before anything is trained; finished runs need no data.
@@ -235,10 +232,10 @@ def compare(
         else:
             if seeds:
                 steps.train(ours)
-                left = unfinished(jobs) if shard is not None else 0
+                left = unfinished(jobs) if is_shard else 0
             else:
                 left = tuning.unfinished(jobs, tune, result.folder)
-            waits = shard is not None and left > 0
+            waits = is_shard and left > 0
             if steps.tunes_part and not waits:
                 steps.tune(jobs, of_all_shards=True)
             if waits or not seeds:
@@ -262,7 +259,7 @@ def compare(
     )
 
 
-@dataclasses.dataclass(kw_only=True)
+@dataclasses.dataclass
 class _Steps:
     """Steps of `compare`, whose arguments these are, with the trials so far."""
 
@@ -270,13 +267,14 @@ class _Steps:
     objectives: Sequence[Candidate]
     folder: str
     margin: float
+    display: TrainingProgress
+    _: dataclasses.KW_ONLY
     trials: int
     baselines: bool
     resample: bool
     is_shard: bool
     tunes_part: bool  # other shards tune the rest
     overwrite: bool
-    display: TrainingProgress
     tuned: Sequence[tuning.Tuned] = ()
 
     def jobs(self, seeds: int) -> list[Job]:
@@ -399,8 +397,9 @@ def _reported(
     command: str = "",
 ) -> Comparison:
     """Write the report of rows, and return their comparison."""
-    source = {"name": name, "command": command}
-    page = report.write(rows, folder, margin=margin, texts=texts, **source)
+    page = report.write(
+        rows, folder, margin=margin, name=name, command=command, texts=texts
+    )
     return Comparison(
         name=name, folder=folder, rows=tuple(rows), report=page, margin=margin
     )

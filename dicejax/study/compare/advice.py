@@ -8,17 +8,12 @@ import statistics
 from collections.abc import Sequence
 
 from dicejax.metrics.scores import heading
+from dicejax.study import significance
 from dicejax.study.compare.baselines import THRESHOLD
 from dicejax.study.compare.statistics import Row, results_of, rivals_of, source_of
 from dicejax.study.compare.table import REMEDY
 from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
-from dicejax.study.significance import (
-    MIN_SEEDS,
-    CrossedDifference,
-    detectable,
-    nominal_level,
-    signed,
-)
+from dicejax.study.significance import CrossedDifference, signed
 
 _UNSETTLED = ("unstable", "nothing learnt", "no verdict")
 
@@ -133,11 +128,11 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
         return f"Nothing learnt: this says nothing about the losses.\nTo do: {REMEDY}."
     tested = [row for row in losses if row.against.crossed is not None]
     if not tested:
-        seeds = max(len(row.against.seeds) for row in losses)
+        seeds, least = max(len(x.against.seeds) for x in losses), significance.MIN_SEEDS
+        enough = max(least, 5)
         return (
-            f"No verdict yet: {seeds} seed{'s' * (seeds != 1)}, and it takes "
-            f"{MIN_SEEDS}.\nNext: {_command(rows, max(MIN_SEEDS, 5))}"
-            f"{_minutes(rows, max(MIN_SEEDS, 5) - seeds, losses)}."
+            f"No verdict yet: {seeds} seed{'s' * (seeds != 1)}, and it takes {least}.\n"
+            f"Next: {_command(rows, enough)}{_minutes(rows, enough - seeds, losses)}."
         )
     best = recommended(rows, margin)
     if best is not None:
@@ -234,10 +229,12 @@ def _next(rows: Sequence[Row], row: Row) -> str:
     crossed, more = row.against.crossed, 5
     seeds = crossed.seeds + more
     rivals = rivals_of(rows)
-    level = nominal_level([crossed.seeds, seeds], LEVEL / max(len(rivals), 1))
-    if detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
+    level = significance.nominal_level(
+        [crossed.seeds, seeds], LEVEL / max(len(rivals), 1)
+    )
+    if significance.detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
         return " More seeds will not decide it: the test set is too small."
-    points = 100 * detectable(crossed, level, seeds=seeds)
+    points = 100 * significance.detectable(crossed, level, seeds=seeds)
     return (
         f" Next: {_command(rows, seeds)}{_minutes(rows, more, rivals)} would settle "
         f"differences of {points:.1f}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -80,29 +81,27 @@ def jobs_of(
       InputError: two objectives have the same name, no folder can have one's, there is
         no other training sample to draw, or no class frequencies to begin at.
     """
-    if resample:
-        reason = None
-        if getattr(experiment.data, "max_train", None) is None:
-            reason = "trains on all of its data; add --data.max_train N"
-        elif isinstance(experiment.encoder, ScratchEncoder):
-            reason = (
-                "learns its vocabulary from the sample, which would encode test texts "
-                "in another way for each; name a pretrained encoder"
-            )
-        if reason:
-            raise InputError(
-                f"--resample draws another training sample for each seed, but this "
-                f"experiment {reason}"
-            )
+    reason = None
+    if getattr(experiment.data, "max_train", None) is None:
+        reason = "trains on all of its data; add --data.max_train N"
+    elif isinstance(experiment.encoder, ScratchEncoder):
+        reason = (
+            "learns its vocabulary from the sample, which would encode test texts in "
+            "another way for each; name a pretrained encoder"
+        )
+    if resample and reason:
+        raise InputError(
+            "--resample draws another training sample for each seed, but this "
+            f"experiment {reason}"
+        )
     objectives = with_baselines(objectives)
     names = [file_name(name, "loss") for name in names_of(objectives)]
     jobs, first = [], experiment.training.seed
     for seed in range(first, first + seeds):
         seeded = with_seed(experiment, seed, resample)
         for name, objective in zip(names, objectives, strict=True):
-            settings = with_candidate(seeded, objective)
             path = epath.Path(folder) / name / f"seed-{seed}"
-            jobs.append(Job(name, settings, str(path)))
+            jobs.append(Job(name, with_candidate(seeded, objective), str(path)))
     return jobs
 
 
@@ -120,15 +119,14 @@ def with_candidate(experiment: Experiment, candidate: Candidate) -> Experiment:
             f"{name_of(candidate)}: all runs have --training.head_bias prior; leave "
             f"that or {FromPrior.SUFFIX} out"
         )
+    require_classes(experiment.task.targets(()))
     factor = optimizer.head_learning_rate or FromPrior.FACTOR
-    changed = dataclasses.replace(
+    return dataclasses.replace(
         experiment,
         objective=candidate.objective,
         training=dataclasses.replace(training, head_bias="prior"),
         optimizer=dataclasses.replace(optimizer, head_learning_rate=factor),
     )
-    require_classes(changed.task.targets(()))
-    return changed
 
 
 def candidates_of(experiments: Sequence[Experiment]) -> list[Candidate]:
@@ -195,9 +193,8 @@ def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
         return list(jobs)
     match = re.fullmatch(r"(\d+)/(\d+)", shard)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise InputError(
-            f"--shard is {quote(shard)}; want I/N with I from 1 to N, as 3/16"
-        )
+        want = "want I/N with I from 1 to N, as 3/16"
+        raise InputError(f"--shard is {quote(shard)}; {want}")
     return list(jobs[int(match[1]) - 1 :: int(match[2])])
 
 
@@ -331,10 +328,9 @@ def unfinished(jobs: Sequence[Job]) -> int:
 def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
     """Raise an InputError unless runs have one test set and one primary metric."""
     finished = [outcome for outcome in outcomes if outcome.result]
-    for outcome in finished[1:]:
-        for key in ("test_data", "primary_metric"):
-            if outcome.result.get(key) != finished[0].result.get(key):
-                raise InputError(
-                    f"{outcome.folder}: another {key.replace('_', ' ')} than "
-                    f"{finished[0].folder}: their scores cannot be compared"
-                )
+    for run, key in itertools.product(finished, ("test_data", "primary_metric")):
+        if run.result.get(key) != finished[0].result.get(key):
+            raise InputError(
+                f"{run.folder}: another {key.replace('_', ' ')} than "
+                f"{finished[0].folder}: their scores cannot be compared"
+            )

@@ -148,12 +148,10 @@ def rows_of(
     """Return the statistics of each loss vs. the baseline, which comes first.
 
     P-values hold over all looks, of which `looks` are the earlier ones, and are
-    adjusted together by Holm's method: those of losses, apart from them those of
-    controls, and those of all others vs. a control. Vs. a control with moved decisions,
-    losses have theirs moved alike where each finished run was scored so. Differences
-    within the margin do not matter in practice. A loss that failed in some runs is
-    unstable, whatever its p-value; where the baseline did, a verdict has to hold for
-    the other seeds too.
+    adjusted together by Holm's method: those of losses, those of controls, and those of
+    all others vs. a control. Vs. a control with moved decisions, losses have theirs
+    moved alike where each finished run was scored so. A loss that failed in some runs
+    is unstable; where the baseline did, a verdict has to hold for the other seeds too.
 
     Raises:
       InputError: no run of the baseline is finished.

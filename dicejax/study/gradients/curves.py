@@ -124,17 +124,12 @@ class FigureOne:
 
     .. math:: \frac{d}{dp} \frac{f}{1 + f}, \qquad f = (1 - p)^\alpha p
 
-    which is :math:`-\frac12 dL/dp` of `self_adjusting_dice` without smoothing.
+    which is :math:`-\frac12 dL/dp` of `self_adjusting_dice` without smoothing, at the
+    probabilities p, `[n]`. To the best p positives are trained: the derivative changes
+    its sign there; None where it does not.
 
     Source: Li et al., ACL 2020, Figure 1 and eq. 11
     (https://arxiv.org/abs/1911.02855v1); the figure draws alpha 0 and 1.
-
-    Attributes:
-      alpha: exponent of the factor.
-      p: probabilities, `[n]`.
-      derivative: derivative at p, `[n]`.
-      best_p: p*, to which positives are trained: the derivative changes its sign there;
-        None where it does not.
 
     >>> figure = figure_one(1.0)
     >>> round(figure.best_p, 3)
@@ -223,22 +218,21 @@ def draw_losses(
       mark_best: whether minima have a dot.
     """
     figure, panels = figures.panels(len(varied), 2)
+    sides = list(zip(panels[::2], panels[1::2], strict=True))
     p, index = probabilities(points), 0
     for curve in curves:
         look = figures.REFERENCE if curve.reference else figures.style(index)
         index += not curve.reference
-        values, slopes = evaluate(curve, p, list(varied))
-        for row in range(len(varied)):
-            left, right = panels[2 * row : 2 * row + 2]
-            left.plot(p, values[row], **look, label=curve.label)
-            right.plot(p, slopes[row], **look)
-            best = lowest(p, slopes[row]) if mark_best else None
+        of_rows = zip(sides, *evaluate(curve, p, list(varied)), strict=True)
+        for (left, right), values, slopes in of_rows:
+            left.plot(p, values, **look, label=curve.label)
+            right.plot(p, slopes, **look)
+            best = lowest(p, slopes) if mark_best else None
             if best is not None:
-                mark(left, best, np.interp(best, p, values[row]), look["color"])
+                mark(left, best, np.interp(best, p, values), look["color"])
                 mark(right, best, 0, look["color"])
-    for row, title in enumerate(varied.values()):
+    for title, (left, right) in zip(varied.values(), sides, strict=True):
         before = f"{title}: " if title else ""
-        left, right = panels[2 * row : 2 * row + 2]
         left.set(title=f"{before}loss", xlabel=x, ylabel=loss)
         right.set(title=f"{before}slope", xlabel=x, ylabel=slope)
         if top is not None:

@@ -118,8 +118,8 @@ def page(document: Document) -> str:
         finalize=lambda value: visible(value, "\n") if type(value) is str else value,
     )
     environment.filters |= {"breaking": breaking, "svg": figures.element}
+    template = environment.get_template("page.html.jinja")
     with figures.look():
-        template = environment.get_template("page.html.jinja")
         return template.render(document=document, marks=MARKS)
 
 

@@ -239,7 +239,7 @@ def by_class(facts: Facts) -> Iterator[Picture]:
             higher = sum(ours[name] > others[loss][name] for name in both)
             notes[loss] = f"{higher} of {len(both)} classes above {facts.baseline}"
     ends = [value for by_name in f1.values() for value in by_name.values()]
-    room = max(0.06 * (max(ends) - min(ends)), 0.5)
+    room = max(0.06 * np.ptp(ends), 0.5)
     panels = new_panels(notes, "Count in test set", "F1 (%)")
     for panel in panels:
         (axes,), ours, theirs = panel.figure.axes, f1[panel.name], others[panel.name]
