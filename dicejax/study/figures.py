@@ -107,8 +107,7 @@ def files(drawings: Iterable[tuple[str, Figure]]) -> dict[str, bytes]:
 def element(figure: Figure, key: str, title: str, description: str) -> str:
     """Return a figure as an SVG element that takes the colours of its page.
 
-    It is as wide as the page, and the key, unique on the page, begins its ids. Call it
-    within `look`.
+    The key, unique on the page, begins its ids. Call it within `look`.
     """
     import matplotlib as mpl
 

@@ -34,16 +34,12 @@ def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
     capsys.readouterr()
     assert run(["plot", "run"]) == 0
     assert "12 files in run/figures" in capsys.readouterr().out
-    kinds = {
-        f"{name}.{kind}" for name in [*OVER_TIME, "loss"] for kind in ("svg", "png")
-    }
-    assert written(project / "run/figures") == kinds
-    for name in kinds:
-        content = (project / "run/figures" / name).read_bytes()
-        if name.endswith("png"):
-            assert content.startswith(b"\x89PNG")
-        else:
-            assert ElementTree.fromstring(content).tag.endswith("svg")
+    folder, names = project / "run/figures", [*OVER_TIME, "loss"]
+    assert written(folder) == {f"{x}.{kind}" for x in names for kind in ("svg", "png")}
+    for name in names:
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        svg = ElementTree.fromstring((folder / f"{name}.svg").read_bytes())
+        assert svg.tag.endswith("svg")
 
     argv = ["plot", "run", "--losses", "ce", "soft_f1:smooth=0", "--batches", "3"]
     assert run([*argv, "--out", "there", "--checkpoint", "last"]) == 0
@@ -109,18 +105,14 @@ def _measured_numbers(project):
 def _agreement_of_known_losses():
     """Soft F1 of a single batch has cosine 1 with itself, and -1 negated."""
     primary_metric = SoftF1(average="micro", exclude_class=0, smooth=0.0)
-    losses = {
-        "itself": primary_metric,
-        "against": WeightedSum(parts=(primary_metric,), weights=(-1.0,)),
-        "ce": CrossEntropy(),
-    }
+    against = WeightedSum(parts=(primary_metric,), weights=(-1.0,))
+    losses = {"itself": primary_metric, "against": against, "ce": CrossEntropy()}
     single = agreement.agreements("run", losses, batches=1, warn=lambda text: None)
     by_name = {(result.loss, result.average): result for result in single.results}
     for loss, expected in (("itself", 1.0), ("against", -1.0)):
-        result = by_name[loss, "micro"]
-        assert result.logits == [pytest.approx(expected, abs=1e-4)]
-        assert result.heads == [pytest.approx(expected, abs=1e-4)]
-        assert result.heads_of_all == pytest.approx(expected, abs=1e-4)
+        x = by_name[loss, "micro"]
+        cosines = [*x.logits, *x.heads, x.heads_of_all]
+        assert cosines == pytest.approx([expected] * 3, abs=1e-4)
     assert -0.99 < by_name["ce", "micro"].logits[0] < 0.99
     assert 0 < by_name["ce", "micro"].share_of_positives < 1
     # With counts of more batches the F1 of a single one has another direction.

@@ -88,16 +88,8 @@ def test_runs_with_other_documents_are_refused(folder):
         comparison.compare_runs([str(path)])
 
 
-CONLL = """-DOCSTART- -X- O
-
-Ada B-PER
-
-slept O
-
--DOCSTART- -X- O
-
-Paris B-LOC
-"""
+START = "-DOCSTART- -X- O\n\n"
+CONLL = f"{START}Ada B-PER\n\nslept O\n\n{START}Paris B-LOC\n"
 TREES = """# newdoc id = a
 # sent_id = 1
 1\tAda\t_\tPROPN\t_\t_\t_\t_\t_\t_
@@ -115,6 +107,12 @@ TOKENS = "".join(
 SPANS = "".join(
     json.dumps({"document": n, "text": "Ada", "entities": []}) + "\n" for n in "aab"
 )
+
+
+def read_table(path):
+    return CsvFiles(dir="", first="text", label="label").read(path, None)
+
+
 TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"
 
 
@@ -126,12 +124,7 @@ TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"
         ("a.conllu", TREES, formats.ConlluFiles.read_file),
         ("a.jsonl", TOKENS, formats.JsonSentences.read_file),
         ("a.jsonl", SPANS, formats.JsonSentences.read_file),
-        (
-            "a.csv",
-            TABLE,
-            lambda path: formats.CsvFiles(dir="", first="text", label="label").read(
-                path, None
-            ),
+        ("a.csv", TABLE, read_table),
         ),
     ],
 )

@@ -75,10 +75,8 @@ def test_the_report_names_the_runs(tmp_path):
         run.write_result({**run.result(), "test": test})
     report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
     (warning,) = record_of(tmp_path)["warnings"]
-    assert warning.startswith(
-        "2 of 10 runs learnt nothing: dice seed 1, dice seed 4. 2 of them predict the "
-        "same class for every test example"
-    )
+    names = "2 of 10 runs learnt nothing: dice seed 1, dice seed 4. 2 of them predict "
+    assert warning.startswith(f"{names}the same class for every test example")
     assert "train longer" in warning
     for name in ("report.html", "report.md"):
         text = (tmp_path / name).read_text()

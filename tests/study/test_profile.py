@@ -44,36 +44,19 @@ from dicejax.training.setup import load_data, prepare
 from .. import tiny
 from .made_runs import write_splits
 
-TRAIN = """Anna B-PER
-lives O
-in O
-New B-LOC
-York I-LOC
-
-Bob B-PER
-sleeps O
-
-Nothing O
-happens O
-here O
-
-"""
-DEV = """Anna B-PER
-likes O
-ACME B-ORG
-
-Mary B-PER
-"""
+TRAIN = (
+    "Anna B-PER\nlives O\nin O\nNew B-LOC\nYork I-LOC\n\n"
+    "Bob B-PER\nsleeps O\n\nNothing O\nhappens O\nhere O\n\n"
+)
+DEV = "Anna B-PER\nlikes O\nACME B-ORG\n\nMary B-PER\n"
 
 
 @pytest.fixture
 def conll(tmp_path):
     """Return a folder with three files of words and tags."""
-    folder = tmp_path / "data"
-    folder.mkdir()
     for name, text in {"train": TRAIN * 8, "dev": DEV, "test": TRAIN}.items():
-        (folder / f"{name}.txt").write_text(text)
-    return folder
+        (tmp_path / f"{name}.txt").write_text(text)
+    return tmp_path
 
 
 def profile_of(data, warn=lambda text: None, rare=20, **settings):
@@ -159,16 +142,16 @@ def test_weights_are_those_of_the_losses(conll):
     labels = profile_of(**tagging(conll)).splits["train"].outputs[0].labels
     counts = np.array([max(label.positives, 1) for label in labels], float)
     schemes = "log_ratio", "inverse", "inverse_square_root", "effective_number"
+    assert labels[0].weights.keys() == set(schemes)
     for scheme in schemes:
         weights = [label.weights[scheme] for label in labels]
         expected = getattr(class_weights, scheme)(counts)
         np.testing.assert_allclose(weights, expected, rtol=1e-4)
-        assert labels[0].weights.keys() == set(schemes)
 
 
 ONE, SEVERAL = "negative class", "most and least"
 TWO_CLASSES = "no a b c\n" * 6 + "yes d e\n" * 2
-THREE_CLASSES = f"{TWO_CLASSES}maybe both of them\n"
+THREE = f"{TWO_CLASSES}maybe both of them\n"
 O_IN_THE_MIDDLE = "a\tD\nb\tN\nc\tO\nd\tN\n\n"
 NO_O = "a B-X\nb I-X\nc I-X\n"
 
@@ -178,10 +161,7 @@ NO_O = "a B-X\nb I-X\nc I-X\n"
     [
         # Two classes have a negative one, three have not.
         (LabelFirstFiles, Classification(), TWO_CLASSES, ONE, ("no", "yes"), 3.0),
-        (
-            *(LabelFirstFiles, Classification(), THREE_CLASSES),
-            *(SEVERAL, ("no", "maybe"), 6.0),
-        ),
+        (LabelFirstFiles, Classification(), THREE, SEVERAL, ("no", "maybe"), 6.0),
         # O is a label like others where it is not the first, or never occurs.
         (WordLabelFiles, WordTagging(), O_IN_THE_MIDDLE, SEVERAL, ("N", "D"), 2.0),
         (ConllFiles, Tagging(), NO_O, SEVERAL, ("I-X", "B-X"), 2.0),
@@ -229,10 +209,9 @@ def test_pieces_that_are_no_start_are_counted(tmp_path, form, unanswerable):
     assert start.negatives == places - answered
     assert start.ratio == start.negatives / answered
     assert [label.positives for label in start.labels] == [start.negatives, answered]
-    assert set(supported(result)) == {
-        ("start", start.labels[1].label),
-        ("end", end.labels[1].label),
-    }
+    pairs = {(output.output, output.labels[1].label) for output in (start, end)}
+    assert set(supported(result)) == pairs
+    assert {start.output, end.output} == {"start", "end"}
 
 
 def test_quantiles_and_bins_are_plain_counts():

@@ -1,6 +1,7 @@
 """Scores from a CSV file have the verdicts of the runs they came from."""
 
 import dataclasses
+import itertools
 import json
 
 import numpy as np
@@ -95,12 +96,8 @@ def test_scores_of_runs_are_judged_over_seeds(tmp_path):
 
 
 def test_each_data_set_has_a_folder_of_its_own(tmp_path):
-    rows = [
-        (data, loss, seed, 50 + seed)
-        for data in ("a", "b")
-        for loss in ("ce", "dice")
-        for seed in range(3)
-    ]
+    cases = itertools.product("ab", ("ce", "dice"), range(3))
+    rows = [(data, loss, seed, 50 + seed) for data, loss, seed in cases]
     path = written(tmp_path / "scores.csv", rows)
     results = comparison.compare_scores(path, out=str(tmp_path / "out"))
     assert [result.name for result in results] == ["a", "b"]

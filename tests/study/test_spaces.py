@@ -144,8 +144,11 @@ def test_values_become_those_of_an_experiment():
     assert changed.objective == Tversky(alpha=0.111, beta=0.889, smooth=0.02)
     assert spaces.with_values(changed, spaces.given_values(untuned)) == untuned
     changed = experiment(GHM())
-    drawn = {"objective.bins": 17, "objective.momentum": 0.5}
-    drawn["optimizer.learning_rate"] = 1e-3
+    drawn = {
+        "objective.bins": 17,
+        "objective.momentum": 0.5,
+        spaces.LEARNING_RATE: 1e-3,
+    }
     changed = spaces.with_values(changed, spaces.drawn_values(changed, drawn))
     assert changed.objective == GHM(bins=17, momentum=0.5)
     assert type(changed.objective.bins) is int

@@ -97,9 +97,9 @@ def test_each_loss_gets_as_many_trials_and_the_first_as_given(tmp_path, training
     assert kinds == [CrossEntropy] * 5 + [Focal] * 5 + [Tversky] * 5
     assert {made.training.seed for made in training.made} == {tuning.SEED}
     assert tuning.SEED not in {job.seed for job in jobs(tmp_path)}
-    for number, loss in enumerate((CrossEntropy(), Focal(), Tversky())):
-        first = training.made[5 * number]
-        assert first.objective == loss and first.optimizer == EXPERIMENT.optimizer
+    firsts = training.made[::5]
+    assert [x.objective for x in firsts] == [CrossEntropy(), Focal(), Tversky()]
+    assert {x.optimizer for x in firsts} == {EXPERIMENT.optimizer}
     assert {*results["ce"].trials[1].values} == {RATE}
     for trial in results["tversky"].trials:
         shares = trial.values["objective.alpha"], trial.values["objective.beta"]
@@ -125,9 +125,8 @@ def test_the_chosen_trial_is_the_best_on_dev_and_the_runs_take_it(tmp_path, trai
     varied = content["losses"]["focal"]["varied"]["objective.gamma"]
     assert varied == {"low": 0.0, "high": 5.0, "scale": "linear"}
     for tuned in results.values():
-        experiments = [
-            spaces.with_values(tuned.experiment, trial.values) for trial in tuned.trials
-        ]
+        settings = [trial.values for trial in tuned.trials]
+        experiments = [spaces.with_values(tuned.experiment, x) for x in settings]
         scores = [Training.score(experiment) for experiment in experiments]
         assert [trial.dev for trial in tuned.trials] == scores
         assert scores[tuned.chosen] == max(scores) >= scores[0]

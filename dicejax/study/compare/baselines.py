@@ -1,7 +1,6 @@
-"""Cheap baselines: finished cross-entropy runs with shifted logits.
+"""Cheap baselines: finished cross-entropy runs with logits shifted as dev chooses.
 
-The shift is chosen on dev, and test is scored once. The runs of all other losses are
-shifted in the same way, to be compared with these baselines on equal terms.
+Runs of other losses are shifted too, to be compared with these on equal terms.
 """
 
 from __future__ import annotations

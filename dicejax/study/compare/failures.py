@@ -15,14 +15,10 @@ from dicejax.study.significance import failure_limit
 
 @dataclasses.dataclass(frozen=True)
 class Failures:
-    """Failed runs of a loss, among those that have ended.
+    """Seeds of the failed runs of a loss, and numbers of runs that have ended.
 
-    Attributes:
-      seeds: seeds of the failed runs.
-      runs: number of runs that have ended.
-      finished: number of them that did not diverge.
-      learnt_nothing: number of finished runs that learnt nothing.
-      median: median score of the runs that did not fail; None without any.
+    Finished are those that did not diverge. The median is that of the scores of runs
+    that did not fail; None without any.
     """
 
     seeds: frozenset[int] = frozenset()

@@ -52,10 +52,7 @@ class Job:
 def with_baselines(
     objectives: Sequence[Candidate], task: Task | None = None
 ) -> tuple[Candidate, ...]:
-    """Add cross-entropy first if missing, and for a task that with class weights last.
-
-    Positions have no class weights.
-    """
+    """Add cross-entropy if missing, and for a task that with class weights, if any."""
     first = () if BASELINE in objectives else (BASELINE,)
     losses = (*first, *objectives)
     if task is None or any(isinstance(loss, WeightedCrossEntropy) for loss in losses):
@@ -130,10 +127,7 @@ def with_candidate(experiment: Experiment, candidate: Candidate) -> Experiment:
 
 
 def candidates_of(experiments: Sequence[Experiment]) -> list[Candidate]:
-    """Return the losses of experiments; those that begin at the prior, if not all do.
-
-    The inverse of `with_candidate`.
-    """
+    """Return the losses of experiments: the inverse of `with_candidate`."""
     biases = [experiment.training.head_bias for experiment in experiments]
     return [
         FromPrior(each.objective)
@@ -235,15 +229,13 @@ def train_all(
 class Outcome:
     """Result of one run, which is missing if it has neither finished nor diverged.
 
-    Of a finished run it has the contents of `result.json`, and the statistics of each
-    test example, float `[N, C, 2]`. Scores from elsewhere have no experiment.
+    Of a finished run it has the contents of `result.json`, the statistics of each test
+    example, float `[N, C, 2]`, and dev scores. Scores from elsewhere have no
+    experiment; those of whole runs have two equal examples.
 
     Attributes:
       groups: group of each test example, such as its document, int `[N]`; None where
         examples are independent.
-      dev: primary metric on dev at each evaluation.
-      source: a run of this package, scores of test examples from elsewhere, or scores
-        of whole runs from elsewhere, of which two equal examples take the place.
       moved: result and statistics with moved decisions, by the name of the move.
     """
 
@@ -262,11 +254,8 @@ class Outcome:
     )
 
     def with_move(self, move: str) -> Outcome | None:
-        """Return the run with moved decisions; None if it has no such scores.
-
-        A run without a result has no decisions to move.
-        """
-        if self.result is None:
+        """Return the run with moved decisions; None if it has no such scores."""
+        if self.result is None:  # it has no decisions to move
             return self
         if move not in self.moved:
             return None

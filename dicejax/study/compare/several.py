@@ -24,11 +24,11 @@ FILE = "several.json"
 
 @dataclasses.dataclass(frozen=True)
 class OfLoss:
-    """A loss over several data sets.
+    """A loss over several data sets, better and worse on at least so many, at 5 %.
 
-    There is no estimate where all predictions on a set are the baseline's. It is better
-    and worse on at least so many sets, at 5 %. The rank is the mean among all losses,
-    the improvement the share of pairs of runs in which it is ahead, ties half.
+    There is no estimate where all predictions on a set are the baseline's. The rank is
+    the mean among all losses, the improvement the share of pairs of runs in which it is
+    ahead, ties half.
     """
 
     loss: str

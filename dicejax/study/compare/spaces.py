@@ -1,7 +1,6 @@
 """Search space of tuning: the learning rate and the ranges that losses declare.
 
-Only numbers have ranges. A number that only scales the loss has none: it acts like the
-learning rate. The heads' learning rate is a factor of the encoder's and follows it.
+The heads' learning rate is a factor of the encoder's and follows it.
 """
 
 from __future__ import annotations

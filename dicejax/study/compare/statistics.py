@@ -20,10 +20,9 @@ from dicejax.study.significance import CrossedDifference, ScoreSummary, Verdict
 
 @dataclasses.dataclass(frozen=True)
 class Against:
-    """A loss vs. the baseline, over the seeds that both have ended.
+    """A loss vs. the baseline: differences of the primary metric by common seed.
 
-    The differences are those of the primary metric by seed; a diverged run scores 0.
-    There is no test of fewer than 3 seeds.
+    A diverged run scores 0. There is no test of fewer than 3 seeds.
     """
 
     seeds: tuple[int, ...]
@@ -77,10 +76,8 @@ class Against:
 class Row:
     """Statistics of one loss by the primary metric, vs. nothing for the baseline.
 
-    Controls are baselines of another kind: class weights, or moved decisions.
-
-    Attributes:
-      versus: comparison with each control, by its name, over the seeds that both have.
+    Controls are baselines of another kind: class weights, or moved decisions. Each
+    loss is compared with them, by name, over the seeds that both have.
     """
 
     loss: str
@@ -97,10 +94,7 @@ class Row:
 
     @property
     def rise(self) -> float:
-        """Rise of the mean dev score at the last evaluation; 0 unless it is the best.
-
-        It has to be the best in most runs too, as a mean of few is moved by any.
-        """
+        """Rise of the mean dev score at the end, if best there, and in most runs."""
         curves = [run.dev for run in self.outcomes if len(run.dev) > 1]
         if not curves:
             return 0.0
@@ -239,8 +233,7 @@ def _decided_alike(
 ) -> dict[str, list[Outcome]]:
     """Return the runs of a family with the moved decisions of a control.
 
-    Losses of which a finished run lacks them are left out, as is the control's loss:
-    it would be the control itself.
+    The control's loss and losses of which a finished run lacks them are left out.
     """
     loss_of_control, _, move = control.rpartition(" + ")
     alike: dict[str, list[Outcome]] = {}
@@ -267,10 +260,7 @@ def _statistics_of(
 def _compare(
     tests: Tests, loss: str, baseline: str, tested: tuple[Test, Verdict] | None
 ) -> Against:
-    """Compare a loss with the baseline; without a test there is no verdict.
-
-    The sentence begins with who learnt nothing in any run.
-    """
+    """Compare a loss with the baseline; without a test there is no verdict."""
     pairs = tests.pairs(loss, baseline)
     differences = tuple(
         float(significance.score(ours) - significance.score(standard))

@@ -24,17 +24,14 @@ Look = Mapping[str, Sequence[int]]
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    """Test of a loss vs. the baseline, over seeds and test examples.
+    """Test of a loss vs. the baseline, with the interval of this look.
 
-    Attributes:
-      crossed: difference, with the interval of this look.
-      randomisation: p-value over test examples, for these runs; None without examples.
-      p_value: p-value over all looks, adjusted for the number of losses.
-      p_alone: the same, not adjusted for the number of losses.
-      p_equal: p-value for a difference within the margin, adjusted as `p_value`.
-      seeds_needed: fewest and most seeds to show the true difference with power 0.8, at
-        a confidence of 80 %; None where no number suffices, infinite above 1,000.
-      detectable: smallest difference that these runs show with power 0.8.
+    P-values are those over all looks, adjusted for the number of losses, `p_alone` not
+    adjusted, and `p_equal` for a difference within the margin. `randomisation` is that
+    over test examples for these runs; None without examples. Fewest and most seeds are
+    needed to show the true difference with power 0.8, at a confidence of 80 %; None
+    where no number suffices, infinite above 1,000. These runs show the detectable
+    difference with power 0.8.
     """
 
     crossed: CrossedDifference
@@ -49,9 +46,8 @@ class Test:
 class Versus(NamedTuple):
     """A loss vs. a control, of which p-values are adjusted for all other losses.
 
-    Attributes:
-      decided_alike: whether the loss has its decisions moved as the control's are; None
-        for a control whose decisions are not.
+    It is decided alike if its decisions are moved as the control's are; None for a
+    control whose decisions are not.
     """
 
     crossed: CrossedDifference
@@ -139,8 +135,7 @@ class Tests:
     ) -> dict[str, tuple[_Tested, Verdict]]:
         """Return the tests of a family vs. a baseline, and verdicts with failed runs.
 
-        Losses that borrow shrink their variances towards one another's; `others` were
-        dropped from the family.
+        Losses that borrow share variances; `others` were dropped from the family.
         """
         tested = self._test(baseline, family, borrowing, others)
         failed, sound = self.failures[baseline], tested

@@ -1,9 +1,7 @@
 """Equal tuning: the same number of trials per loss, scored on dev only.
 
-A trial is a run in `FOLDER/tuning/LOSS/trial-K`, whose checkpoints are deleted once it
-is scored. Results and chosen settings are in `FOLDER/tuning.json`. Where each seed has
-a training sample of its own, it is tuned on its own too:
-`FOLDER/tuning/LOSS/seed-S/trial-K`.
+A trial is a run in `FOLDER/tuning/LOSS/trial-K`, or where each seed has a training
+sample `.../seed-S/trial-K`. Chosen settings are in `FOLDER/tuning.json`.
 """
 
 from __future__ import annotations
@@ -45,10 +43,7 @@ _WORST = -1.0
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """Settings by path in the experiment, and the best score on dev.
-
-    The score is None if training diverged.
-    """
+    """Settings by path in the experiment, and the best score on dev, if any."""
 
     values: Mapping[str, float]
     dev: float | None
@@ -66,10 +61,7 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-    """The trials of a loss, the first with the settings of the experiment.
-
-    The seed is that of the runs that take the chosen settings; None for all.
-    """
+    """The trials of a loss, the first as given, for the runs of a seed or all."""
 
     loss: str
     experiment: Experiment

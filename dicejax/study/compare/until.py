@@ -17,10 +17,7 @@ from dicejax.study.compare.testing import LEVEL, MARGIN
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
 """Numbers of seeds after which results are looked at."""
 FUTILE = 0.2
-"""A loss whose interval at this level lies below 0 gets no more seeds.
-
-Stopping because it is hopeless is no claim; it can only lose power.
-"""
+"""A loss whose interval at this level is below 0 stops: it can only lose power."""
 # Verdicts that hold over all looks; a loss that has failed cannot become better.
 DECIDED = (
     "better",

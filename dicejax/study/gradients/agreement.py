@@ -31,8 +31,8 @@ from dicejax.training.sharding import global_batch, replicate, to_host
 class Agreement:
     """Cosine between the gradients of a loss and of a soft F1, micro or macro.
 
-    With respect to the logits and to the heads' parameters, of each batch, and to the
-    latter of the sum over batches. The share of positives is that of the gradient.
+    With respect to the logits and to the heads' parameters of each batch, and of all
+    batches. The share of positives is that of the gradient.
     """
 
     loss: str
@@ -68,10 +68,9 @@ def agreements(
 ) -> Agreements:
     r"""Compare the gradients of losses with that of soft F1, at a checkpoint of a run.
 
-    The data set is the first training batches of the run. F1's counts are of all of
-    them at the same parameters, without dropout; the slope at each batch is that of
-    `dicejax.training.gradients.measures`, with the counts of all the others fixed. For
-    the gradients :math:`g_b` of a loss and :math:`h_b` of 1 - soft F1 at batch b
+    The data set is the first training batches of the run, without dropout; the slope of
+    F1 at each batch is that with the counts of all the others fixed. For the gradients
+    :math:`g_b` of a loss and :math:`h_b` of 1 - soft F1 at batch b
 
     .. math:: \cos(g_b, h_b), \qquad
         \cos\left(\sum_b g_b, \sum_b h_b\right)
@@ -93,12 +92,8 @@ def agreements(
     task = experiment.task
     pieces = replicate(probe.kinds_of(tokenizer), mesh)
     in_layout = task.layout(tokenizer).tokens
-    settings = {
-        "network": setup.network,
-        "task": task,
-        "micro_batches": experiment.training.micro_batches,
-        "mesh": mesh,
-    }
+    settings = {"network": setup.network, "task": task, "mesh": mesh}
+    settings["micro_batches"] = experiment.training.micro_batches
     packed = setup.batches(mesh)
     arrays = [
         global_batch(packed[index].arrays, mesh, packed.rows)

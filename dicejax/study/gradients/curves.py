@@ -61,11 +61,7 @@ def of_loss(
 
 
 def of_objective(objective: Objective) -> LossCurve:
-    """Return the curve of an objective over a set, also of sums and schedules.
-
-    The set is that of `one_of_a_set`: element 0 is positive, and the logit of element
-    `varied` varies. The value is the objective's, such as a mean over all.
-    """
+    """Return the curve of an objective, also a sum, over the set of `one_of_a_set`."""
     others, labels = _set()
     outputs = {leaf.output for leaf in objective.terms()} - {None} or {"output"}
     counts = dict.fromkeys(outputs, np.array([SIZE - 1, 1]))
@@ -174,11 +170,8 @@ def crossing(x: np.ndarray, y: np.ndarray) -> float | None:
 
 
 def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
-    """Return where a line with these slopes is first lowest, between its ends.
-
-    Changes of sign by rounding alone are ignored.
-    """
-    noise = 1e-6 * np.abs(slopes).max()
+    """Return where a line with these slopes is first lowest, between its ends."""
+    noise = 1e-6 * np.abs(slopes).max()  # changes of sign by rounding
     minima = np.flatnonzero((slopes[:-1] < -noise) & (slopes[1:] > noise))
     if not minima.size:
         return None

@@ -26,8 +26,7 @@ class History:
       kinds: by kind of piece, by "places", "labelled" and "gradient_norm": `[S]`; empty
         if elements are not tokens.
       soft_f1: by average, `[S]`.
-      cosine: between the gradients of the loss and of soft F1 with respect to the
-        logits, by average, `[S]`.
+      cosine: cosine of the gradients of loss and soft F1 at the logits, by average.
       cosine_heads: the same with respect to the heads' parameters.
       alarms: step, kind and group of each alarm.
     """

@@ -49,14 +49,10 @@ _GREY = "#9A9A9A"
 
 
 def figures_of_run(folder: str) -> dict[str, Figure]:
-    """Return the figures of a run's gradient measurements; save them within `look`.
+    """Return the figures of a run that measured gradients; save them within `look`.
 
-    Args:
-      folder: folder of a run trained with `--analysis.every`, finished or not.
-
-    Returns:
-      Figures by name: "density", "norms", "shares", "agreement" and "alarms"; with
-      several outputs each name begins with the output's and a hyphen.
+    Their names are those of `FIGURES`, with several outputs after the output's and a
+    hyphen. The run may be unfinished.
 
     Raises:
       InputError: there is no run, or nothing was measured in it.
@@ -104,10 +100,7 @@ def draw(histories: tuple[History, ...]) -> Iterator[tuple[str, Figure]]:
 
 
 def draw_density(history: History) -> Figure:
-    """Draw densities of elements and of gradient by gradient norm, as in GHM.
-
-    Negatives left, positives right; elements above, gradient below.
-    """
+    """Draw densities of elements and of gradient by gradient norm, as in GHM."""
     sides = {"all classes": slice(None)}
     if history.groups.has_negative:
         sides = {"negatives": slice(0, 1), "positives": slice(1, None)}

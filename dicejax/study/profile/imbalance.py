@@ -96,8 +96,8 @@ class LabelSets:
 class OutputCounts:
     """Label counts of one output, by label in the order of the classes.
 
-    `negative` and `positive` are labels or descriptions of several. Positions have the
-    number of sequences with a known label, texts of several labels have sets.
+    Positions have the number of sequences with a known label, texts of several labels
+    have sets.
     """
 
     output: str
@@ -252,8 +252,7 @@ def support(
 ) -> tuple[LabelSupport, ...]:
     """Find the labels too rare to learn; of multi-label classes, the positives.
 
-    An update sees `share` of the epoch; `smooth` has that of the loss in counts, by
-    output, and `limit` is the minimum count in the training split.
+    An update sees a share of the epoch; the limit is that of "few".
     """
     counts = {split: _by_label(outputs) for split, outputs in splits.items()}
     drawn = _by_label(epoch)
@@ -274,10 +273,7 @@ def support(
 
 
 def smooth_by_output(objective: Objective) -> dict[str, float]:
-    """Return the largest `smooth` in counts of a batch, by output.
-
-    Losses whose sets are single tokens have no counts to compare with.
-    """
+    """Return the largest `smooth` in counts by output, of losses of larger sets."""
     smooths: dict[str, float] = {}
     for leaf in objective.terms():
         smooth, over = (getattr(leaf, name, None) for name in ("smooth", "over"))

@@ -45,10 +45,7 @@ class Lengths:
 
 @dataclasses.dataclass(frozen=True)
 class BatchFill:
-    """Places of a layout in one pass over the split, and their ratio to packed rows.
-
-    `filled` is the share of places that hold a piece; the rest is padding.
-    """
+    """Places of a layout, the share of filled ones, and the ratio to packed rows."""
 
     places: int
     filled: float
@@ -57,10 +54,10 @@ class BatchFill:
 
 @dataclasses.dataclass(frozen=True)
 class Padding:
-    """Padding of three batch layouts, with one order of sequences.
+    """Padding of one pass over a split in the order of the first epoch, by layout.
 
-    One row per sequence of `max_length` places, one row per sequence padded to the
-    longest of its batch, or several sequences in a row, as in training.
+    A row of `max_length` per sequence, a row padded to the longest of its batch, or
+    several sequences in a row, as in training.
     """
 
     max_length: int
@@ -71,10 +68,7 @@ class Padding:
 
 @dataclasses.dataclass(frozen=True)
 class SplitProfile:
-    """Counts of one split; without sequences there are neither lengths nor padding.
-
-    An example is a sentence, a text or a question, and may need several sequences.
-    """
+    """Counts of one split; without sequences there are neither lengths nor padding."""
 
     examples: int
     sequences: int
@@ -88,11 +82,8 @@ class SplitProfile:
 class DataProfile:
     """Counts of a data set, as a task and an encoder's tokenizer see it.
 
-    Attributes:
-      batch_size: sequences per update, on average.
-      rare: minimum positives of a label in the training split.
-      smooth: `smooth` of the objective in counts, by output.
-      support: training examples of each label to be learned.
+    A label is rare below so many positives in training. `smooth` is that of the
+    objective in counts, by output.
     """
 
     name: str

@@ -45,9 +45,8 @@ def write(
     """Write the report of a comparison, and return the path of its page.
 
     All files appear or none; the last is `comparison.json`, which is completed: that of
-    the other `texts` to write, or else that in the folder. The test set is read to show
-    the examples whose answers change. Scores from elsewhere have a name and the command
-    that reads them.
+    the other `texts` to write, or else that in the folder. Examples whose answers
+    change are read. Scores from elsewhere have a name and the command that reads them.
 
     Raises:
       InputError: a run cannot be read, or the folder cannot be written to.

@@ -23,10 +23,7 @@ MOST = 5
 
 @dataclasses.dataclass(frozen=True)
 class Changed:
-    """Test examples whose answers a loss changes: tables of gains and of losses.
-
-    The texts are text and gold answer of each, by number; empty without the data.
-    """
+    """Tables of gains and of losses, and text and gold answer of each, by number."""
 
     summary: str
     tables: Sequence[TextTable]
@@ -39,11 +36,10 @@ def changed_answers(
     earlier: Mapping[str, Sequence[str]] = {},
     margin: float = MARGIN,
 ) -> Changed | None:
-    """Return the test examples whose answers the recommended loss changes.
+    """Return the test examples whose answers the recommended or best loss changes.
 
-    Without a recommendation it is the best rival; None where no answer changes. Texts
-    are those of the test set, or where it cannot be read (None), of an earlier report,
-    by number.
+    None where no answer changes. Where the test set cannot be read (None), texts are
+    those of an earlier report, by number.
     """
     best = recommended(rows, margin) or next(iter(rivals_of(rows)), None)
     if best is None or source_of(rows) == "run scores":

@@ -33,10 +33,7 @@ MARKS = {
 
 @dataclasses.dataclass(frozen=True)
 class TextTable:
-    """A table of texts: the cells of each line by the name of their column.
-
-    The columns of `texts` hold texts, whatever their length.
-    """
+    """A table: the cells of each line by column; those of `texts` hold prose."""
 
     caption: str
     lines: Sequence[Mapping[str, str]]
@@ -61,10 +58,9 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """A figure of the report: one panel or several side by side, and its data.
+    """A figure of one panel or several, and its data unless a file of the run has them.
 
-    The key has classes of the style sheet with their descriptions. There are no data
-    where they are in a file of the run.
+    The key has classes of the style sheet with their descriptions.
     """
 
     title: str
@@ -88,11 +84,7 @@ class Section:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Document:
-    """A whole report.
-
-    The first line of the verdict is the shortest. Of `folded` sections, named by their
-    keys, the page shows the heading alone.
-    """
+    """A whole report; of sections whose keys are folded the page shows the heading."""
 
     title: str
     context: Mapping[str, str]

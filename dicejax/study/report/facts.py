@@ -61,8 +61,7 @@ def band_of(records: Mapping[int, Sequence[Mapping[str, Any]]], name: str) -> Ba
 class Probabilities:
     """Predicted probabilities of one output on the test set.
 
-    Counts are those of `metrics.score_counts`, int `[C, 2, BINS]`, without the negative
-    class. The bins are those that are not empty.
+    Counts, int `[C, 2, BINS]`, are without the negative class, bins without empty ones.
     """
 
     by_seed: Mapping[int, np.ndarray]
@@ -115,10 +114,7 @@ def facts_of(
     changed: Changed | None = None,
     folders: Sequence[str] = (),
 ) -> Facts:
-    """Read the folders of the runs, and return the facts of a report.
-
-    Scores from elsewhere have a name and the command that reads them.
-    """
+    """Read the folders of the runs, and return the facts of a report."""
     losses, results = measure_losses(rows), results_of(rows)
     seeds = sorted({outcome.seed for row in rows for outcome in row.outcomes})
     classes: dict[str, dict[str, list[Mapping[str, float]]]] = {}

@@ -1,6 +1,6 @@
 """Figures of a comparison: charts with a row per loss, and figures with a panel each.
 
-A panel holds two losses, which differ in dashes and marks as well as in colour.
+Losses of a panel differ in dashes and marks as well as in colour.
 """
 
 from __future__ import annotations

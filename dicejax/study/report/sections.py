@@ -102,13 +102,19 @@ def document_of(facts: Facts) -> Document:
         title = "Changed answers"
         plain.append(Section("changed", title, [changed.summary], changed.tables))
     plain.append(time(rows))
-    measured = Section("gradients", "Gradients", pictures=[*gradients(rows)])
     with figures.look([row.loss for row in rows], pictures.SETTINGS):
         differences = pictures.forest(rows, facts.metric, facts.margin)
-        frequency = [*pictures.by_class(facts)]
-        runs = [pictures.strip(rows, facts.metric)]
-        curves, shares = [*pictures.learning(facts)], [*pictures.thresholds(facts)]
-        reliability = [*pictures.calibration(facts)]
+        drawn = [
+            ("frequency", "Rare and frequent classes", [*pictures.by_class(facts)]),
+            ("runs", "Every run", [pictures.strip(rows, facts.metric)]),
+            ("learning", "Learning curves", [*pictures.learning(facts)]),
+            (
+                "thresholds",
+                "Precision, recall and thresholds",
+                [*pictures.thresholds(facts)],
+            ),
+            ("calibration", "Calibration", [*pictures.calibration(facts)]),
+        ]
     losses = {}
     for row in rows:
         text = CONTROLS.get(row.loss.rpartition(" + ")[2], "")
@@ -120,12 +126,8 @@ def document_of(facts: Facts) -> Document:
             end = " (control)" if row.is_control else "."
             losses[row.loss] = f"{text.rstrip('.')}{end}"
     folded = [
-        Section("frequency", "Rare and frequent classes", pictures=frequency),
-        Section("runs", "Every run", pictures=runs),
-        Section("learning", "Learning curves", pictures=curves),
-        Section("thresholds", "Precision, recall and thresholds", pictures=shares),
-        Section("calibration", "Calibration", pictures=reliability),
-        measured,
+        *(Section(key, title, pictures=each) for key, title, each in drawn),
+        Section("gradients", "Gradients", pictures=[*gradients(rows)]),
         tuned(facts.tuning),
         Section("reading", "How to read this", reading(rows)),
         reproduce(facts),

@@ -114,11 +114,10 @@ def seeds_and_items(
 
     - The first term alone is the paired t test over seeds, A / (S N) = sd^2 / S.
     - One quantile per part rejects at most 5 % whatever the two variances (Banerjee,
-      Sankhya 22, 1960); Satterthwaite's degrees of freedom reject 10 % for 2 seeds.
+      Sankhya 22, 1960); Satterthwaite's degrees of freedom reject 10 % for 2 seeds, a
+      bootstrap of seeds times sentences 13 % for 3 and 9 % for 5.
     - The max is the interval for new sentences only: seeds that agree by chance, or
       because scores are coarse, do not make it narrower.
-    - A bootstrap of seeds times sentences rejects 13 % for 3 seeds and 9 % for 5 where
-      seeds matter most.
 
     It is conservative for few seeds that hardly matter; with 2 seeds t_1 is 12.7.
 

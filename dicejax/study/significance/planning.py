@@ -67,8 +67,7 @@ def seeds_needed(
     """Find the number of seeds that shows the observed difference with a power.
 
     The observed difference and errors are taken for the true ones: a plan and no
-    result. Other looks than the next are not counted on, and Holm's correction is taken
-    as Bonferroni's.
+    result. The next look is taken for the last, Holm's correction for Bonferroni's.
 
     Args:
       difference: observed difference.

@@ -15,11 +15,9 @@ from dicejax.study.significance.differences import t_test
 
 @dataclasses.dataclass(frozen=True)
 class AcrossSets:
-    """A difference over data sets, themselves a sample of such sets.
+    """Mean difference over data sets of a kind, with an interval from low to high.
 
-    Attributes:
-      mean: mean difference over sets of this kind, with an interval from low to high.
-      between: standard deviation of true differences between sets.
+    The standard deviation of true differences between sets is `between`.
     """
 
     sets: int

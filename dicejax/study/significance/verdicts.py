@@ -36,30 +36,17 @@ class ScoreSummary:
 
     @classmethod
     def from_scores(cls, scores: ArrayLike, diverged: int = 0) -> ScoreSummary:
-        """Summarize scores.
-
-        Args:
-          scores: [S], one per run that has one.
-          diverged: number of runs without a score.
-
-        Raises:
-          ValueError: scores are not [S], or one is not finite.
-        """
+        """Summarize scores, [S]; a ValueError if they are not [S] or not finite."""
         scores = np.asarray(scores, np.float64)
         if scores.ndim != 1:
             raise ValueError(f"scores have shape {scores.shape}, not [S]")
         if not np.isfinite(scores).all():
             raise ValueError("scores hold numbers that are not finite")
-        n = len(scores)
-        return cls(
-            n=n,
-            mean=float(scores.mean()) if n else None,
-            sd=float(scores.std(ddof=1)) if n > 1 else None,
-            median=float(np.median(scores)) if n else None,
-            min=float(scores.min()) if n else None,
-            max=float(scores.max()) if n else None,
-            diverged=diverged,
-        )
+        n, functions = len(scores), (np.median, np.min, np.max)
+        mean = float(scores.mean()) if n else None
+        sd = float(scores.std(ddof=1)) if n > 1 else None
+        others = (float(f(scores)) if n else None for f in functions)
+        return cls(n, mean, sd, *others, diverged)
 
 
 Outcome = Literal[
