@@ -15,7 +15,7 @@ from dicejax.study.compare.table import REMEDY
 from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
 from dicejax.study.significance import CrossedDifference, signed
 
-_UNSETTLED = ("unstable", "nothing learnt", "no verdict")
+_UNSETTLED = ("baseline", "unstable", "nothing learnt", "no verdict")
 
 
 def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -72,14 +72,8 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     over: it is no more advice than the baseline. Vs. a control with moved decisions,
     losses have theirs moved alike.
     """
-    settled = [
-        row
-        for row in rows
-        if row.against
-        and row.against.crossed
-        and row.against.verdict.outcome not in _UNSETTLED
-    ]
-    better = [row for row in settled if row.against.verdict.outcome == "better"]
+    settled = [row for row in rows if row.outcome not in _UNSETTLED]
+    better = [row for row in settled if row.outcome == "better"]
     if not better:
         return None
     controls = [row for row in settled if row.is_control and _gain(row) > margin]
@@ -93,7 +87,7 @@ def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
     """Return the best loss that did not fail, and its difference to each control."""
     metric = heading(results_of(rows)[0]["primary_metric"])
     for row in rivals_of(rows):
-        if row.versus and row.against.verdict.outcome not in _UNSETTLED:
+        if row.versus and row.outcome not in _UNSETTLED:
             texts = {}
             for control, versus in row.versus.items():
                 mean, interval = _points(versus.crossed, metric)
@@ -123,8 +117,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     if not losses:
         return f"Nothing to compare: only {baseline} has run."
     metric = heading(results_of(rows)[0]["primary_metric"])
-    outcomes = {row.loss: row.against.verdict.outcome for row in losses}
-    if all(outcome == "nothing learnt" for outcome in outcomes.values()):
+    if all(row.outcome == "nothing learnt" for row in losses):
         return f"Nothing learnt: this says nothing about the losses.\nTo do: {REMEDY}."
     tested = [row for row in losses if row.against.crossed is not None]
     if not tested:
@@ -139,7 +132,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
         return _advice(rows, best, metric)
     unstable = [row.loss for row in rows if row.failures.is_unstable]
     also = f"\nUnstable: {', '.join(unstable)}." if unstable else ""
-    stable = [row for row in tested if outcomes[row.loss] != "unstable"]
+    stable = [row for row in tested if row.outcome != "unstable"]
     if not stable:
         return f"Undecided: every loss failed in some runs.{also}"
     most = max(stable, key=lambda row: row.against.crossed.high)
@@ -147,7 +140,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     gain = min(max(most.against.crossed.high, 0.0), 1 - rows[0].summary.mean)
     no_better = ("worse", "identical predictions", "identical scores")
     points = f"{100 * gain:.1f} {metric}"
-    if all(outcomes[row.loss] in no_better for row in stable):
+    if all(row.outcome in no_better for row in stable):
         text = f"Keep {baseline}: no loss is better, and all are worse or the same."
     elif gain <= margin:
         text = f"Keep {baseline}: no loss beats it by more than {points}."
@@ -162,8 +155,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
 def _advice(rows: Sequence[Row], best: Row, metric: str) -> str:
     """Advise a loss or control that is better than the baseline, or not beaten."""
     baseline = baseline_name(rows[0].loss)
-    better = [row for row in rows if row.against and row.against.crossed]
-    better = [row for row in better if row.against.verdict.outcome == "better"]
+    better = [row for row in rows if row.outcome == "better"]
     leader = max(rivals_of(better) or [best], key=_gain)
     # The loss that the advice is about: the best, where a control is not better itself.
     claim = best if best in better else leader
@@ -171,7 +163,7 @@ def _advice(rows: Sequence[Row], best: Row, metric: str) -> str:
     limit = f" {claim.failures.sentence.capitalize()}."
     if best.is_control:
         rivals = [row for row in rivals_of(rows) if best.loss in row.versus]
-        rivals = [row for row in rivals if row.against.verdict.outcome != "unstable"]
+        rivals = [row for row in rivals if row.outcome != "unstable"]
         text = f"Use {_name(best.loss)}: {over[0]} over {baseline}.\n{over[1]}.{limit}"
         if best is not claim:
             rivals = [leader]

@@ -141,16 +141,14 @@ def require_one_label_set(experiments: Sequence[Experiment]) -> None:
     """Raise an InputError unless all training samples have the same labels."""
     labels: dict[Any, set[str]] = {}
     for experiment in experiments:
-        data = experiment.data
-        if data in labels:
-            continue
-        labels[data] = set(experiment.task.label_names(data.load().train))
-        first = next(iter(labels.values()))
-        if missing := sorted(first ^ labels[data]):
-            seeds = experiments[0].training.seed, experiment.training.seed
+        data, first = experiment.data, experiments[0]
+        if data not in labels:
+            labels[data] = set(experiment.task.label_names(data.load().train))
+        if missing := sorted(labels[first.data] ^ labels[data]):
+            seeds = f"{first.training.seed} and {experiment.training.seed}"
             raise InputError(
-                f"--resample: samples {seeds[0]} and {seeds[1]} do not both have the "
-                f"label {quote(missing[0])}; raise --data.max_train"
+                f"--resample: samples {seeds} do not both have the label "
+                f"{quote(missing[0])}; raise --data.max_train"
             )
 
 

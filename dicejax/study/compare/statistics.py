@@ -93,6 +93,11 @@ class Row:
         return [run.result["test"][name] for run in self.outcomes if run.result]
 
     @property
+    def outcome(self) -> str:
+        """Outcome of the verdict; "baseline" for the baseline."""
+        return self.against.verdict.outcome if self.against else "baseline"
+
+    @property
     def rise(self) -> float:
         """Rise of the mean dev score at the end, if best there, and in most runs."""
         curves = [run.dev for run in self.outcomes if len(run.dev) > 1]

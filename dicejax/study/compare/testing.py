@@ -160,17 +160,10 @@ class Tests:
         """Test the losses of a family that have 3 seeds in common with a baseline."""
         pairs = {loss: self.pairs(loss, baseline, without) for loss in family}
         # Controls have looks too; the baseline's are those of its rivals.
-        looks = [
-            {
-                loss: [
-                    seed
-                    for seed in seeds
-                    if seed in look.get(baseline, seeds) and seed not in without
-                ]
-                for loss, seeds in look.items()
-            }
-            for look in self.looks
-        ]
+        looks: list[Look] = []
+        for look in self.looks:
+            both = {k: set(look.get(baseline, v)) - {*without} for k, v in look.items()}
+            looks.append({k: [x for x in v if x in both[k]] for k, v in look.items()})
         crossed = _cross_at_looks(pairs, looks, borrowing)
         # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
         alone = []

@@ -84,12 +84,10 @@ def train_until_decided(
         rows = evaluate(runs)
         for row in rows:
             crossed = row.against and row.against.crossed
-            if crossed and (
-                row.against.verdict.outcome in DECIDED
-                or crossed.mean + crossed.half(FUTILE) < 0
-            ):
+            is_hopeless = crossed and crossed.mean + crossed.half(FUTILE) < 0
+            if is_hopeless or (crossed and row.outcome in DECIDED):
                 settled.setdefault(row.loss, seeds)
-        if all(row.against.verdict.outcome == "nothing learnt" for row in rows[1:]):
+        if all(row.outcome == "nothing learnt" for row in rows[1:]):
             return rows, f"nothing learnt, so further seeds would not help: {REMEDY}"
         waiting = [row for row in rivals_of(rows) if row.loss not in settled]
         if not waiting:

@@ -57,7 +57,7 @@ def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture |
         100 * np.array([crossed.low, crossed.high]) if crossed else None
         for crossed in (row.against.crossed for row in drawn)
     ]
-    learnt = [row.against.verdict.outcome != "nothing learnt" for row in drawn]
+    learnt = [row.outcome != "nothing learnt" for row in drawn]
     reach = [
         abs(100 * np.array(row.against.differences) if ends is None else ends).max()
         for row, ends, counts in zip(drawn, intervals, learnt, strict=True)
@@ -78,7 +78,7 @@ def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture |
             low, high = (signed(end, digits) for end in ends)
             mean = signed(100 * row.against.crossed.mean, digits)
             text = f"{mean} ({low} to {high})"
-        about.append(f"{row.loss} {MARKS[row.against.verdict.outcome]} {text}")
+        about.append(f"{row.loss} {MARKS[row.outcome]} {text}")
     key, what = [("dot", "loss")], "difference by seed"
     if any(row.is_control for row in drawn):
         key.append(("square", "control"))
@@ -97,7 +97,7 @@ def _draw_difference(
 ) -> None:
     """Draw the interval, the mean and the seeds of a row, or words at the edge."""
     color = figures.BASE if row.is_control else figures.LOSS
-    mean, outcome = 100 * row.against.mean, row.against.verdict.outcome
+    mean, outcome = 100 * row.against.mean, row.outcome
     side, align = (1, "right") if mean > 0 else (-1, "left")
     words = {"ha": align, "va": "center", "color": figures.SOFT}
     if outcome == "nothing learnt":

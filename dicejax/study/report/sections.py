@@ -55,6 +55,7 @@ FAILED = {
     "run": "diverged, learnt nothing or scored below half of the median of its loss",
     "run scores": "scored 0 or below half of the median of its loss",
 }
+PRECISION = "Precision, recall and thresholds"
 READING = (
     "Among ten losses one looks good by chance. The p-values are therefore corrected "
     "for the number of losses by Holm's procedure: the chance that any verdict of this "
@@ -108,11 +109,7 @@ def document_of(facts: Facts) -> Document:
             ("frequency", "Rare and frequent classes", [*pictures.by_class(facts)]),
             ("runs", "Every run", [pictures.strip(rows, facts.metric)]),
             ("learning", "Learning curves", [*pictures.learning(facts)]),
-            (
-                "thresholds",
-                "Precision, recall and thresholds",
-                [*pictures.thresholds(facts)],
-            ),
+            ("thresholds", PRECISION, [*pictures.thresholds(facts)]),
             ("calibration", "Calibration", [*pictures.calibration(facts)]),
         ]
     losses = {}
@@ -164,17 +161,14 @@ def context(facts: Facts) -> dict[str, str]:
         return {"Data": data, "Scores": scores, "Seeds": seeds_text}
     if is_resampled(experiment):
         data += ", another training sample for each seed"
-    training = [f"{first['steps']:,} updates"] if "steps" in first else []
-    training += [
-        f"learning rate {experiment.optimizer.learning_rate:g}",
-        f"batches of {experiment.training.batch_size}",
-        experiment.training.precision,
-    ]
+    training = f"{first['steps']:,} updates, " if "steps" in first else ""
+    training += f"learning rate {experiment.optimizer.learning_rate:g}, batches of "
+    training += f"{experiment.training.batch_size}, {experiment.training.precision}"
     texts = {
         "Data": data,
         "Task": type(experiment.task).__name__,
         "Encoder": encoder_name(experiment.encoder, first.get("parameters")),
-        "Training": ", ".join(training),
+        "Training": training,
         "Seeds": seeds_text,
     }
     if "device_kind" in first:
@@ -326,12 +320,9 @@ def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
     for row in rows:
         for run in row.outcomes:
             # Controls have the runs of the baseline, scores from elsewhere have none.
-            is_control = run.result is None or "control" in run.result
-            if (
-                is_control
-                or run.source != "run"
-                or not files.was_written(epath.Path(run.folder), GRADIENTS)
-            ):
+            is_trained = run.source == "run" and "control" not in (run.result or ())
+            folder = epath.Path(run.folder)
+            if not (run.result and is_trained and files.was_written(folder, GRADIENTS)):
                 continue
             for name, figure in plot.figures_of_run(run.folder).items():
                 title = f"{row.loss}, seed {run.seed}: {name}"
