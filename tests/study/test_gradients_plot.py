@@ -75,16 +75,12 @@ def _figures_for_a_page():
 def _figures_of_a_comparison():
     """Each loss has the figures of its first measured run; a baseline has none."""
     result = Run.at("run").result()
-    runs = [
-        Outcome("ce", 0, "none", "missing"),
-        Outcome("ce", 1, "run", "finished", result),
-        Outcome("ce", 2, "run", "finished", result),
-    ]
+    runs = [Outcome("ce", seed, "run", "finished", result) for seed in (1, 2)]
+    missing = Outcome("ce", 0, "none", "missing")
     control = Outcome("ce + x", 1, "run", "finished", result | {"control": {}})
-    rows = [
-        Row(loss, tuple(of_row), ScoreSummary.from_scores([], 0), None)
-        for loss, of_row in (("ce", runs), ("ce + x", [control]))
-    ]
+    summary = ScoreSummary.from_scores([], 0)
+    rows = [Row("ce", (missing, *runs), summary, None)]
+    rows += [Row("ce + x", (control,), summary, None)]
     titles = [picture.title for picture in sections.gradients(rows)]
     assert titles == [f"ce, seed 1: {name}" for name in OVER_TIME]
 

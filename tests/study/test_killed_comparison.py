@@ -25,14 +25,9 @@ def begin(folder, cache):
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
     start = "from dicejax.cli import main; main()"
-    return subprocess.Popen(
-        [sys.executable, "-c", start, *WORDS],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env=environment,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    argv = [sys.executable, "-c", start, *WORDS]
+    return subprocess.Popen(argv, cwd=folder, env=environment, **pipes)
 
 
 def finish(folder, cache):

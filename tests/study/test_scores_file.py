@@ -141,6 +141,10 @@ def test_scores_are_read_in_their_unit(tmp_path, capsys, scores, unit, gain):
     assert result.rows[1].against.mean * factor == pytest.approx(expected)
 
 
+UNLIKE = [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")]
+REGROUPED = [("a", "ce", n // 2, 5, "xy"[n % 2], f"d{n}") for n in range(4)]
+ALIKE = [("a", "ce", 0, 5, "x", "d"), ("a", "ce", 0, 6, "y", "d")]
+ONE_OR_NOTHING = [(*row, n % 2) for n, row in enumerate(runs({"ce": [0, 1, 1, 0]}))]
 FLAWS = [
     (GOOD, "data,loss,seed", "line 1: has 0 columns named score"),
     ([*GOOD, ("a", "dice", 0, 3)], RUNS, "line 5: repeats line 4; keep one"),
@@ -152,61 +156,31 @@ FLAWS = [
     ([*GOOD, ("b", "dice", 1, 3)], RUNS, "'b' has no score of ce to compare with"),
     ([*GOOD, ('"a', "dice", 1, 3)], RUNS, "line 5: is no row of CSV"),
     ([("../x", "ce", 0, 5), ("y", "ce", 0, 5)], RUNS, "'../x'"),
-    (
-        [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")],
-        EXAMPLES,
-        "line 3: ce seed 1 has no example 'x', unlike ce seed 0",
-    ),
-    (
-        [("a", "ce", n // 2, 5, "xy"[n % 2], f"d{n}") for n in range(4)],
-        GROUPS,
-        "line 4: group is 'd2', on line 2 'd0'; correct it",
-    ),
+    (UNLIKE, EXAMPLES, "line 3: ce seed 1 has no example 'x', unlike ce seed 0"),
+    (REGROUPED, GROUPS, "line 4: group is 'd2', on line 2 'd0'; correct it"),
     ([("a", "ce", 0, 5, "x", "")], GROUPS, "line 2: names no group; add it"),
+    (ALIKE, GROUPS, "all examples of a are of group 'd'; name two groups or more"),
+    (runs(FRACTIONS), RUNS, "at most 1, which looks like fractions; add --unit frac"),
+    (runs(POINTS) + runs(FRACTIONS, "b"), RUNS, "all scores on b are at most 1"),
+    (ONE_OR_NOTHING, EXAMPLES, "all scores on a are at most 1"),
     (
-        [("a", "ce", 0, 5, "x", "d"), ("a", "ce", 0, 6, "y", "d")],
-        GROUPS,
-        "all examples of a are of group 'd'; name two groups or more",
+        runs({"ce": POINTS["ce"], "dice": [0, 0], "dsc": FRACTIONS["dsc"]}),
+        RUNS,
+        "line 11: all scores of dsc on a are at most 1, those of ce go up to 82 (line "
+        "4), which looks like mixed units",
+    ),
+    (
+        runs({"ce": FRACTIONS["ce"], "dsc": POINTS["dsc"]}),
+        *(RUNS, "line 7: score '85.0' is no fraction from 0 to 1", "fraction"),
     ),
 ]
 
 
-@pytest.mark.parametrize(
-    ("rows", "header", "unit", "message"),
-    [
-        (
-            runs(FRACTIONS),
-            *(RUNS, None),
-            "all scores on a are at most 1, which looks like fractions; add --unit "
-            "fraction or multiply by 100",
-        ),
-        (
-            [*runs(POINTS), *runs(FRACTIONS, "b")],
-            *(RUNS, None),
-            "all scores on b are at most 1",
-        ),
-        (
-            [(*row, n % 2) for n, row in enumerate(runs({"ce": [0, 1, 1, 0]}))],
-            *(EXAMPLES, None),
-            "all scores on a are at most 1",
-        ),
-        (
-            runs({"ce": POINTS["ce"], "dice": [0, 0], "dsc": FRACTIONS["dsc"]}),
-            *(RUNS, None),
-            "line 11: all scores of dsc on a are at most 1, those of ce go up to 82 "
-            "(line 4), which looks like mixed units",
-        ),
-        (
-            runs({"ce": FRACTIONS["ce"], "dsc": POINTS["dsc"]}),
-            *(RUNS, "fraction"),
-            "line 7: score '85.0' is no fraction from 0 to 1",
-        ),
-        *((rows, header, None, message) for rows, header, message in FLAWS),
-    ],
-)
-def test_a_flaw_in_the_file_is_one_line(tmp_path, capsys, rows, header, unit, message):
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_a_flaw_in_the_file_is_one_line(tmp_path, capsys, flaw):
+    rows, header, message, *unit = flaw
     path, out = written(tmp_path / "scores.csv", rows, header), tmp_path / "out"
-    more = ["--unit", unit] if unit else []
+    more = ["--unit", *unit] if unit else []
     fails(capsys, ["report", "--scores", path, "--out", str(out), *more], message)
     assert not out.exists()
 

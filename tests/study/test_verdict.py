@@ -27,13 +27,11 @@ NOTHING = {"ce": 0.0, "dice": 0.0}
         (ALIKE, {"margin": 0.01}, "inconclusive", "inconclusive: "),
         (ALIKE, {"margin": 0.09}, "practically equal", "practically equal: "),
         (
-            {"ce": 0.7, "dice": 0.0},
-            *({"seeds": 3}, "nothing learnt"),
+            *({"ce": 0.7, "dice": 0.0}, {"seeds": 3}, "nothing learnt"),
             "nothing learnt by dice in 3 of 3 runs; worse: ",
         ),
         (
-            {"ce": 0.7, "dice": [0.0, 0.7, 0.7]},
-            *({"seeds": 3}, "unstable"),
+            *({"ce": 0.7, "dice": [0.0, 0.7, 0.7]}, {"seeds": 3}, "unstable"),
             "unstable: failed in 1 of 3 runs, up to 86% may fail (Clopper-Pearson, ",
         ),
     ],
