@@ -187,11 +187,10 @@ def _advice(rows: Sequence[Row], best: Row, metric: str) -> str:
     text = f"Use {best.loss}: {over[0]} over {baseline}.\n{over[1]}.{limit}"
     controls = sorted((row for row in rows if row.is_control), key=cost)
     # The error rate holds up to the first that is not beaten.
-    beaten = itertools.takewhile(lambda row: _versus(best, row) == "better", controls)
-    beaten = [
-        _name(row.loss) + " (decided alike)" * bool(best.versus[row.loss].decided_alike)
-        for row in beaten
-    ]
+    beaten = []
+    for row in itertools.takewhile(lambda x: _versus(best, x) == "better", controls):
+        alike = " (decided alike)" if best.versus[row.loss].decided_alike else ""
+        beaten.append(f"{_name(row.loss)}{alike}")
     if beaten:
         text += f" It beats {', '.join(beaten)} too."
     elif not controls:
@@ -209,10 +208,8 @@ def _name(control: str) -> str:
 def _points(difference: CrossedDifference, metric: str) -> tuple[str, str]:
     """Return a difference and its interval in points, in words."""
     digits = 2 if difference.high - difference.low < 0.1 else 1
-    mean, low, high = (
-        signed(100 * end, digits)
-        for end in (difference.mean, difference.low, difference.high)
-    )
+    ends = (difference.mean, difference.low, difference.high)
+    mean, low, high = (signed(100 * end, digits) for end in ends)
     return f"{mean} {metric}", f"95% CI {low} to {high}"
 
 

@@ -114,11 +114,8 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     # By name, since tuned runs keep that of the loss whatever its numbers.
     standard, weighted = name_of(BASELINE), name_of(WeightedCrossEntropy())
     from_prior = name_of(FromPrior(BASELINE))
-    controls = {
-        outcome.loss
-        for outcome in outcomes
-        if outcome.loss == weighted or outcome.loss.startswith(from_prior)
-    }
+    losses = {outcome.loss for outcome in outcomes}
+    controls = {x for x in losses if x == weighted or x.startswith(from_prior)}
     outcomes = [dataclasses.replace(run, moved=_moved(run)) for run in outcomes]
     for run in [outcome for outcome in outcomes if outcome.loss == standard]:
         for name, moved in run.moved.items():
@@ -151,10 +148,8 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
     task, data = setup.experiment.task, setup.data
     targets = task.targets(data.labels)
     counts = task.class_counts(data.items["train"], data.labels)
-    kinds = {
-        ADJUSTED: logit_adjustments(targets, counts),
-        THRESHOLD: threshold_shifts(targets, counts),
-    }
+    kinds = {ADJUSTED: logit_adjustments(targets, counts)}
+    kinds[THRESHOLD] = threshold_shifts(targets, counts)
 
     def search(split: str, shifts: Sequence[Shift]) -> list[list[Any]]:
         if not shifts:

@@ -76,12 +76,11 @@ def learnt_nothing(run: Outcome) -> bool:
 def one_class(test: Mapping[str, Any]) -> bool:
     """Return whether texts of several classes were all classified alike."""
     counts = class_counts(test)
+    total = counts.total()
+    # All of the class are right, and it was predicted for every text.
     return any(
-        scores["recall"] == 1
-        and scores["support"] < counts.total()
-        # All of the class were found, and it was predicted for every text.
-        and round(scores["precision"] * counts.total()) == scores["support"]
-        for scores in (test["per_type"][name] for name in counts)
+        x["recall"] == 1 and round(x["precision"] * total) == x["support"] < total
+        for x in (test["per_type"][name] for name in counts)
     )
 
 

@@ -113,14 +113,11 @@ def _runs_in(paths: Sequence[str]) -> Iterator[Run]:
         if (folder / EXPERIMENT).exists():
             yield Run(folder)
             continue
-        has_trials = (folder / tuning.FILE).exists()
-        waiting += [
-            entry
-            for entry in files.entries(folder)
-            if entry.is_dir()
-            and not entry.name.startswith(".")
-            and not (has_trials and entry.name == tuning.TRIALS)
-        ]
+        trials = tuning.TRIALS if (folder / tuning.FILE).exists() else ""
+        for entry in files.entries(folder):
+            is_hidden = entry.name.startswith(".") or entry.name == trials
+            if entry.is_dir() and not is_hidden:
+                waiting.append(entry)
 
 
 def _record(run: Run) -> epath.Path | None:

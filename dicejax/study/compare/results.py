@@ -92,13 +92,9 @@ def assess(
     if (path / FILE).exists():
         try:
             record = read(path / FILE)
-            looks = [
-                {
-                    loss: [value_of(seed, int) for seed in value_of(seeds, list)]
-                    for loss, seeds in value_of(look, dict).items()
-                }
-                for look in field(record, "looks", list, [])
-            ]
+            for look in field(record, "looks", list, []):
+                seeds = {k: value_of(v, list) for k, v in value_of(look, dict).items()}
+                looks.append({k: [value_of(x, int) for x in seeds[k]] for k in seeds})
             changed = field(record, "changed", dict, {})
         except Flaw as flaw:
             raise flaw.at(path / FILE, flaw.line) from None
@@ -107,10 +103,8 @@ def assess(
     )
     tested = [row for row in rows if row.against and row.against.crossed]
     now = {row.loss: list(row.against.seeds) for row in tested}
-    if any(
-        len(seeds) > max((len(look.get(loss, ())) for look in looks), default=0)
-        for loss, seeds in now.items()
-    ):
+    before = {k: max((len(x.get(k, ())) for x in looks), default=0) for k in now}
+    if any(len(now[loss]) > before[loss] for loss in now):
         looks.append(now)
     record = to_json(rows, tuned) | {"margin": margin, "looks": looks}
     record |= {"changed": changed} if changed else {}
@@ -190,12 +184,8 @@ def latex(rows: Sequence[Row]) -> str:
     """Return a table of scores, differences and verdicts; it wants booktabs."""
     metric = visible(heading(statistics.results_of(rows)[0]["primary_metric"]))
     escapes = str.maketrans(_COMMANDS)
-    lines = [
-        r"\begin{tabular}{lrrl}",
-        r"\toprule",
-        rf"loss & {metric.translate(escapes)} & difference (95\% CI) & verdict \\",
-        r"\midrule",
-    ]
+    heads = rf"loss & {metric.translate(escapes)} & difference (95\% CI) & verdict \\"
+    lines = [r"\begin{tabular}{lrrl}", r"\toprule", heads, r"\midrule"]
     for row in rows:
         score = "--" if row.summary.mean is None else f"{100 * row.summary.mean:.2f}"
         if row.summary.sd is not None:

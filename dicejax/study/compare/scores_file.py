@@ -93,10 +93,9 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
             groups=groups if len(names) > 1 and len(groups) == len(shares) else None,
         )
         outcomes.setdefault(data, []).append(outcome)
-    return {
-        data: sorted(runs, key=lambda outcome: (outcome.loss, outcome.seed))
-        for data, runs in outcomes.items()
-    }
+    for runs in outcomes.values():
+        runs.sort(key=lambda outcome: (outcome.loss, outcome.seed))
+    return outcomes
 
 
 def _require_points(path: str, lines: Iterable[_Line]) -> None:

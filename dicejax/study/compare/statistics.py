@@ -126,11 +126,8 @@ class Row:
             "failures": self.failures.to_json(),
             "against_baseline": self.against.to_json() if self.against else None,
             "against_controls": {
-                control: {
-                    "crossed": versus.crossed.to_json(),
-                    "verdict": dataclasses.asdict(versus.verdict),
-                    "decided_alike": versus.decided_alike,
-                }
+                control: versus._asdict()
+                | {"crossed": versus.crossed.to_json(), "verdict": vars(versus.verdict)}
                 for control, versus in self.versus.items()
             },
         }
@@ -183,11 +180,9 @@ def rows_of(
         family = [k for k in by_loss if k not in (baseline, control)]
         alike = _decided_alike(by_loss, family, control)
         ended = [run for runs in alike.values() for run in runs]
-        equal = dataclasses.replace(
-            tests,
-            runs={**tests.runs, **_statistics_of(ended, finished[0])},
-            failures={**tests.failures, **{k: failures_of(alike[k]) for k in alike}},
-        )
+        runs = {**tests.runs, **_statistics_of(ended, finished[0])}
+        failures = {**tests.failures, **{k: failures_of(alike[k]) for k in alike}}
+        equal = dataclasses.replace(tests, runs=runs, failures=failures)
         for loss, (test, verdict) in equal.verdicts(control, family, rivals).items():
             is_alike = loss in alike if " + " in control else None
             versus[loss][control] = Versus(test.crossed, verdict, is_alike)

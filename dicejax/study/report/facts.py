@@ -174,10 +174,8 @@ def experiment_of(
     plain = [each for each in experiments if each.training.head_bias == "zeros"]
     first = (plain or experiments)[0]
     seeded = jobs.with_seed(first, seed, jobs.is_resampled(first))
-    experiment, differences = (
-        dataclasses.replace(seeded, compared=tuple(candidates)),
-        [],
-    )
+    experiment = dataclasses.replace(seeded, compared=tuple(candidates))
+    differences = []
     for loss, candidate, each in zip(losses, candidates, experiments, strict=True):
         same = jobs.with_candidate(experiment, candidate)
         if settings := changed_settings(same, each):

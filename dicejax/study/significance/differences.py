@@ -124,15 +124,8 @@ def over_seeds(
     mean, sd = float(difference.mean()), float(difference.std(ddof=1))
     error, freedom = sd / math.sqrt(len(ours)), len(ours) - 1
     half = -float(special.stdtrit(freedom, level / 2)) * error
-    return PairedDifference(
-        seeds=len(ours),
-        mean=mean,
-        sd=sd,
-        low=mean - half,
-        high=mean + half,
-        p_value=t_test(mean, error, freedom),
-        level=level,
-    )
+    interval, p_value = (mean - half, mean + half), t_test(mean, error, freedom)
+    return PairedDifference(len(ours), mean, sd, *interval, p_value, level)
 
 
 def t_test(mean: float, error: float, freedom: int) -> float:

@@ -75,14 +75,9 @@ def across_sets(
     scale = max(_spread(y, weights) / (len(y) - 1), 1.0)
     error = math.sqrt(scale / weights.sum())
     half = -float(special.stdtrit(len(y) - 1, level / 2)) * error
-    return AcrossSets(
-        sets=len(y),
-        mean=mean,
-        low=mean - half,
-        high=mean + half,
-        p_value=t_test(mean, error, len(y) - 1),
-        between=math.sqrt(variance),
-    )
+    p_value = t_test(mean, error, len(y) - 1)
+    interval = mean, mean - half, mean + half
+    return AcrossSets(len(y), *interval, p_value, math.sqrt(variance))
 
 
 def _spread(y: np.ndarray, weights: np.ndarray) -> float:
