@@ -49,6 +49,13 @@ _SETTINGS = {
     "grid.color": RIM,
     "grid.linewidth": 0.6,
 }
+# Of figures that are files, with a title over each panel.
+TITLED = {
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.axisbelow": True,
+    "grid.alpha": 0.3,
+}
 
 
 @contextlib.contextmanager
@@ -143,10 +150,8 @@ def panels(
 
 def style(index: int) -> dict[str, Any]:
     """Return colour and line style of the line with this number."""
-    return {
-        "color": COLORS[index % len(COLORS)],
-        "linestyle": STYLES[index % len(STYLES)],
-    }
+    color, line = COLORS[index % len(COLORS)], STYLES[index % len(STYLES)]
+    return {"color": color, "linestyle": line}
 
 
 def legend(figure: Figure, *panels: Axes, columns: int = 3) -> None:

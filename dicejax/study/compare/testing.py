@@ -175,19 +175,16 @@ class Tests:
             alone.append(significance.sequential_p_value(p_values, list(at)))
         columns = np.reshape([*alone, *[(1.0, 1.0)] * others], (-1, 2)).T
         adjusted = np.transpose([significance.holm(column) for column in columns])
-        return {
-            loss: _Tested(
-                dataclasses.replace(
-                    last, level=significance.nominal_level(list(at), LEVEL)
-                ),
-                list(at),
-                *(float(adjusted[index, 0]), float(alone[index][0])),
-                float(adjusted[index, 1]),
-                len(adjusted),
-            )
-            for index, (loss, at) in enumerate(crossed.items())
-            if (last := list(at.values())[-1]) is not None
-        }
+        tested = {}
+        for index, (loss, at) in enumerate(crossed.items()):
+            *_, last = at.values()
+            if last is not None:
+                level = significance.nominal_level(list(at), LEVEL)
+                last = dataclasses.replace(last, level=level)
+                p_value, p_equal = adjusted[index].tolist()
+                p_values = p_value, float(alone[index][0]), p_equal
+                tested[loss] = _Tested(last, list(at), *p_values, len(adjusted))
+        return tested
 
     def _verdict(self, result: _Tested) -> Verdict:
         verdict = significance.verdict(
@@ -200,8 +197,8 @@ class Tests:
             level=LEVEL,
         )
         if verdict.outcome == "identical predictions" and self.source != "run":
-            has_examples = self.source != "run scores"
-            where = "on all test examples" if has_examples else "throughout"
+            alone = self.source == "run scores"
+            where = "throughout" if alone else "on all test examples"
             verdict = Verdict("identical scores", f"identical scores {where}")
         return verdict
 

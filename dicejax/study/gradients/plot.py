@@ -31,12 +31,8 @@ CAPTIONS = {
     "alarms": "Share of wrong elements with a vanishing gradient.",
 }
 
-SETTINGS = {
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
+SETTINGS = figures.TITLED | {
     "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.alpha": 0.3,
     "legend.fontsize": 8,
     "legend.frameon": False,
     "lines.linewidth": 1.5,
@@ -106,10 +102,8 @@ def draw_density(history: History) -> Figure:
         sides = {"negatives": slice(0, 1), "positives": slice(1, None)}
     figure, panels = figures.panels(2, len(sides))
     for column, (side, groups) in enumerate(sides.items()):
-        for axes, key, name in (
-            (panels[column], "hardness", "elements"),
-            (panels[column + len(sides)], "hardness_norm", "gradient"),
-        ):
+        both = (("hardness", "elements"), ("hardness_norm", "gradient"))
+        for axes, (key, name) in zip(panels[column :: len(sides)], both, strict=True):
             for label, color, when in _times(history):
                 values = history.sums[key][when].sum(axis=0)
                 shares = values[groups].sum(axis=0) / max(values.sum(), 1e-30)
@@ -167,12 +161,10 @@ def _draw_frequency(axes: Axes, history: History) -> None:
     order = np.argsort(-frequency, kind="stable")
     listed = [int(group) for group in order if frequency[group] > 0][:_MOST_LISTED]
     y = range(len(listed))
-    for values, color, label in (
-        (frequency, _GREY, "of the elements"),
-        (norm, figures.COLORS[0], "of the gradient"),
-    ):
+    parts = ("elements", frequency, _GREY), ("gradient", norm, figures.COLORS[0])
+    for name, values, color in parts:
         dots = np.where(values[listed] > 0, values[listed], np.nan)
-        axes.plot(dots, y, "o", color=color, label=label)
+        axes.plot(dots, y, "o", color=color, label=f"of the {name}")
     axes.hlines(y, frequency[listed], norm[listed], color=_GREY, linewidth=0.8)
     names = [figures.plain(history.groups.names[group]) for group in listed]
     axes.set_yticks(y, names, size=8)

@@ -209,21 +209,18 @@ def label_sets(
     number, counts, together = rows.sum(axis=1), rows.sum(axis=0), rows.T @ rows
     first, second = np.triu_indices(size, k=1)
     frequent = np.argsort(-together[first, second], kind="stable")[:10]
+    pairs = []
+    for a, b in zip(first[frequent], second[frequent], strict=True):
+        if both := int(together[a, b]):
+            expected = float(counts[a] * counts[b] / len(rows))
+            pairs.append(LabelPair((classes[a], classes[b]), both, expected))
     return LabelSets(
         texts=len(rows),
         cardinality=float(number.mean()) if len(rows) else 0.0,
         most=int(number.max(initial=0)),
         without=int((number == 0).sum()),
         distinct=len(np.unique(rows, axis=0)),
-        pairs=tuple(
-            LabelPair(
-                (classes[a], classes[b]),
-                int(together[a, b]),
-                float(counts[a] * counts[b] / len(rows)),
-            )
-            for a, b in zip(first[frequent], second[frequent], strict=True)
-            if together[a, b]
-        ),
+        pairs=tuple(pairs),
     )
 
 
@@ -284,8 +281,8 @@ def smooth_by_output(objective: Objective) -> dict[str, float]:
 
 def _by_label(outputs: Sequence[OutputCounts]) -> dict[tuple[str, str], int]:
     return {
-        (output.output, label.label): label.positives
-        for output in outputs
-        for label in output.labels
-        if not label.is_negative or output.rule in ("negative class", "most and least")
+        (x.output, label.label): label.positives
+        for x in outputs
+        for label in x.labels
+        if not label.is_negative or x.rule in ("negative class", "most and least")
     }

@@ -141,6 +141,9 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
         raise InputError(str(error)) from error
     smooths = imbalance.smooth_by_output(objective).items()
     smooth = {x: value for x, value in smooths if targets[x].kind != "positions"}
+    counts = {split: counts.outputs for split, counts in splits.items()}
+    drawn = count_outputs(task, epoch, data.labels, chosen)
+    share = min(1.0, training.batch_size / max(len(epoch), 1))
     for text in shared(data.corpus):
         note(text)
     return DataProfile(
@@ -152,13 +155,7 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
         rare=rare,
         smooth=smooth,
         splits=splits,
-        support=imbalance.support(
-            {split: counts.outputs for split, counts in splits.items()},
-            count_outputs(task, epoch, data.labels, chosen),
-            min(1.0, training.batch_size / max(len(epoch), 1)),
-            smooth,
-            rare,
-        ),
+        support=imbalance.support(counts, drawn, share, smooth, rare),
         warnings=tuple(warnings),
     )
 

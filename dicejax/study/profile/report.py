@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 
 _BAR = 40  # characters of the longest bar
 _NEGATIVE, _POSITIVE, _MARK = "#9A9A9A", "#0072B2", "#D55E00"
-_SETTINGS = {
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "grid.alpha": 0.3,
-    "axes.axisbelow": True,
-}
 # With more labels, the most frequent and the rarest of those that occur are drawn, and
 # the first and last are printed.
 _MOST, _FREQUENT = 60, 20
@@ -139,13 +133,11 @@ def _labels(output: imbalance.OutputCounts, split: str) -> Table:
             f"{output.positives:,} of {output.sequences:,} sequences hold one, "
             f"of {average:.1f} pieces on average"
         )
-    rows = (
-        [
-            *(x.label, f"{x.positives:,}", f"{x.negatives:,}", _ratio(x.ratio)),
-            *(f"{x.weights[name]:.4g}" for name in weights),
-        ]
-        for x in output.labels
-    )
+    rows = []
+    for x in output.labels:
+        suggested = [f"{x.weights[name]:.4g}" for name in weights]
+        counts = f"{x.positives:,}", f"{x.negatives:,}", _ratio(x.ratio)
+        rows.append([x.label, *counts, *suggested])
     schemes = [name.replace("_", "\n") for name in weights]
     right = ["positives", "negatives", "ratio", *schemes]
     title = f"output {output.output}, {split}"
@@ -220,7 +212,7 @@ def write(profile: DataProfile, split: str, folder: str) -> None:
       InputError: the folder or a file cannot be written.
     """
     texts = [label.label for o in profile.splits[split].outputs for label in o.labels]
-    with figures.look([profile.name, *texts], _SETTINGS):
+    with figures.look([profile.name, *texts], figures.TITLED):
         content = figures.files([("profile", draw(profile, split))])
     content["profile.json"] = f"{to_json(profile)}\n".encode()
     write_together(epath.Path(folder), content)
