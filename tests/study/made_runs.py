@@ -83,6 +83,11 @@ def run_of(job) -> Run:
     return Run(epath.Path(job.folder))
 
 
+def statistics_of(runs) -> np.ndarray:
+    """Return the statistics of the test examples of runs, [S, N, C, 2]."""
+    return np.stack([run.example_statistics for run in runs])
+
+
 def record_of(folder) -> dict:
     """Read what a comparison wrote for programs."""
     return json.loads((folder / "comparison.json").read_text())
@@ -98,13 +103,10 @@ def write_splits(folder, text) -> str:
 def write_setup(run, experiment, labels=LABELS) -> None:
     """Write the files that a run has from its beginning."""
     run.path.mkdir(parents=True, exist_ok=True)
-    for name, content in {
-        "experiment.json": config.to_json(experiment),
-        "labels.json": json.dumps(list(labels)),
-        "encoder.json": "{}",
-        "tokenizer.json": "{}",
-    }.items():
-        write_checked(run.path, name, content)
+    write_checked(run.path, "experiment.json", config.to_json(experiment))
+    write_checked(run.path, "labels.json", json.dumps(list(labels)))
+    for name in ("encoder.json", "tokenizer.json"):
+        write_checked(run.path, name, "{}")
 
 
 def sentences(rng, skill) -> np.ndarray:

@@ -15,7 +15,7 @@ from dicejax.study.compare.jobs import outcome_of, require_one_test_set
 from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import Run
 
-from .made_runs import EXPERIMENT, made, record_of, run_of, write_setup
+from .made_runs import EXPERIMENT, made, record_of, run_of, statistics_of, write_setup
 
 
 def jobs(folder, seeds):
@@ -58,10 +58,8 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
     rows = evaluate(runs, tmp_path)
     assert list(rows) == ["ce", "focal", "dice"]  # the best first
     assert rows["ce"].against is None
-    ce, dice, focal = (
-        np.stack([run.example_statistics for run in rows[loss].outcomes])
-        for loss in ("ce", "dice", "focal")
-    )
+    losses = "ce", "dice", "focal"
+    ce, dice, focal = (statistics_of(rows[loss].outcomes) for loss in losses)
     direct = significance.shrink_variances(
         [significance.seeds_and_items(ours, ce) for ours in (dice, focal)]
     )

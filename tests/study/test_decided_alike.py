@@ -13,13 +13,14 @@ from dicejax.study.compare.baselines import THRESHOLD, outcomes_of
 from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import Run
 
-from .made_runs import made, outcome
+from .made_runs import made, outcome, statistics_of
 from .test_significance_simulated import exhaustive, most_of
 
 MOVED = f"ce + {THRESHOLD}"
 CONTROLS = ["wce", MOVED]
 SKILLS = {"ce": (0.6, 0.8), "wce": (0.7, 0.75), "dsc": (0.75, 0.7), "dl": (0.8, 0.9)}
 """Shares of right answers of a loss, without and with moved decisions."""
+BETTER = dict.fromkeys(("ce", "wce", "dsc", "dl", "focal"), (0.8, 0.8))
 
 
 def drawn(skills, seeds=5, n=1000, spread=0.01, draw=0):
@@ -90,7 +91,7 @@ def test_the_interval_is_that_of_seeds_and_examples():
     crossed = compared(outcomes)["dsc"].versus[MOVED].crossed
     expected = significance.seeds_and_items(
         np.stack([run.moved[THRESHOLD][1] for run in outcomes if run.loss == "dsc"]),
-        np.stack([run.example_statistics for run in outcomes if run.loss == MOVED]),
+        statistics_of(run for run in outcomes if run.loss == MOVED),
         level=0.03,  # of a first look at five seeds
     )
     assert (crossed.low, crossed.high) == pytest.approx((expected.low, expected.high))
@@ -177,13 +178,9 @@ def test_moved_decisions_are_read_from_the_folder_of_each_run(tmp_path):
 @pytest.mark.parametrize(
     ("skills", "best"),
     [
-        (dict.fromkeys(("ce", "wce", "dsc", "dl", "focal"), (0.7, 0.7)), None),
+        (dict.fromkeys(BETTER, (0.7, 0.7)), None),
         # All gain by other decisions alone, and moved they are equal.
-        (
-            {"ce": (0.6, 0.8), "wce": (0.7, 0.8)}
-            | dict.fromkeys(("dsc", "dl", "focal"), (0.8, 0.8)),
-            MOVED,
-        ),
+        (BETTER | {"ce": (0.6, 0.8), "wce": (0.7, 0.8)}, MOVED),
     ],
 )
 def test_at_most_5_percent_of_the_advice_is_wrong(

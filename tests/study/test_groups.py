@@ -39,10 +39,8 @@ def by_hand(jobs, groups):
     numbers = sorted(set(groups))
     scores, z = np.zeros(4), np.zeros((4, len(numbers)))
     for job in jobs:
-        counts, sign = (
-            run_of(job).example_statistics()[:, 0],
-            (-1) ** (job.loss == "ce"),
-        )
+        counts = run_of(job).example_statistics()[:, 0]
+        sign = -1 if job.loss == "ce" else 1
         without = np.array([f1_of(counts[groups != g]) for g in numbers])
         scores[job.seed] += sign * f1_of(counts)
         z[job.seed] += sign * (len(numbers) - 1) * (without.mean() - without)

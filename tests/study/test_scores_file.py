@@ -17,7 +17,7 @@ from dicejax.study.compare.statistics import rows_of
 from dicejax.study.significance import seeds_and_items
 
 from ..small_project import fails
-from .made_runs import compared, outcome, record_of
+from .made_runs import compared, outcome, record_of, statistics_of
 
 RUNS = "data,loss,seed,score"
 EXAMPLES = f"{RUNS},example"
@@ -44,11 +44,9 @@ def test_scores_of_examples_have_the_verdicts_of_their_runs(tmp_path, capsys):
     for ours, theirs in zip(result.rows, rows, strict=True):
         assert (ours.loss, ours.summary) == (theirs.loss, theirs.summary)
         if theirs.against is not None:
-            left, right = (
-                (x.against.crossed, x.against.test.p_value, x.against.verdict.outcome)
-                for x in (ours, theirs)
-            )
-            assert left == right
+            left, right = ours.against, theirs.against
+            assert (ours.outcome, left.crossed) == (theirs.outcome, right.crossed)
+            assert left.test.p_value == right.test.p_value
     assert cli.run(["report", "--scores", path, "--out", str(tmp_path / "again")]) == 0
     assert f"focal: {result.verdicts['focal']}" in capsys.readouterr().out
     content = [tmp_path / name / "comparison.json" for name in ("out", "again")]
@@ -65,7 +63,7 @@ def test_groups_of_examples_are_the_items_of_the_test(tmp_path):
     (result,) = comparison.compare_scores(path, out=str(tmp_path / "out"))
 
     def sums(row):
-        counts = np.stack([run.example_statistics for run in row.outcomes])
+        counts = statistics_of(row.outcomes)
         return np.stack([counts[:, d::7].sum(1) for d in range(7)], 1)
 
     ours = {row.loss: row for row in rows}

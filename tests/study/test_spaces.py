@@ -88,7 +88,8 @@ def test_a_loss_can_be_minimised_at_both_ends_of_its_ranges(kind, end):
     assert math.isfinite(mean) and np.isfinite(slope).all() and np.abs(slope).max() > 0
 
 
-TWO = (GHM(), Dice(smooth=0.5))
+TWO = WeightedSum(parts=(GHM(), Dice(smooth=0.5)), weights=(1.0, 1.0))
+SCHEDULE = LinearSchedule(first=Focal(), end=0.9)
 
 
 @pytest.mark.parametrize(
@@ -109,15 +110,9 @@ TWO = (GHM(), Dice(smooth=0.5))
         (WeightedCrossEntropy(scheme="inverse"), []),
         # Losses made of others vary those too.
         (WeightedSum(), ["weights.1", "parts.1.smooth"]),
-        (
-            WeightedSum(parts=TWO, weights=(1.0, 1.0)),
-            ["weights.1", "parts.0.bins", "parts.0.momentum"],
-        ),
+        (TWO, ["weights.1", "parts.0.bins", "parts.0.momentum"]),
         (WeightedSum(weights=(1.0, 0.5)), ["parts.1.smooth"]),
-        (
-            LinearSchedule(first=Focal(), end=0.9),
-            ["begin", "first.gamma", "then.smooth"],
-        ),
+        (SCHEDULE, ["begin", "first.gamma", "then.smooth"]),
     ],
     ids=str,
 )
@@ -127,17 +122,14 @@ def test_settings_at_their_defaults_vary(loss, free):
 
 def test_values_become_those_of_an_experiment():
     untuned = experiment(Tversky(), head_learning_rate=5.0)
-    assert spaces.given_values(untuned) == {
-        "optimizer.learning_rate": 1e-3,
-        "objective.alpha": 0.5,
-        "objective.beta": 0.5,
-        "objective.smooth": 1e-5,
-    }
-    drawn = {
-        "optimizer.learning_rate": 4.00012e-4,
-        "objective.alpha": 0.11111,
-        "objective.smooth": 0.02,
-    }
+    rate, alpha, smooth = (
+        "optimizer.learning_rate",
+        "objective.alpha",
+        "objective.smooth",
+    )
+    values = {rate: 1e-3, alpha: 0.5, "objective.beta": 0.5, smooth: 1e-5}
+    assert spaces.given_values(untuned) == values
+    drawn = {rate: 4.00012e-4, alpha: 0.11111, smooth: 0.02}
     changed = spaces.with_values(untuned, spaces.drawn_values(untuned, drawn))
     assert changed.optimizer.learning_rate == 4e-4
     assert changed.optimizer.head_learning_rate == 5.0  # a factor: it follows
