@@ -108,7 +108,7 @@ SPANS = "".join(
 
 
 def read_table(path):
-    return CsvFiles(dir="", first="text", label="label").read(path, None)
+    return formats.CsvFiles(dir="", first="text", label="label").read(path, None)
 
 
 TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"
@@ -123,7 +123,6 @@ TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"
         ("a.jsonl", TOKENS, formats.JsonSentences.read_file),
         ("a.jsonl", SPANS, formats.JsonSentences.read_file),
         ("a.csv", TABLE, read_table),
-        ),
     ],
 )
 def test_files_say_which_examples_are_of_a_document(tmp_path, name, text, read):

@@ -118,8 +118,9 @@ class Comparison:
         if rows:
             lines += [*headline(rows, self.margin).split("\n"), ""]
             lines += [f"warning: {warning}" for warning in warnings_of(rows)]
-            name = f"{heading(self.primary_metric)} vs. {baseline_name(rows[0].loss)}"
-            lines.append(f"{name} (95% CI over {samples_of(rows)}):")
+            metric = heading(results_of(rows)[0]["primary_metric"])
+            over = f"(95% CI over {samples_of(rows)}):"
+            lines.append(f"{metric} vs. {baseline_name(rows[0].loss)} {over}")
             lines += [f"  {line}" for line in remarks(rows)]
             best, differences = versus_controls(rows)
             lines += [f"  {best} vs. {k}: {text}" for k, text in differences.items()]

@@ -32,11 +32,10 @@ class _Line(NamedTuple):
 def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]:
     """Read scores as the outcomes of runs, by data set.
 
-    A row is the score of a run; with a column `example`, that of one test example,
-    whose mean is the run's score. Without it a run has two examples of the same score,
-    whose chance is nil: the verdict is about this test set. A column `group` names the
-    document, or whatever makes examples alike, that an example is from. Other columns
-    are ignored.
+    A row is the score of a run, or with a column `example` that of one test example,
+    whose mean is the run's score. Without it a run has two examples of the same score:
+    the verdict is about this test set. A column `group` names the document, or whatever
+    makes examples alike. Other columns are ignored.
 
     Args:
       path: CSV file.

@@ -94,12 +94,9 @@ class Tests:
         self, loss: str, baseline: str, without: Collection[int] = ()
     ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Return the statistics of both, by common seed."""
-        standard = self.runs[baseline]
-        return {
-            seed: (counts, standard[seed])
-            for seed, counts in self.runs[loss].items()
-            if seed in standard and seed not in without
-        }
+        ours, standard = self.runs[loss], self.runs[baseline]
+        seeds = [seed for seed in ours if seed in standard and seed not in without]
+        return {seed: (ours[seed], standard[seed]) for seed in seeds}
 
     def against(
         self,

@@ -88,15 +88,14 @@ class Tuned:
 
     def to_json(self) -> dict[str, Any]:
         """Return ranges and trials as plain dictionaries."""
-        trials = [
-            {"status": "diverged" if x.dev is None else "finished", "dev": x.dev}
-            | {"values": dict(x.values)}
-            for x in self.trials
-        ]
         varied = {
-            path: {"low": varied.low, "high": varied.high, "scale": varied.scale}
-            for path, varied in spaces.ranges_of(self.experiment).items()
+            path: {"low": x.low, "high": x.high, "scale": x.scale}
+            for path, x in spaces.ranges_of(self.experiment).items()
         }
+        trials = []
+        for x in self.trials:
+            status = "diverged" if x.dev is None else "finished"
+            trials.append({"status": status, "dev": x.dev, "values": dict(x.values)})
         return {"varied": varied, "trials": trials, "chosen": self.chosen}
 
 
@@ -117,11 +116,8 @@ def tune(
     three spread over the search space (Halton's sequence), the rest from the
     tree-structured Parzen estimator. Proposals depend on the scores so far alone, so an
     interrupted tuning resumes exactly. Runs that have a training sample for each seed
-    are tuned seed by seed. Results of earlier calls are taken as they are. Of a part of
-    the runs, while other processes tune the rest, nothing is written.
-
-    Returns:
-      Trials of each loss, in the order of the runs; empty for 0 trials.
+    are tuned seed by seed, results of earlier calls taken as they are, and of a part
+    of the runs nothing is written. Losses are in the order of the runs.
 
     Raises:
       InputError: thresholds are to keep a constraint on new data; a folder holds a
@@ -272,12 +268,10 @@ def _search(
     ranges = spaces.ranges_of(untuned)
     if list(ranges) == [spaces.LEARNING_RATE]:
         progress.say(f"{study.name}: has only the learning rate to tune")
-    distributions = {
-        path: (IntDistribution if varied.whole else FloatDistribution)(
-            *varied.drawn, log=varied.scale != "linear"
-        )
-        for path, varied in ranges.items()
-    }
+    distributions = {}
+    for path, x in ranges.items():
+        kind = IntDistribution if x.whole else FloatDistribution
+        distributions[path] = kind(*x.drawn, log=x.scale != "linear")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(
         seed=study.seed or 0, n_startup_trials=_FIRST_SPREAD

@@ -58,14 +58,10 @@ def train_until_decided(
 ) -> tuple[list[Row], str]:
     """Train round after round of seeds for the losses that are not settled.
 
-    The first round has the least seeds and runs whatever the budget. A control never
-    keeps a comparison going. All losses of a round are paired with the baseline seed by
-    seed, so the baseline has as many seeds as the longest of them: with k rivals,
-    sqrt(k) times as many would need unpaired tests, whose error rates do not hold
-    where spreads differ. The budget is in seconds.
-
-    Returns:
-      Rows of the last evaluation, and why it ended, in a sentence.
+    The first round has the least seeds and runs whatever the budget, in seconds. A
+    control never keeps a comparison going. The baseline has as many seeds as its
+    longest rival: more would need unpaired tests, whose error rates do not hold where
+    spreads differ. Returned are the last rows, and why it ended, in a sentence.
     """
     since, a_run = clock(), 0.0
     rows: list[Row] = []

@@ -95,10 +95,8 @@ def agreements(
     settings = {"network": setup.network, "task": task, "mesh": mesh}
     settings["micro_batches"] = experiment.training.micro_batches
     packed = setup.batches(mesh)
-    arrays = [
-        global_batch(packed[index].arrays, mesh, packed.rows)
-        for index in range(min(batches, packed.plan.epoch_ends()[0]))
-    ]
+    first = range(min(batches, packed.plan.epoch_ends()[0]))
+    arrays = [global_batch(packed[x].arrays, mesh, packed.rows) for x in first]
     progress, results = step / run.result()["steps"], []
     for name, loss in losses.items():
         objective = setup.bind(loss)

@@ -211,15 +211,14 @@ def draw_alarms(history: History) -> Figure:
     figure, panels = figures.panels(1, 3, width=11, height=3.0)
     steps, parts = _parts(history)
     for group, look in _looks(history):
-        sums = {
-            key: np.array([history.sums[key][part, group].sum() for part in parts])
+        count, hard, *kinds = (
+            np.array([history.sums[key][part, group].sum() for part in parts])
             for key in ("count", "hard", "dead", "saturated")
-        }
-        panels[0].plot(steps, _ratio(sums["hard"], sums["count"]), **look)
-        # Too few for a share; they raise no alarm either.
-        hard = np.where(sums["hard"] >= FEWEST, sums["hard"], 0)
-        for axes, kind in zip(panels[1:], ("dead", "saturated"), strict=True):
-            axes.plot(steps, _ratio(sums[kind], hard), marker=".", **look)
+        )
+        panels[0].plot(steps, _ratio(hard, count), **look)
+        hard = np.where(hard >= FEWEST, hard, 0)  # too few raise no alarm either
+        for axes, kind in zip(panels[1:], kinds, strict=True):
+            axes.plot(steps, _ratio(kind, hard), marker=".", **look)
     panels[0].set(title="hard: h of a half or more", ylabel="share of the elements")
     panels[1].set(title="dead: under 1% of cross-entropy's", ylabel="share of the hard")
     panels[2].set(title="saturated: h over 0.999", ylabel="share of the hard")

@@ -126,21 +126,17 @@ def breaking(text: str) -> Markup:
 
 def markdown(document: Document) -> str:
     """Return a report as Markdown, with tables in the place of figures."""
-    compared = [*document.context.items(), *document.losses.items()]
-    first, *more = document.verdict.split("\n")
-    blocks = [
-        f"# {plain(document.title)}",
-        f"**{plain(first)}**",
-        *map(plain, more),
-        *(f"> **Warning:** {plain(warning)}" for warning in document.warnings),
-        "\n".join(
-            f"- {MARKS[verdict.outcome]} **{plain(loss)}**: {plain(verdict.sentence)}"
-            for loss, verdict in document.claims.items()
-        ),
-        "## Compared",
-        "\n".join(f"- **{plain(name)}**: {plain(text)}" for name, text in compared),
-        markdown_of(document.sections),
+    names = [*document.context.items(), *document.losses.items()]
+    compared = [f"- **{plain(name)}**: {plain(text)}" for name, text in names]
+    claims = [
+        f"- {MARKS[verdict.outcome]} **{plain(loss)}**: {plain(verdict.sentence)}"
+        for loss, verdict in document.claims.items()
     ]
+    first, *more = map(plain, document.verdict.split("\n"))
+    blocks = [f"# {plain(document.title)}", f"**{first}**", *more]
+    blocks += (f"> **Warning:** {plain(warning)}" for warning in document.warnings)
+    blocks += ["\n".join(claims), "## Compared", "\n".join(compared)]
+    blocks.append(markdown_of(document.sections))
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 

@@ -165,9 +165,8 @@ def _new_chart(rows: Sequence[Row], label: str) -> Axes:
     ]
     names = [name.replace("- ", "-") for name in names]
     most = 1 + max(name.count("\n") for name in names)
-    height = len(rows) * (LINE * most + 13) + 48
-    figure = Figure(figsize=(CHART_WIDTH / 72, height / 72), layout="constrained")
-    axes = figure.add_subplot()
+    size = CHART_WIDTH / 72, (len(rows) * (LINE * most + 13) + 48) / 72
+    axes = Figure(figsize=size, layout="constrained").add_subplot()
     axes.set(xlabel=label, ylim=(len(rows) - 0.5, -0.5))
     axes.set_yticks(range(len(rows)), names, parse_math=False)
     axes.tick_params("y", length=0)

@@ -178,8 +178,8 @@ def context(facts: Facts) -> dict[str, str]:
 
 def scores(facts: Facts) -> Section:
     """Return tables of all losses: differences, then the other scores."""
-    test = results_of(facts.rows)[0]["test"]
-    others = [name for name, value in test.items() if isinstance(value, float)]
+    scored = results_of(facts.rows)[0]["test"]
+    others = [x for x, value in scored.items() if isinstance(value, float)]
     others = [name for name in others if name != facts.metric]
     metric, lines, more = heading(facts.metric), [], []
     for row in facts.rows:
@@ -197,15 +197,14 @@ def scores(facts: Facts) -> Section:
         }
         if against := row.against:
             line |= dict.fromkeys(("95% CI", "p (Holm)", "detectable"), "-")
-            mean, result = against.mean, against.test
+            mean, test = against.mean, against.test
             line["difference"] = "-" if mean is None else signed(100 * mean)
             line["seeds needed"] = against.needed
-            if result is not None:
-                ends = result.crossed.low, result.crossed.high
+            if test is not None:
+                ends, p = (test.crossed.low, test.crossed.high), test.p_value
                 line["95% CI"] = " to ".join(signed(100 * end) for end in ends)
-                p = result.p_value
                 line["p (Holm)"] = "< 0.001" if p < 0.001 else f"{p:.3f}"
-                line["detectable"] = f"±{100 * result.detectable:.2f}"
+                line["detectable"] = f"±{100 * test.detectable:.2f}"
         lines.append(line)
         cells = {heading(name): mean_and_spread(row.scores(name)) for name in others}
         more.append({"loss": row.loss, **cells})
@@ -218,7 +217,7 @@ def scores(facts: Facts) -> Section:
     apart = [{"control": k, "difference": x} for k, x in differences.items()]
     if apart:
         tables.append(TextTable(f"{best} minus each control", apart))
-    return Section("scores", "Scores", all_positive(test), tables)
+    return Section("scores", "Scores", all_positive(scored), tables)
 
 
 def all_positive(test: Mapping[str, Any]) -> list[str]:

@@ -136,9 +136,8 @@ def sequential_p_value(p_values: ArrayLike, looks: Sequence[int]) -> np.ndarray:
         levels = np.exp(np.interp(log_p, np.log(nominal), np.log(_ALPHAS)))
         # Below the table levels are proportional; above it no level rejects.
         levels *= np.minimum(p_value / nominal[0], 1.0)
-        smallest = np.where(
-            p_value > nominal[-1], smallest, np.minimum(smallest, levels)
-        )
+        levels = np.where(p_value > nominal[-1], 1.0, levels)
+        smallest = np.minimum(smallest, levels)
     return smallest
 
 
