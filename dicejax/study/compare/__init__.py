@@ -194,11 +194,9 @@ def compare(
             "--seeds 0 with --resample: each seed has trials of its own; name the "
             "seeds; with --shard each process tunes those of its runs"
         )
-    result = Comparison(
-        name=experiment.name,
-        folder=os.fspath(out or f"runs/{experiment.name}"),
-        margin=_fraction(margin),
-    )
+    folder = os.fspath(out or f"runs/{experiment.name}")
+    fraction = _fraction(margin)
+    result = Comparison(name=experiment.name, folder=folder, margin=fraction)
     limit = None if budget is None else seconds_of(budget)
     objectives = tuple(named) or experiment.compared
     if baselines:
@@ -207,7 +205,7 @@ def compare(
     is_shard = shard is not None
     with progress_of(progress) as display:
         steps = _Steps(
-            *(experiment, objectives, result.folder, result.margin, display),
+            *(experiment, objectives, folder, fraction, display),
             trials=tune,
             baselines=baselines,
             resample=resample,
@@ -219,7 +217,7 @@ def compare(
         # Refuse before anything is trained; finished runs need no data.
         ours = shard_of(jobs, shard)
         if overwrite or (
-            unfinished(ours) if seeds else tuning.unfinished(ours, tune, result.folder)
+            unfinished(ours) if seeds else tuning.unfinished(ours, tune, folder)
         ):
             require_fit(jobs)
         if not resample:
@@ -235,7 +233,7 @@ def compare(
                 steps.train(ours)
                 left = unfinished(jobs) if is_shard else 0
             else:
-                left = tuning.unfinished(jobs, tune, result.folder)
+                left = tuning.unfinished(jobs, tune, folder)
             waits = is_shard and left > 0
             if steps.tunes_part and not waits:
                 steps.tune(jobs, of_all_shards=True)
@@ -249,15 +247,9 @@ def compare(
             return experiment.data.load().test
         return None
 
-    return dataclasses.replace(
-        result,
-        rows=tuple(rows),
-        tuned=tuple(steps.tuned),
-        ended=ended,
-        report=report.write(
-            rows, result.folder, margin=result.margin, read_examples=read_examples
-        ),
-    )
+    page = report.write(rows, folder, margin=fraction, read_examples=read_examples)
+    result = dataclasses.replace(result, rows=tuple(rows), tuned=tuple(steps.tuned))
+    return dataclasses.replace(result, ended=ended, report=page)
 
 
 @dataclasses.dataclass
