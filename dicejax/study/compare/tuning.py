@@ -210,9 +210,11 @@ def apply_settings(jobs: Sequence[Job], tuned: Sequence[Tuned]) -> list[Job]:
     chosen = {(t.loss, t.seed): t.trials[t.chosen].values for t in tuned}
     result = []
     for job in jobs:
-        values = chosen.get((job.loss, None)) or chosen.get((job.loss, job.seed), {})
-        experiment = spaces.with_values(job.experiment, values)
-        result.append(dataclasses.replace(job, experiment=experiment))
+        values = chosen.get((job.loss, None)) or chosen.get((job.loss, job.seed))
+        if values:
+            experiment = spaces.with_values(job.experiment, values)
+            job = dataclasses.replace(job, experiment=experiment)
+        result.append(job)
     return result
 
 
