@@ -195,8 +195,9 @@ def _tyro(
     """Parse the words of a command; its help ends with examples."""
     # With settings among the flags, tyro's usage leaves the file out.
     files = [word for word in words if tiers and word.endswith(".py")]
-    if os.environ.get("NO_COLOR"):
-        tyro._experimental_options["ansi_codes"] = False
+    terminal = os.environ.get("TERM")
+    if os.environ.get("NO_COLOR") and terminal:
+        os.environ["TERM"] = "dumb"  # tyro heeds that alone
     is_all = bool({*ALL} & {*words})
     words = ["--help" if word in ALL else word for word in words]
     try:
@@ -213,6 +214,9 @@ def _tyro(
         if stop.code in (None, 0) and {*HELP} & {*words}:
             print(epilog(name, tiers=tiers and not is_all))
         raise
+    finally:
+        if terminal:
+            os.environ["TERM"] = terminal
 
 
 def _refuse(renamed: dict[str, str], words: list[str]) -> None:
