@@ -45,20 +45,25 @@ _BESIDE = (
 def contents() -> Iterator[str]:
     """Yield a list of the losses of each kind, with links to their sections."""
     for kind, meaning in KINDS.items():
+        page = "losses-sets.md" if kind == "set" else "losses-elements.md"
         names = [
             loss.function.__name__ for loss in REGISTRY.values() if loss.kind == kind
         ]
-        linked = ", ".join(f"[`{name}`](#{name})" for name in names)
+        linked = ", ".join(f"[`{name}`]({page}#{name})" for name in names)
         yield f"- **{kind.capitalize()}**, {meaning}: {linked}"
 
 
-def sections() -> Iterator[str]:
-    """Yield a section per loss: use, formula, pitfalls and source of its docstring."""
-    for kind in KINDS:
-        for loss in REGISTRY.values():
-            if loss.kind == kind:
-                meaning = f"{kind.capitalize()}, `--losses {loss.short_name}`"
-                yield from _section(loss.function, meaning)
+def sections(*kinds: str) -> Callable[[], Iterator[str]]:
+    """Return what lists a section per loss: use, formula, pitfalls and source."""
+
+    def lines() -> Iterator[str]:
+        for kind in kinds:
+            for loss in REGISTRY.values():
+                if loss.kind == kind:
+                    meaning = f"{kind.capitalize()}, `--losses {loss.short_name}`"
+                    yield from _section(loss.function, meaning)
+
+    return lines
 
 
 def beside() -> Iterator[str]:
@@ -195,7 +200,8 @@ def _cells(*cells: str) -> str:
 
 MARKERS = {
     "<!-- losses -->": contents,
-    "<!-- a section per loss -->": sections,
+    "<!-- a section per loss of elements -->": sections("pointwise", "batch", "stateful"),
+    "<!-- a section per loss of sets -->": sections("set"),
     "<!-- a section per function beside losses -->": beside,
     "<!-- objectives -->": objectives,
     "<!-- presets -->": presets,

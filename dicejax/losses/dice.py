@@ -128,7 +128,7 @@ def dice(
 
     Source: Li et al., ACL 2020, eq. 7 (one element) and footnote 4 (a set), both
     squared, eq. 6 unsquared (https://arxiv.org/abs/1911.02855v1). gamma is 1 there and
-    in the presets; the default here is measured (`docs/losses.md`).
+    in the presets; the default here is measured (`docs/losses-pitfalls.md`).
 
     Example:
       >>> import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Draws what `docs/losses.md` shows: every loss and its slope, one figure per family.
+"""Draws what `docs/losses-*.md` show: every loss and its slope, one figure per family.
 
     python docs/figures/losses.py [--folder FOLDER] [--points N] [--format svg]
 
