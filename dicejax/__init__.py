@@ -24,7 +24,7 @@ DESCRIPTION = (
     "imbalanced text data. In JAX."
 )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "SequenceHead",

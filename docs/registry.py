@@ -200,7 +200,9 @@ def _cells(*cells: str) -> str:
 
 MARKERS = {
     "<!-- losses -->": contents,
-    "<!-- a section per loss of elements -->": sections("pointwise", "batch", "stateful"),
+    "<!-- a section per loss of elements -->": sections(
+        "pointwise", "batch", "stateful"
+    ),
     "<!-- a section per loss of sets -->": sections("set"),
     "<!-- a section per function beside losses -->": beside,
     "<!-- objectives -->": objectives,

@@ -206,7 +206,8 @@ def smaller(words: list[str]) -> list[str]:
         words[words.index(flag) + 1] = "1"
     if words[0] not in TAKES_EXPERIMENTS:
         return words
-    words = [{"EXPERIMENT.py": "experiments/quickstart.py"}.get(w, w) for w in words]
+    if words[1] in ("EXPERIMENT.py", "quickstart"):
+        words[1] = "experiments/quickstart.py"
     (file,) = [word for word in words if word.endswith(".py")]
     experiment = config.load(file)
     if "--data.dir" in words and words[words.index("--data.dir") + 1] == "FOLDER":

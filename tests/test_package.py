@@ -29,7 +29,11 @@ def test_one_description_and_version_everywhere():
     citation = (ROOT / "CITATION.cff").read_text()
     assert dicejax.DESCRIPTION in re.sub(r"\s+", " ", citation)
     assert f"\nversion: {dicejax.__version__}\n" in citation
+    versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert dicejax.__version__ in versions[:2]  # the first may be "Unreleased"
 
+
+FEW = ["--data.train", "24", "--data.dev", "8", "--data.test", "8"]
 
 # Each process would import JAX anew.
 ONE_AFTER_ANOTHER = """
@@ -136,6 +140,7 @@ def test_an_installed_wheel_trains_compares_and_reports(source, tmp_path):
         ["train", "mine.py", *short, "--out", "alone"],
         ["compare", "mine.py", *short, *losses],
         ["report", "runs/small", "--out", "again"],
+        ["compare", "quickstart", *short, *losses, *FEW],
     ]
     where = execute(python, "-c", ONE_AFTER_ANOTHER, json.dumps(commands), cwd=project)
     assert where.startswith(str(packages))
@@ -143,6 +148,15 @@ def test_an_installed_wheel_trains_compares_and_reports(source, tmp_path):
     page = (project / "runs/small/report.html").read_text()
     assert "<style>" in page and "dice" in page
     assert (project / "again/report.md").exists()
+    assert (
+        project / "runs/quickstart/report.html"
+    ).exists()  # the file is in the wheel
+
+
+def test_the_quickstart_is_the_experiment_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    expected = parse(["compare", str(ROOT / "experiments/quickstart.py")])
+    assert parse(["compare", "quickstart"]).settings == expected.settings
 
 
 @pytest.mark.parametrize("name", ["cloud-tpu.sh", "gke-jobset.yaml", "slurm.sbatch"])

@@ -185,6 +185,8 @@ def parse(argv: Sequence[str]) -> Any:
     _refuse(RENAMED, words)
     command = COMMANDS[name]
     tiers = command in (Train, Compare, Profile, Plan)
+    if tiers and words[:1] == ["quickstart"]:  # this file comes with the package
+        words[0] = os.path.join(os.path.dirname(__file__), "quickstart.py")
     registry = _settings(name, command, words) if tiers else None
     return _tyro(command, words, name, tiers=tiers, registry=registry)
 
@@ -279,9 +281,7 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
     leaves = config.leaves(settings)
     if "task.threshold" not in leaves:
         kind = type(settings.task).__name__
-        text = (
-            f"is not for {kind}, which decides by no threshold that promises anything"
-        )
+        text = f"is not for {kind}, which has no such threshold"
         _refuse({"--task.threshold": text}, rest)
     _refuse_abbreviations(rest, command, leaves)
     listed = [name for name in ("objective", "optimizer") if name in changes]

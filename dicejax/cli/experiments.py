@@ -30,7 +30,7 @@ ExperimentFile = Annotated[
     Positional[str],
     arg(
         metavar="EXPERIMENT.py",
-        help="experiment file; its settings are flags too: --help after it",
+        help="experiment file, or quickstart; --help after it lists its settings",
     ),
 ]
 Loss = Annotated[
@@ -324,8 +324,8 @@ class Plan:
 
     Args:
       topology: devices to compile for, as KIND:SIZE. TPUs: v4:2x2x1, v5e:4x4,
-        v5p:2x2x1, v6e:2x2, tpu7x:2x2x1 (pip install 'dicejax[plan-tpu]'); GPUs of one
-        host: h100:8, h200:8, a100:8 (pip install 'dicejax[plan-gpu]').
+        v5p:2x2x1, v6e:2x2, tpu7x:2x2x1 (pip install -e '.[plan-tpu]'); GPUs of one
+        host: h100:8, h200:8, a100:8 (pip install -e '.[plan-gpu]').
       find: try meshes, micro-batches and --training.remat for the topology, and list
         those that fit, fastest bound first.
       json: print one JSON object instead of a table.

@@ -37,15 +37,15 @@ RARE = ("processes", "baselines", "resample", "shard")
 EXAMPLES = {
     "": [
         "dicejax init ner mine --data corpus.txt",
-        "dicejax train experiments/quickstart.py --out runs/first",
-        "dicejax compare experiments/quickstart.py",
+        "dicejax compare quickstart",
+        "dicejax compare mine.py --seeds 5",
     ],
     "init": [
         "dicejax init ner mine --data corpus.txt",
         "dicejax init classification mine --data FOLDER --encoder bert-base-cased",
     ],
     "train": [
-        "dicejax train experiments/quickstart.py --out runs/first",
+        "dicejax train quickstart --out runs/first",
         "dicejax train mine.py --loss dsc --objective.alpha 0.3 --training.epochs 5",
         "dicejax train mine.py --encoder.path bert-base-cased --mesh.fsdp 4",
     ],

@@ -114,7 +114,7 @@ class Topology:
         """
         extra, packages = _COMPILERS[self.device.platform]
         if not any(map(importlib.util.find_spec, packages)):
-            do = f"pip install 'dicejax[{extra}]'"
+            do = f"in the checkout: pip install -e '.[{extra}]'"
             raise InputError(f"the compiler for this topology is missing: {do}")
         name, options = str(self), dict(self.device.options)
         if self.device.platform == "cuda":

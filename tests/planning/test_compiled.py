@@ -154,8 +154,14 @@ def test_the_command_prints_json_and_nothing_else(name):
             "takes 3 devices and there are 4",
             marks=tpu,
         ),
-        (["--topology", "v4:2x2x1"], "missing: pip install 'dicejax[plan-tpu]'"),
-        (["--topology", "h100:8"], "missing: pip install 'dicejax[plan-gpu]'"),
+        (
+            ["--topology", "v4:2x2x1"],
+            "missing: in the checkout: pip install -e '.[plan-tpu]'",
+        ),
+        (
+            ["--topology", "h100:8"],
+            "missing: in the checkout: pip install -e '.[plan-gpu]'",
+        ),
     ],
 )
 def test_wrong_words_are_reported_in_one_line(words, message, monkeypatch, capsys):
