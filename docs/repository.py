@@ -36,7 +36,13 @@ MARKER = re.compile(r"<!-- (?P<file>\S+\.(?:md|ipynb))(?: until (?P<heading>.+))
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _REMOTE_IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]+\)")
 _LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]+)\)")
-_PICTURE = re.compile(r'\b(src|srcset)="docs/')
+_PICTURE = re.compile(r'\bsrc="docs/')
+# A picture follows the system's scheme; these follow the scheme of the page.
+_BY_SYSTEM = re.compile(
+    r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*'
+    r'<img ([^>]*)src="([^"]+)">\s*</picture>'
+)
+_BY_PAGE = r'<p><img \2src="\3#only-light"><img \2src="\1#only-dark"></p>'
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -106,7 +112,8 @@ def with_links(text: str, file: str) -> str:
     parts = _FENCED.split(text)
     for place in range(0, len(parts), 2):  # between the fences
         plain = _REMOTE_IMAGE.sub(r"\1", parts[place])  # nothing is fetched
-        parts[place] = _PICTURE.sub(r'\1="', _LINK.sub(linked, plain))
+        plain = _BY_SYSTEM.sub(_BY_PAGE, plain)
+        parts[place] = _PICTURE.sub('src="', _LINK.sub(linked, plain))
     return "".join(parts)
 
 

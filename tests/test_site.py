@@ -144,7 +144,8 @@ def test_links_of_the_repository_become_those_of_the_site():
 def test_the_home_page_is_the_first_part_of_the_readme():
     made = rendered((DOCS / "index.md").read_text(), "repository")
     assert dicejax.DESCRIPTION in made
-    figures = ('src="evidence/summary.svg"', 'srcset="figures/report-dark.png"')
+    reports = [f'src="figures/report-{x}.png#only-{x}"' for x in ("light", "dark")]
+    figures = ('src="evidence/summary.svg"', *reports)
     for part in (*figures, "pip install -e .", 'href="results.md"'):
         assert part in made
     assert "<h2>Limits" not in made and "CONTRIBUTING" not in made
