@@ -73,6 +73,9 @@ class Files(Preprocessor):
             source = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
                 heading = [heading, *_HEADING.findall(source)][-1]
+                for name, picture in cell.get("attachments", {}).items():
+                    shown = self._picture(picture["image/png"], f"Figure: {heading}")
+                    source = re.sub(rf"!\[.*?\]\(attachment:{name}\)", shown, source)
                 yield with_links(source, file)
             elif cell["cell_type"] == "code":
                 yield f"```python\n{source}\n```"
@@ -84,13 +87,16 @@ class Files(Preprocessor):
             return f"```text\n{''.join(output['text']).rstrip()}\n```"
         data = output["data"]
         if "image/png" in data:
-            # Set aside: it is no text in which to look for Markdown.
-            picture = "".join(data["image/png"].split())
-            return self.md.htmlStash.store(
-                f'<p><img alt="{html.escape(description)}" '
-                f'src="data:image/png;base64,{picture}"></p>'
-            )
+            return self._picture(data["image/png"], description)
         return f"```text\n{''.join(data['text/plain']).rstrip()}\n```"
+
+    def _picture(self, content: str, description: str) -> str:
+        """Set a picture aside: it is no text in which to look for Markdown."""
+        picture = "".join("".join(content).split())
+        return self.md.htmlStash.store(
+            f'<p><img alt="{html.escape(description)}" '
+            f'src="data:image/png;base64,{picture}"></p>'
+        )
 
 
 def with_links(text: str, file: str) -> str:

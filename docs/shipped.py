@@ -122,7 +122,7 @@ OFFICIAL = "https://github.com/ShannonAI/dice_loss_for_NLP"
 FACTOR = r", \quad f = (1 - p)^{0.01} p"
 SHIPPED = (
     Shipped(
-        "dice_loss_for_NLP, yes or no",
+        "dice_loss_for_NLP, two classes",
         OFFICIAL,
         r"1 - \frac{2 \sum f y + 1}{\sum f^2 + \sum y^2 + 1}" + FACTOR,
         "the micro-batch",
@@ -131,7 +131,7 @@ SHIPPED = (
         adjusted,
     ),
     Shipped(
-        "dice_loss_for_NLP, classes",
+        "dice_loss_for_NLP, several classes",
         OFFICIAL,
         r"\sum_c 1 - \frac{2 f_c y_c + 1}{f_c^2 + y_c^2 + 1}" + FACTOR,
         "an element and a class",
@@ -210,7 +210,7 @@ def data() -> tuple[Array, Array]:
 
 
 def trained(loss: Loss) -> tuple[float, float]:
-    """Train a logistic model; return F1 at p = 0.5, and its best F1 at any bound."""
+    """Train a logistic model; return F1 at p = 0.5, and the best F1."""
     x, y = data()
     optimizer = optax.adam(LEARNING_RATE)
     start = jnp.zeros(FEATURES + 1)
@@ -232,7 +232,7 @@ def trained(loss: Loss) -> tuple[float, float]:
     order = np.argsort(-z, kind="stable")
     gold = np.asarray(y)[order].cumsum()
     of_first = 2 * gold / (np.arange(1, ROWS + 1) + POSITIVES)
-    # No bound divides elements of one score.
+    # No threshold divides elements of one score.
     ends = np.append(np.diff(z[order]) != 0, True)
     called = int((z > 0).sum())
     at_half = of_first[called - 1] if called else 0.0

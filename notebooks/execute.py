@@ -22,7 +22,7 @@ from nbformat import NotebookNode
 HERE = Path(__file__).parent
 NOTEBOOKS = tuple(sorted(HERE.glob("*.ipynb")))
 _COLAB = "https://colab.research.google.com"
-_BADGE = re.compile(r"^\[!\[Open in Colab\].*$", re.MULTILINE)
+_BADGE = re.compile(r"^\[!\[Open in Colab\].*\n\n", re.MULTILINE)
 _SMALL = re.compile(r"^(\w+ = ).*?  # small: (.+)$", re.MULTILINE)
 
 
@@ -57,27 +57,43 @@ def project_url() -> str:
 
 
 def badge(path: Path, url: str) -> str:
-    """Return the line that opens a notebook in Colab.
+    """Return the line that opens a notebook in Colab, empty without an address.
 
     Args:
       path: the notebook.
-      url: the project on GitHub. Without one the badge opens Colab's list of the
-        notebooks of an account, in which readers choose their copy.
+      url: the project on GitHub.
     """
-    target = f"{_COLAB}/github"
-    if url.startswith("https://github.com/"):
-        repository = url.removeprefix("https://github.com/").removesuffix(".git")
-        target += f"/{repository.strip('/')}/blob/main/notebooks/{path.name}"
-    picture = f"{_COLAB}/assets/colab-badge.svg"
-    return f"[![Open in Colab]({picture})]({target}) ([how](README.md#in-colab))"
+    if not url.startswith("https://github.com/"):
+        return ""
+    repository = url.removeprefix("https://github.com/").removesuffix(".git")
+    target = f"{_COLAB}/github/{repository.strip('/')}/blob/main/notebooks/{path.name}"
+    return f"[![Open in Colab]({_COLAB}/assets/colab-badge.svg)]({target})"
 
 
 def set_badge(notebook: NotebookNode, path: Path) -> None:
-    """Write the link to Colab below the title."""
+    """Write the link to Colab below the title, where the project has an address."""
     title = notebook.cells[0]
+    head, _, rest = _BADGE.sub("", title.source).partition("\n\n")
     line = badge(path, project_url())
-    title.source, count = _BADGE.subn(lambda _: line, title.source)
-    assert count == 1, f"{path}: no badge below the title"
+    title.source = "\n\n".join(filter(None, (head, line, rest)))
+
+
+def picture_of(notebook: NotebookNode) -> str | None:
+    """Return the picture that the cell tagged `picture` shows, if there is one."""
+    for cell in notebook.cells:
+        if "picture" in cell.metadata.get("tags", ()):
+            return next(
+                output.data["image/png"]
+                for output in cell.outputs
+                if "image/png" in output.get("data", ())
+            )
+    return None
+
+
+def set_picture(notebook: NotebookNode) -> None:
+    """Show the notebook's own picture below its question."""
+    if (picture := picture_of(notebook)) is not None:
+        notebook.cells[0]["attachments"] = {"picture.png": {"image/png": picture}}
 
 
 def execute(notebook: NotebookNode, folder: str) -> None:
@@ -126,6 +142,7 @@ def main() -> None:
         if not asked.small:
             clean(notebook)
             set_badge(notebook, path)
+            set_picture(notebook)
             path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
         print(path)
 

@@ -80,7 +80,7 @@ def of_presets(documentation):
         return []
     if "At its defaults it is the" in documentation:
         return ["", f"The preset {names} at its defaults."]
-    return ["", f"None of the paper at its defaults; see the presets {names}."]
+    return ["", f"Not a loss of the paper; its losses are the presets {names}."]
 
 
 def annotation(hint):

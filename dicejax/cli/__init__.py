@@ -50,6 +50,7 @@ COMMANDS = {
 
 ALL = ("--help-all", "--help_all")
 HELP = ("-h", "--help", *ALL)
+QUICKSTART = os.path.join(os.path.dirname(__file__), "quickstart.py")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -185,8 +186,8 @@ def parse(argv: Sequence[str]) -> Any:
     _refuse(RENAMED, words)
     command = COMMANDS[name]
     tiers = command in (Train, Compare, Profile, Plan)
-    if tiers and words[:1] == ["quickstart"]:  # this file comes with the package
-        words[0] = os.path.join(os.path.dirname(__file__), "quickstart.py")
+    if tiers and words[:1] == ["quickstart"]:
+        words[0] = QUICKSTART
     registry = _settings(name, command, words) if tiers else None
     return _tyro(command, words, name, tiers=tiers, registry=registry)
 
@@ -197,6 +198,7 @@ def _tyro(
     """Parse the words of a command; its help ends with examples."""
     # With settings among the flags, tyro's usage leaves the file out.
     files = [word for word in words if tiers and word.endswith(".py")]
+    usage = " ".join(["dicejax", *filter(None, [name]), *files[:1]])
     terminal = os.environ.get("TERM")
     if os.environ.get("NO_COLOR") and terminal:
         os.environ["TERM"] = "dumb"  # tyro heeds that alone
@@ -206,7 +208,7 @@ def _tyro(
         return tyro.cli(
             kind,
             args=words,
-            prog=" ".join(["dicejax", *filter(None, [name]), *files[:1]]),
+            prog=usage.replace(QUICKSTART, "quickstart"),
             description=description(kind),
             use_underscores=True,
             config=(tyro.conf.AvoidSubcommands,),

@@ -39,17 +39,15 @@ class Init:
         folder that datasets saved.
       folder: directory to create the file in.
       data: a file, or a folder with a train file and optionally a dev and a test file.
-      sample: instead of --data, write 4,000 made-up sentences for ner to
-        FOLDER/sample.conll.
-      text: column or JSON field of the text, or of the first of a pair; of a file
-        without a header its number, from 0.
-      second: that of the second text of a pair.
-      label: that of the class, of a list of labels in JSON, or of an entity's label.
+      sample: instead of --data, write 4,000 sentences for ner to FOLDER/sample.conll.
+      text: column or JSON field of the text (the first of a pair), or its number from 0.
+      second: column of the second text of a pair.
+      label: column of the class, of a list of labels, or of an entity's label.
       spans: JSON field of a text's entities.
       start: field of an entity's first character, from 0.
       end: field of the character after its last.
-      align: of entities that cut a word, have no words or overlap: "strict" is an
-        error, "expand" takes whole words, "skip" leaves the entity out.
+      align: entities that cut a word, have no words or overlap: "strict" refuses them,
+        "expand" takes whole words, "skip" leaves the entity out.
       encoder: model folder, hub id, or "scratch" for random weights.
       on_error: "stop" at the first malformed example, or "skip" and count them.
       overwrite: replace an existing experiment.py.

@@ -118,7 +118,7 @@ class Report:
     Args:
       runs: run folders, or folders that contain runs at any depth.
       scores: CSV file instead of runs, with columns data, loss, seed, score and
-        optionally example and group: the same verdicts for anybody's runs.
+        optionally example and group: the same verdicts for other runs.
       unit: unit of the scores in the CSV file: points from 0 to 100, or fraction from 0
         to 1. If it is not named, scores that look like fractions are refused.
       across: combine finished comparisons of several data sets, named by their folders,
