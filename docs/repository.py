@@ -1,8 +1,8 @@
 """Pages of the site that are files of the repository: README, results, notebooks.
 
-A page holds a marker such as `<!-- RESULTS.md -->` or
-`<!-- README.md until Limits -->` on a line of its own; this extension of
-Python-Markdown replaces it. Links lead to the pages of the site; files that are not on
+A page holds a marker such as `<!-- RESULTS.md -->`, `<!-- README.md until Limits -->`
+or `<!-- benchmarks/README.md from verdicts.py -->` on a separate line; this extension
+of Python-Markdown replaces it. Links lead to the pages of the site; files that are not on
 the site are named without a link.
 """
 
@@ -32,7 +32,10 @@ PAGES = {
     },
 }
 
-MARKER = re.compile(r"<!-- (?P<file>\S+\.(?:md|ipynb))(?: until (?P<heading>.+))? -->")
+MARKER = re.compile(
+    r"<!-- (?P<file>\S+\.(?:md|ipynb))"
+    r"(?: from (?P<first>\S+))?(?: until (?P<heading>.+))? -->"
+)
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _REMOTE_IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]+\)")
 _LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]+)\)")
@@ -64,6 +67,10 @@ class Files(Preprocessor):
         if match["heading"]:
             text, ended, _ = text.partition(f"\n## {match['heading']}\n")
             assert ended, f"{file} has no heading {match['heading']!r}"
+        if match["first"]:
+            _, begun, text = text.partition(f"\n## {match['first']}\n")
+            assert begun, f"{file} has no heading {match['first']!r}"
+            text = begun + text
         return with_links(text, file).split("\n")
 
     def _cells(self, notebook: dict[str, Any], file: str) -> Iterator[str]:
