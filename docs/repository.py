@@ -2,8 +2,8 @@
 
 A page holds a marker such as `<!-- RESULTS.md -->`, `<!-- README.md until Limits -->`
 or `<!-- benchmarks/README.md from verdicts.py -->` on a separate line; this extension
-of Python-Markdown replaces it. Links lead to the pages of the site; files that are not on
-the site are named without a link.
+of Python-Markdown replaces it. Links lead to the pages of the site; files that are not
+on the site are named without a link.
 """
 
 import html
