@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from markdown import Markdown
@@ -85,7 +86,11 @@ class Files(Preprocessor):
                     source = re.sub(rf"!\[.*?\]\(attachment:{name}\)", shown, source)
                 yield with_links(source, file)
             elif cell["cell_type"] == "code":
-                yield f"```python\n{source}\n```"
+                code = f"```python\n{source}\n```"
+                is_hidden = cell["metadata"].get("jupyter", {}).get("source_hidden")
+                yield (
+                    f'??? note "Set-up"\n{indent(code, " " * 4)}' if is_hidden else code
+                )
                 for output in cell["outputs"]:
                     yield self._output(output, f"Figure: {heading}")
 
