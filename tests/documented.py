@@ -67,6 +67,8 @@ SHELL = {"|", ";", ">", ">>", "<", "&"}
 PARSED = {
     "--topology": "wants a compiler that is a wheel of its own: "
     "tests/planning/test_compiled.py runs it where that is installed",
+    "--across": "wants comparisons of several data sets: tests/study has them",
+    "--shard": "wants the runs of the other jobs: tests/study has them",
     "--processes.coordinator": "waits for a second process: two are run by "
     "tests/training/test_processes.py",
 }
@@ -243,6 +245,10 @@ def prepare(folder: Path) -> None:
     shutil.copytree(ROOT / "experiments", folder / "experiments")
     write_encoder(folder / "bert-base-cased")
     newcomer.write(folder / "my.conll", sentences=200)
+    rows = itertools.product(("ce", "focal"), range(3), range(20))
+    lines = [f"x,{loss},{seed},{i},{(seed + i) % 7 * 10}" for loss, seed, i in rows]
+    header = "data,loss,seed,example,score"
+    (folder / "scores.csv").write_text("\n".join([header, *lines]) + "\n")
 
 
 def write_encoder(folder: Path) -> None:
