@@ -125,7 +125,7 @@ class GHM(LossObjective):
 class Dice(SetObjective):
     """Dice loss of each class over a set: one minus a soft F1.
 
-    None of the paper at its defaults; see the presets dl-set, dl.
+    Not a loss of the paper; its losses are the presets dl-set, dl.
     """
 
     smooth: float = 1e-05
@@ -306,7 +306,7 @@ class VectorScaling(LossObjective):
 class SelfAdjustingDice(SetObjective):
     """Self-adjusting Dice loss of each class over a set, or of each element.
 
-    None of the paper at its defaults; see the presets dsc-eq11, dsc-official.
+    Not a loss of the paper; its losses are the presets dsc-eq11, dsc-official.
     """
 
     alpha: float = 0.01
@@ -319,7 +319,7 @@ class SelfAdjustingDice(SetObjective):
 class Tversky(SetObjective):
     """Tversky loss of each class over a set.
 
-    None of the paper at its defaults; see the presets tl.
+    Not a loss of the paper; its losses are the presets tl.
     """
 
     alpha: float = 0.5
