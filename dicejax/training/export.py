@@ -181,19 +181,19 @@ def _torch_logits(
     folder: Path, opener: str
 ) -> Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]:
     """Return a function that computes the same in the class that opens the folder."""
-    import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
     model = getattr(transformers, opener).from_pretrained(folder).eval()
+    model.requires_grad_(False)
     names = {"input_ids": "input_ids", "attention_mask": "segment_ids"}
     takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
     if takes_types and getattr(model.config, "type_vocab_size", 2) > 1:
         names["token_type_ids"] = "token_type_ids"
 
     def logits(batch: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        with torch.no_grad():
-            output = model(**{x: torch.tensor(batch[y]) for x, y in names.items()})
+        inputs = {x: batch[y] for x, y in names.items()}
+        output = model(**transformers.BatchEncoding(inputs, tensor_type="pt"))
         parts = ("logits", "start_logits", "end_logits", "last_hidden_state")
         outputs = [getattr(output, name, None) for name in parts]
         return [x.float().numpy() for x in outputs if x is not None]

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import math
+from collections.abc import Callable
 from typing import NoReturn
 
 import jax
@@ -52,20 +53,19 @@ class LoopState:
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     machine: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def move_to(self, machine: dict[str, str]) -> str:
-        """Note where training goes on; return a warning if sums may round otherwise."""
+    def move_to(self, machine: dict[str, str], warn: Callable[[str], None]) -> None:
+        """Note where training goes on; warn if sums may round otherwise there."""
         changes = [
             f"{name} {self.machine[name]}, now {value}"
             for name, value in machine.items()
             if self.machine.get(name, value) != value
         ]
         self.machine = machine
-        if not changes:
-            return ""
-        return (
-            f"begun with {'; '.join(changes)}: the last bits may differ from those of "
-            "a run that was not stopped"
-        )
+        if changes:
+            warn(
+                f"begun with {'; '.join(changes)}: the last bits may differ from those "
+                "of a run that was not stopped"
+            )
 
 
 class Recorder(contextlib.AbstractContextManager["Recorder"]):

@@ -173,8 +173,7 @@ def train(
     Raises:
       InputError: the experiment, data, weights or the output directory cannot be used,
         or another process trains there, and nothing was written; or a checkpoint cannot
-        be written; or the directory was deleted meanwhile; or it holds a finished run
-        without the test scores that are wanted.
+        be written; or the directory was deleted; or its finished run has no test score.
       Stopped: a signal interrupted training; the state is saved.
       Diverged: too many steps had no finite loss or gradient: `max_consecutive_skips`
         in a row, the last five, or more than a tenth of all.
@@ -234,8 +233,7 @@ def _train(
     else:
         state, loop = restored
         progress.say(f"resuming from step {loop.step} of {len(batches)}")
-    if note := loop.move_to(machine_of(mesh)):
-        progress.note(note)
+    loop.move_to(machine_of(mesh), progress.note)
     parameters = sum(x.size for x in jax.tree.leaves(state.params))
     device_kind = mesh.devices.flat[0].device_kind
     sizes = {split: len(getattr(setup.data.corpus, split)) for split in SPLITS}
