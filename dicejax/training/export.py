@@ -66,7 +66,7 @@ def export(
     def finish(draft: Path, opener: str) -> None:
         checked.append(_check(draft, opener, run, network, params, tokenizer))
         if card is not None:
-            text = f"{card(opener)}\n{checked[0]}\n"
+            text = f"{card(opener)}\n## Export\n\n{checked[0]}\n"
             (draft / "README.md").write_text(text, encoding="utf-8")
 
     opener = huggingface.write(
