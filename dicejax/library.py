@@ -33,7 +33,8 @@ def from_pretrained(
     Args:
       folder: Hugging Face model folder, or hub id.
       heads: heads by the names of their logits. Those with weights in the folder are
-        read, the others initialized at random.
+        read, the others initialized at random; a warning says so where the folder has
+        one of the same kind that does not fit.
       revision: branch, tag or commit of a hub id.
       seed: seed of the initialized heads.
 
@@ -50,6 +51,8 @@ def from_pretrained(
     for text in tokenize.check_fits(tokenizer, model.encoder.vocab_size, path):
         warnings.warn(text, stacklevel=2)
     weights = huggingface.read_weights(path, model)
+    for text in weights.notes:
+        warnings.warn(text, stacklevel=2)
     draw = jax.jit(lambda key: model.init(key)["heads"])
     params = weights.over({"heads": draw(jax.random.key(seed))})
     return model, jax.tree.map(jnp.asarray, params), tokenizer

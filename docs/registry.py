@@ -214,6 +214,10 @@ MARKERS = {
 }
 
 
+UNBUILT = "*Listed here on the site:"
+"""Begins the line behind a marker for those who read the file itself."""
+
+
 class Markers(Preprocessor):
     """Fill the markers of a page."""
 
@@ -221,6 +225,8 @@ class Markers(Preprocessor):
         """Return the lines with what belongs in place of each marker."""
         filled: list[str] = []
         for line in lines:
+            if line.startswith(UNBUILT):
+                continue
             made = MARKERS[line]() if line in MARKERS else [line]
             filled += "\n".join(made).split("\n")
         return filled

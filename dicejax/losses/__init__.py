@@ -19,6 +19,7 @@ from dicejax.losses.cross_entropy import (
     poly_focal,
     weighted_cross_entropy,
 )
+from dicejax.losses.declaration import REGISTRY
 from dicejax.losses.density import GHMState, ghm, ghm_regression, ghm_state
 from dicejax.losses.dice import (
     dice,
@@ -61,6 +62,8 @@ __all__ = [
 if not TYPE_CHECKING:  # to type checkers any name would then be valid
 
     def __getattr__(name: str) -> object:
+        named = REGISTRY.get(name)  # as `--losses` has it
         close = difflib.get_close_matches(name, __all__)
+        close = [named.function.__name__] if named else close
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")

@@ -4,10 +4,11 @@
 arrays; `elements.prepare` masks and lines them up.
 """
 
+import difflib
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -157,12 +158,23 @@ def jit_checked(
 
         @functools.wraps(formula)
         def public(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{formula.__name__}: {error}{_hint(kwargs)}") from None
             bound.apply_defaults()
             check(bound.arguments, bounds)
             for name, values in choices.items():
                 check_choice(name, bound.arguments[name], values)
             return jitted(*bound.args, **bound.kwargs)
+
+        def _hint(keywords: Iterable[str]) -> str:
+            for name in set(keywords) - signature.parameters.keys():
+                if name in ("reduction", "reduce"):
+                    return "; losses are not reduced: take .mean()"
+                close = difflib.get_close_matches(name, signature.parameters, n=1)
+                return f"; did you mean {close[0]}?" if close else ""
+            return ""
 
         vars(public)["jitted"] = jitted
         return public
@@ -221,6 +233,9 @@ def check_hyperparameters(
 def _check_arrays(
     logits: Any, labels: Any, where: Any, class_axis: int | None, form: str
 ) -> None:
+    for name, array in {"logits": logits, "labels": labels, "where": where}.items():
+        if isinstance(array, list | tuple):
+            raise ValueError(f"{name} is a {type(array).__name__}, not an array")
     shape, label_shape = jnp.shape(logits), jnp.shape(labels)
     label_dtype = jnp.result_type(labels)
     if not jnp.issubdtype(jnp.result_type(logits), jnp.floating):
@@ -243,6 +258,8 @@ def _check_arrays(
     if label_shape != fitting:
         kind = " for float labels" if soft else ""
         kind = " in the multi-label form" if form == "multi_label" else kind
+        if integer and form == "softmax" and label_shape == shape:
+            kind = "; one-hot labels are floats, or of several labels: multi_label=True"
         raise ValueError(
             f"labels has shape {label_shape} but logits {shape} wants {fitting}{kind}"
         )

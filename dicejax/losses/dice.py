@@ -106,7 +106,8 @@ def dice(
     = 0: all O. With `smooth=1` and N = 512 that is Y under 16, with 1e-5 none but 0.
     With squares the slope of false positives falls as :math:`p^2` for small p. A class
     without gold costs nearly 1 for any p well above `smooth` / N, almost without
-    gradient.
+    gradient. Of soft labels it trains p to 0 or 1: `dice_semimetric` has its optimum at
+    the label.
 
     Args:
       logits: floats `[..., C]`, of -inf for p = 0; or `[...]` in the binary form.

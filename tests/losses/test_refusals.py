@@ -1,6 +1,7 @@
 """Errors of the losses and their messages: shapes, types, values, choices."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -297,6 +298,27 @@ def test_arguments_out_of_bounds_are_refused(function, bad, message):
         refuses_traced(message, function, **data | bad)
 
 
-def test_unknown_keywords_are_refused():
-    with pytest.raises(TypeError, match="gamma"):
-        dice(LOGITS, LABELS, gamma=1.0)
+@pytest.mark.parametrize(
+    ("keyword", "message"),
+    [
+        ("gamma", "dice: got an unexpected keyword argument 'gamma'"),
+        ("smoth", "'smoth'; did you mean smooth?"),
+        ("reduction", "'reduction'; losses are not reduced: take .mean()"),
+    ],
+)
+def test_unknown_keywords_are_refused(keyword, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        dice(LOGITS, LABELS, **{keyword: 1.0})
+
+
+def test_labels_that_are_no_array_or_integer_one_hot_are_refused():
+    with pytest.raises(ValueError, match="labels is a list, not an array"):
+        dice(LOGITS, LABELS.tolist())
+    one_hot = jnp.zeros(LOGITS.shape, int)
+    with pytest.raises(ValueError, match="one-hot labels are floats"):
+        dice(LOGITS, one_hot)
+
+
+def test_names_of_the_command_line_lead_to_functions():
+    with pytest.raises(AttributeError, match="'dsc'; did you mean self_adjusting_dice"):
+        losses.dsc  # noqa: B018

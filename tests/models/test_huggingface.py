@@ -104,3 +104,9 @@ def test_pickle_is_refused_with_the_way_out(model_folder):
         InputError, match=r"pytorch_model.bin: pickle .*\.save_pretrained"
     ):
         read(model_folder)
+    file = model_folder / "config.json"
+    task = "BertForTokenClassification"  # whose head the encoder's class would drop
+    content = json.loads(file.read_text()) | {"architectures": [task]}
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=f"import {task} as M; M.from_pretrained"):
+        read(model_folder)

@@ -177,11 +177,15 @@ def _weight_files(folder: Path) -> list[Path]:
         return [single]
     pickled = [name for name in PICKLED if (folder / name).exists()]
     if pickled:
+        config = read_json(folder / CONFIG) if (folder / CONFIG).exists() else {}
+        named = config.get("architectures")
+        named = named[0] if isinstance(named, list) and named else None
+        is_name = isinstance(named, str) and named.isidentifier()
         raise InputError(
             f"{folder / pickled[0]}: pickle files are not read, they can run code; "
             'convert it where PyTorch is installed: python -c "from transformers '
-            f"import AutoModel; AutoModel.from_pretrained('{folder}')"
-            f".save_pretrained('{folder}')\""
+            f"import {named if is_name else 'AutoModel'} as M; "
+            f"M.from_pretrained('{folder}').save_pretrained('{folder}')\""
         )
     raise InputError(
         f"{folder}: holds no {WEIGHTS}; of a hub id, name a revision that has it "
@@ -307,6 +311,13 @@ def read_weights(
     }
     notes = _other_meanings(folder, network, fitting, labels)
     fitting = {name: every for name, every in fitting.items() if name not in notes}
+    present = set(read_json(folder / CONFIG).get("architectures") or ())
+    notes |= {
+        name: f"{folder}: its head has other shapes: {quote(name)} begins with random "
+        "weights"
+        for name, head in network.heads
+        if name not in fitting | notes and family.task_class(head) in present
+    }
     chosen = itertools.chain(encoder, *fitting.values())
     tensors = _read({name: stored[name] for leaf in chosen for name in leaf.names})
     params = {
