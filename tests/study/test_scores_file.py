@@ -139,12 +139,24 @@ def test_scores_are_read_in_their_unit(tmp_path, capsys, scores, unit, gain):
     assert result.rows[1].against.mean * factor == pytest.approx(expected)
 
 
+def test_a_file_without_a_column_of_data_is_one_data_set(tmp_path):
+    rows = [row[1:] for row in runs(POINTS)]
+    plain = written(tmp_path / "mine.csv", rows, "loss,seed,score")
+    named = written(tmp_path / "named.csv", runs(POINTS, "mine"))
+    of_file, of_column = map(outcomes_of, (plain, named))
+    assert list(of_file) == list(of_column) == ["mine"]
+    for ours, theirs in zip(of_file["mine"], of_column["mine"], strict=True):
+        assert (ours.loss, ours.seed) == (theirs.loss, theirs.seed)
+        np.testing.assert_array_equal(ours.item_statistics, theirs.item_statistics)
+
+
 UNLIKE = [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")]
 REGROUPED = [("a", "ce", n // 2, 5, "xy"[n % 2], f"d{n}") for n in range(4)]
 ALIKE = [("a", "ce", 0, 5, "x", "d"), ("a", "ce", 0, 6, "y", "d")]
 ONE_OR_NOTHING = [(*row, n % 2) for n, row in enumerate(runs({"ce": [0, 1, 1, 0]}))]
 FLAWS = [
-    (GOOD, "data,loss,seed", "line 1: has 0 columns named score"),
+    (GOOD, "data,loss,seed", "line 1: has no column score, but data, loss, seed"),
+    (GOOD, "loss,loss,seed,score", "line 1: repeats loss, but"),
     ([*GOOD, ("a", "dice", 0, 3)], RUNS, "line 5: repeats line 4; keep one"),
     ([*GOOD, ("a", "dice", "x", 3)], RUNS, "line 5: seed 'x' is no whole number"),
     ([*GOOD, ("a", "dice", 1, "nan")], RUNS, "line 5: score 'nan' is no number of"),

@@ -79,7 +79,7 @@ def locate(path: str, revision: str | None = None, *, fetch: bool = True) -> Pat
         raise InputError(
             f"{path}: no such folder, and the Hugging Face hub did not give it "
             f"({type(error).__name__}: {first_line(error)}); check the name or the "
-            "network"
+            "network, name a folder with --encoder.path, or begin with --scratch"
         ) from error
     return Path(folder)
 

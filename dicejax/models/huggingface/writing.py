@@ -130,8 +130,9 @@ def write(
 @contextlib.contextmanager
 def _draft_of(folder: Path) -> Iterator[Path]:
     """Yield a folder that then takes the place of one that is missing or empty."""
-    folder = Path(os.path.realpath(folder))  # a link to a folder stays
     try:
+        if folder.is_dir():
+            folder = folder.resolve()  # a link to it stays
         if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder}: exists already; name another folder")
         folder.parent.mkdir(parents=True, exist_ok=True)

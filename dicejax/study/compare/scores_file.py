@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import collections
 import csv
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
+from etils import epath
 
 from dicejax.errors import InputError, quote
 from dicejax.io import files
 from dicejax.study.compare.jobs import Outcome, Source
 
-COLUMNS = ("data", "loss", "seed", "score")
+DATA = "data"
+COLUMNS = ("loss", "seed", "score")
 EXAMPLE = "example"
 GROUP = "group"
 Unit = Literal["points", "fraction"]
@@ -35,7 +38,8 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
     A row is the score of a run, or with a column `example` that of one test example,
     whose mean is the run's score. Without it a run has two examples of the same score:
     the verdict is about this test set. A column `group` names the document, or whatever
-    makes examples alike. Other columns are ignored.
+    makes examples alike. Without a column `data` the file is one data set of its name.
+    Other columns are ignored.
 
     Args:
       path: CSV file.
@@ -128,11 +132,14 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
     lines = files.lines(path)
     number, header = next(lines)
     names = [name.strip() for name in _cells(path, number, header)]
-    for name in COLUMNS:
-        if names.count(name) != 1:
-            what = f"has {names.count(name)} columns named {name}"
-            want = f"name the columns {','.join(COLUMNS)} and perhaps {EXAMPLE}"
-            raise _refused(path, number, what, want)
+    count = collections.Counter(names)
+    missing = [name for name in COLUMNS if not count[name]]
+    repeated = [name for name in (DATA, *COLUMNS, EXAMPLE, GROUP) if count[name] > 1]
+    if missing or repeated:
+        what = f"has no column {missing[0]}" if missing else f"repeats {repeated[0]}"
+        want = f"name the columns {', '.join(COLUMNS)}, and perhaps {DATA}, {EXAMPLE}"
+        raise _refused(path, number, f"{what}, but {', '.join(names)}", want)
+    only = epath.Path(path).name.partition(".")[0]  # data where no column names it
     for number, text in lines:
         if not text.strip():
             continue
@@ -140,8 +147,8 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
         if len(cells) != len(names):
             what = f"has {len(cells)} fields where the header has {len(names)}"
             raise _refused(path, number, what)
-        row = dict(zip(names, cells, strict=True))
-        for name in ("data", "loss", GROUP):
+        row = {DATA: only} | dict(zip(names, cells, strict=True))
+        for name in (DATA, "loss", GROUP):
             if not row.get(name, name):
                 raise _refused(path, number, f"names no {name}", "add it")
         what = f"seed {quote(row['seed'])} is no whole number"
@@ -156,7 +163,7 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
             raise _refused(path, number, what)
         example = row.get(EXAMPLE, "")
         group = row.get(GROUP, "") if example else ""
-        yield _Line(number, row["data"], row["loss"], seed, example, group, score)
+        yield _Line(number, row[DATA], row["loss"], seed, example, group, score)
 
 
 def _cells(path: str, number: int, text: str) -> list[str]:
