@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -111,6 +112,15 @@ def test_an_exported_run_tags_in_pytorch_as_it_does_here(project, capsys):
     fails(capsys, ["export", "run", "folder"], "folder: exists already")
     assert run(["export", "run", "alone", "--encoder_only"]) == 0
     assert "BertModel" in capsys.readouterr().out
+
+
+def test_the_file_of_a_bare_name_is_proposed(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = Path("experiments", "pairs", "mrpc.py")
+    file.parent.mkdir(parents=True)
+    file.touch()
+    fails(capsys, ["compare", "mrpc"], f"mrpc is none; did you mean {file}?")
+    fails(capsys, ["compare", "../mrpc"], "NAME.py: ../mrpc is none")
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -263,6 +264,9 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
             return flags_of(command, None, (), is_brief=is_brief)
         is_other = bool(rest) and not rest[0].startswith("-")
         named = f"{rest[0]} is none" if is_other else "none is named"
+        if is_other and rest[0].isidentifier():
+            near = sorted(Path("experiments").rglob(f"{rest[0]}.py"))
+            named += f"; did you mean {near[0]}?" if near else ""
         raise InputError(f"{name} wants an experiment file, NAME.py: {named}")
     from dicejax import config, optimizers
     from dicejax.objectives.parsing import default_of, objective_named

@@ -14,6 +14,7 @@ from dicejax.study.compare.advice import headline
 from dicejax.study.compare.results import latex, methods
 from dicejax.study.compare.scores_file import outcomes_of
 from dicejax.study.compare.statistics import rows_of
+from dicejax.study.compare.table import warnings_of
 from dicejax.study.significance import seeds_and_items
 
 from ..small_project import fails
@@ -148,6 +149,15 @@ def test_a_file_without_a_column_of_data_is_one_data_set(tmp_path):
     for ours, theirs in zip(of_file["mine"], of_column["mine"], strict=True):
         assert (ours.loss, ours.seed) == (theirs.loss, theirs.seed)
         np.testing.assert_array_equal(ours.item_statistics, theirs.item_statistics)
+
+
+def test_a_missing_run_is_named(tmp_path, capsys):
+    path = written(tmp_path / "scores.csv", runs(POINTS)[:-2])
+    (result,) = comparison.compare_scores(path, out=str(tmp_path / "out"))
+    assert "dsc has no run of seed 3, 4." in warnings_of(result.rows)
+    whole = written(tmp_path / "whole.csv", runs(POINTS))
+    (result,) = comparison.compare_scores(whole, out=str(tmp_path / "out2"))
+    assert warnings_of(result.rows) == []
 
 
 UNLIKE = [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")]

@@ -112,5 +112,11 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
             messages.append(
                 f"{len(names)} of {len(runs)} runs {consequence}: {', '.join(names)}."
             )
+    seeds = {run.seed for row in rows for run in row.outcomes}
+    for row in rows:
+        missing = sorted(seeds - {run.seed for run in row.outcomes})
+        if missing and not row.is_control:
+            listed = ", ".join(map(str, missing))
+            messages.append(f"{row.loss} has no run of seed {listed}.")
     cut = (text for result in results_of(rows) for text in result.get("cut", ()))
     return [*messages, *dict.fromkeys(cut)]
