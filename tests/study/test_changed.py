@@ -41,13 +41,17 @@ def test_gains_and_losses_have_a_table_each_with_text_and_gold():
             ("4", "text 3", "yes", "1 of 3", "0 of 3"),
         ],
     ]
-    assert "on 1 test example, and in fewer on 2: dice loses." in answers.summary
+    assert "on 1 test example, and in fewer on 2. " in answers.summary
     without = changed_answers(rows, lambda: None)
     assert lines_of(without)[0] == [("3", "0 of 3", "2 of 3")]
     # With other examples than were scored, and with the texts of an earlier report.
     assert changed_answers(rows, lambda: TEXTS[:3]) == without
     assert changed_answers(rows, lambda: None, answers.texts) == answers
     assert changed_answers(rows, lambda: None, {"2": ("text 1", "yes")}) == without
+    named = [dataclasses.replace(run, names=tuple("abcd")) for run in outcomes]
+    answers = changed_answers(rows_of(named, "ce"), lambda: None)
+    assert lines_of(answers)[0] == [("c", "0 of 3", "2 of 3")]
+    assert "Numbers" not in answers.summary
     scores = [dataclasses.replace(run, source="run scores") for run in outcomes]
     assert changed_answers(rows_of(scores, "ce"), lambda: None) is None
 
@@ -62,7 +66,7 @@ def test_as_many_gains_as_losses_of_the_advised_loss_are_shown():
     }
     gain = right["wce"] - right["ce"]
     up, down = int((gain > 0).sum()), int((gain < 0).sum())
-    assert f"on {up:,} test examples, and in fewer on {down:,}: " in answers.summary
+    assert f"on {up:,} test examples, and in fewer on {down:,}" in answers.summary
     for sign, each in zip((1, -1), answers.tables, strict=True):
         numbers = [int(line["test example"]) - 1 for line in each.lines]
         assert min(sign * gain[numbers]) >= np.sort(sign * gain)[-MOST]

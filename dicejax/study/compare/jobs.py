@@ -235,6 +235,7 @@ class Outcome:
       groups: group of each test example, such as its document, int `[N]`; None where
         examples are independent.
       moved: result and statistics with moved decisions, by the name of the move.
+      names: names of the test examples in scores from elsewhere.
     """
 
     loss: str
@@ -250,6 +251,7 @@ class Outcome:
     moved: Mapping[str, tuple[Mapping[str, Any], np.ndarray]] = dataclasses.field(
         default_factory=dict
     )
+    names: tuple[str, ...] = ()
 
     def with_move(self, move: str) -> Outcome | None:
         """Return the run with moved decisions; None if it has no such scores."""

@@ -93,6 +93,7 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
         outcome = Outcome(
             *(loss, seed, path, "finished", result, shares),
             source=source,
+            names=tuple(first),
             groups=groups if len(names) > 1 and len(groups) == len(shares) else None,
         )
         outcomes.setdefault(data, []).append(outcome)

@@ -68,11 +68,12 @@ def changed_answers(
     has_texts = all(f"{n + 1}" in earlier for n in numbers)
     texts = {f"{n + 1}": earlier[f"{n + 1}"] for n in numbers} if has_texts else {}
     predictions = [predictions_of(row, len(gain)) for row in pair]
+    names = rows[0].outcomes[0].names
     tables = []
     for sign, places in chosen.items():
         lines = []
         for n in places:
-            line = {"test example": f"{n + 1}"}
+            line = {"test example": names[n] if names else f"{n + 1}"}
             cells = texts.get(f"{n + 1}", ())
             line |= dict(zip(("text", "gold"), cells, strict=False))
             for row, each in zip(pair, predictions, strict=True):
@@ -87,17 +88,17 @@ def changed_answers(
             words = {"text", "gold", *(f"{row.loss} predicted" for row in pair)}
             tables.append(TextTable(caption, lines, words))
     up, down = int((gain > 0).sum()), int((gain < 0).sum())
-    balance = f"{best.loss} gains" if up > down else f"{best.loss} loses"
-    if min(up, down) > 0.8 * max(up, down):
-        balance = "gains and losses nearly cancel out"
+    cancel = min(up, down) > 0.8 * max(up, down)
     summary = (
         f"{best.loss} is right in more seeds than {rows[0].loss} on {up:,} test "
-        f"example{'s' * (up != 1)}, and in fewer on {down:,}: {balance}. Right means "
-        "that all of an example is. Those that change in most seeds come first."
+        f"example{'s' * (up != 1)}, and in fewer on {down:,}"
+        f"{', which nearly cancels out' * cancel}. Right means that all of an example "
+        "is. Those that change in most seeds come first."
     )
     if any(predictions):
         summary += " Shown is the prediction that most seeds agree on."
-    summary += "" if texts else " Numbers count from 1 in the test set."
+    if not texts and not names:
+        summary += " Numbers count from 1 in the test set."
     return Changed(summary, tables, texts)
 
 
