@@ -108,8 +108,8 @@ def test_begins_with_a_question_a_picture_and_little_set_up(name):
     title, install = notebook.cells[:2]
     assert re.match(r"# .*\n\n(\[!.*\n\n)?\*\*.*\?\*\*\n\n!\[.*\]\(att", title.source)
     picture = execute.picture_of(notebook)
-    shown = title["attachments"]["picture.png"]["image/png"]
-    assert shown == picture if picture else name == "5_own_data_and_loss"
+    first = title["attachments"]["picture.png"]["image/png"]
+    assert first == picture if picture else name == "5_own_data_and_loss"
     texts = [cell.source for cell in notebook.cells]
     first = next(i for i, text in enumerate(texts) if text.startswith("## "))
     assert sum(len(text.splitlines()) for text in texts[1:first]) <= 40

@@ -60,14 +60,20 @@ class Scores:
 
     def _repr_html_(self) -> str:
         """Return a table of all and of each group, in percent, for a notebook."""
-        scores = {"all": self.values, **self.groups}
-        columns = list(dict.fromkeys(x for row in scores.values() for x in row))
-        rows = [["", *map(heading, columns)]]
-        for name, row in scores.items():
-            cells = (row.get(column, "") for column in columns)
-            texts = (f"{100 * x:.2f}" if isinstance(x, float) else x for x in cells)
-            rows.append([name, *map(str, texts)])
-        return html_table(rows)
+        rows = self.rows()
+        lines = [["", *map(heading, rows["all"])]]
+        for name, row in rows.items():
+            texts = (
+                f"{100 * x:.2f}" if isinstance(x, float) else x for x in row.values()
+            )
+            lines.append([name, *("" if x is None else str(x) for x in texts)])
+        return html_table(lines)
+
+    def rows(self) -> dict[str, dict[str, float | None]]:
+        """Return the scores of all and of each group, None where one has no such."""
+        rows = {"all": self.values, **self.groups}
+        names = list(dict.fromkeys(name for row in rows.values() for name in row))
+        return {label: {x: row.get(x) for x in names} for label, row in rows.items()}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries."""

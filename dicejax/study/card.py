@@ -92,10 +92,9 @@ def model_card(folder: str, opener: str) -> str:
 
 
 def _table(scores: Scores) -> TextTable:
-    rows = {"all": scores.values, **scores.groups}
-    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    rows = scores.rows()
     lines = [
-        {"": label, **{heading(name): _cell(row.get(name)) for name in columns}}
+        {"": label, **{heading(name): _cell(x) for name, x in row.items()}}
         for label, row in list(rows.items())[:MOST_ROWS]
     ]
     rest = len(rows) - len(lines)
@@ -111,7 +110,7 @@ def _cell(value: float | None) -> str:
 
 
 def _verdict(run: Run) -> list[str]:
-    """Return what the comparison says that the run is part of, if it is of any."""
+    """Return the verdict of the comparison that a run is part of, if there is one."""
     folder = run.path.parent.parent
     file = folder / FILE
     if not file.exists():

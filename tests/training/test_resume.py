@@ -125,9 +125,9 @@ def test_another_number_of_devices_resumes_alike(uninterrupted, half, tmp_path):
 
 
 def test_other_cores_are_named(half, capsys, monkeypatch, tmp_path):
-    out, here = tmp_path / "moved", training.machine_of
+    out, real = tmp_path / "moved", training.machine_of
     shutil.copytree(half, out)
-    monkeypatch.setattr(training, "machine_of", lambda x: here(x) | {"cores": "999"})
+    monkeypatch.setattr(training, "machine_of", lambda x: real(x) | {"cores": "999"})
     stop_at(1, signal.SIGTERM, words(out))
     cores = len(os.sched_getaffinity(0))
     text = f"begun with cores {cores}, now 999: the last bits may differ"
