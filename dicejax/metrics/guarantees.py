@@ -7,6 +7,8 @@ at least 0.95 holds on new data unless dev was drawn by bad luck, of probability
 
 It assumes that examples of dev and new ones are independent draws from one
 distribution, and that dev had no part in training; a bad network costs precision.
+Where examples come in units such as documents, these are the independent draws, and a
+measure is the mean over units of their shares, whose size then does not matter.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +24,13 @@ from scipy import special
 
 from dicejax.errors import quote
 from dicejax.metrics import arrays
+from dicejax.metrics.bounds import (
+    Observation,
+    hoeffding_bentkus,
+    least_count,
+    tolerance_rank,
+    unit_shares,
+)
 from dicejax.metrics.thresholds import between, describe
 
 MEASURES = {
@@ -37,65 +46,6 @@ GRID = special.expit(_LOG_ODDS)
 """Thresholds for precision, from the strictest: log-odds 8 to -6 in steps of 0.05."""
 STARTS = np.arange(0, len(GRID), 10)[:-1]
 """Where tests of precision begin in `GRID`, each half a unit of log-odds."""
-
-
-def tolerance_rank(count: int, share: float, delta: float) -> int:
-    r"""Return the largest rank whose order statistic is a tolerance limit; 0: none is.
-
-    Of n independent scores, a share of at least 1 - q of new ones is not below the
-    k-th smallest with probability :math:`P(Binomial(n, q) \geq k)`, since the share is
-    Beta(n - k + 1, k) for continuous scores, and larger where there are ties. k is the
-    largest with
-
-    .. math:: P(Binomial(n, q) \geq k) \geq 1 - \delta
-
-    Source: Wilks, "Determination of sample sizes for setting tolerance limits", Annals
-    of Mathematical Statistics 12(1), 1941; Vovk, "Conditional validity of inductive
-    conformal predictors", 2012, for the same bound on conformal predictors.
-
-    >>> tolerance_rank(44, 0.05, 0.1), tolerance_rank(45, 0.05, 0.1)
-    (0, 1)
-
-    Args:
-      count: n.
-      share: q, the share of new scores that may be below.
-      delta: probability of a sample that breaks the promise.
-    """
-    ranks = range(count)
-    return bisect.bisect_right(
-        ranks, delta, key=lambda k: special.bdtr(k, count, share)
-    )
-
-
-def least_count(share: float, delta: float) -> int:
-    r"""Return the smallest n with a tolerance limit, about log(delta) / log(1 - share).
-
-    >>> least_count(0.05, 0.1), least_count(0.01, 0.05)
-    (45, 299)
-    """
-    count = max(int(np.log(delta) / np.log1p(-share)) - 1, 1)
-    while not tolerance_rank(count, share, delta):
-        count += 1
-    return count
-
-
-def clopper_pearson(hits: int, total: int) -> tuple[float, float]:
-    """Return the two-sided interval of 95 % of a share, exact for binomial counts.
-
-    Source: Clopper and Pearson, Biometrika 26(4), 1934.
-
-    >>> [round(x, 3) for x in clopper_pearson(9, 10)]
-    [0.555, 0.997]
-
-    Raises:
-      ValueError: hits are not from 0 to the total.
-    """
-    rest = total - hits
-    if hits < 0 or rest < 0:
-        raise ValueError(f"{hits} of {total} is no share")
-    low = special.betaincinv(hits, rest + 1, 0.025) if hits else 0.0
-    high = special.betaincinv(hits + 1, rest, 0.975) if rest else 1.0
-    return float(low), float(high)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +70,12 @@ class Constraint:
       found. An example is a positive of the lowest score of its spans, so that spans
       may depend on each other in any way.
 
+    With units the loss of a unit is its share of missed positives, of accepted
+    negatives, or of wrong ones among the accepted; units without any are left out. The
+    exact tests give way to `hoeffding_bentkus`. Losses of recall and fpr rise with the
+    threshold, or fall, so that no correction is due. Conformal risk control would bound
+    the expectation over dev sets, and breaks the bound with every second one.
+
     Source: Angelopoulos, Bates, Candès, Jordan and Lei, "Learn then test: calibrating
     predictive algorithms to achieve risk control", 2021 (arXiv:2110.01052); Wiens, "A
     fixed sequence Bonferroni procedure for testing multiple endpoints", Pharmaceutical
@@ -128,11 +84,14 @@ class Constraint:
     >>> scores, gold = np.linspace(0, 1, 200), np.arange(200) >= 100
     >>> round(Constraint("recall", 0.9).choose(scores, gold), 3)
     0.525
+    >>> round(Constraint("recall", 0.9).choose(scores, gold, np.arange(200) // 2), 3)
+    0.505
 
     Attributes:
       measure: a key of `MEASURES`.
       bound: above 0 and below 1.
       delta: probability of a dev sample with which the promise is broken.
+      label: the only label or type that it is for; empty for all.
 
     Raises:
       ValueError: the measure is unknown, or a number is not between 0 and 1.
@@ -141,6 +100,7 @@ class Constraint:
     measure: str
     bound: float
     delta: float = 0.1
+    label: str = ""
 
     def __post_init__(self):
         if self.measure not in MEASURES:
@@ -155,18 +115,18 @@ class Constraint:
     def parse(cls, text: str, delta: float = 0.1) -> Constraint:
         """Read a constraint as it is written in settings.
 
-        >>> Constraint.parse("recall:0.95")
-        Constraint(measure='recall', bound=0.95, delta=0.1)
+        >>> Constraint.parse("recall:0.95"), Constraint.parse("recall:0.95:PER").label
+        (Constraint(measure='recall', bound=0.95, delta=0.1, label=''), 'PER')
 
         Raises:
           ValueError: the text is none, or as `Constraint`.
         """
-        measure, _, number = text.partition(":")
+        measure, number, label = (*text.split(":", 2), "", "")[:3]
         try:
             bound = float(number)
         except ValueError:
             raise ValueError(f"want it as recall:0.95, not {quote(text)}") from None
-        return cls(measure, bound, delta)
+        return cls(measure, bound, delta, label)
 
     @property
     def name(self) -> str:
@@ -175,7 +135,9 @@ class Constraint:
 
     def __str__(self) -> str:
         limit = "at most" if self.measure == "fpr" else "at least"
-        return f"{self.name} {limit} {self.bound:g}"
+        return f"{self.name} {limit} {self.bound:g}" + (
+            f" of {quote(self.label)}" * bool(self.label)
+        )
 
     def among(self, count: int) -> Constraint:
         """Return it at delta / count, so that all of them hold at once (Bonferroni)."""
@@ -195,12 +157,15 @@ class Constraint:
         delta = self.delta / (len(STARTS) if self.measure == "precision" else 1)
         return least_count(1 - self.bound, delta)
 
-    def available(self, gold: ArrayLike) -> int:
-        """Return the number of positives, or for fpr of negatives."""
+    def available(self, gold: ArrayLike, units: np.ndarray | None = None) -> int:
+        """Return the number of positives, for fpr of negatives, or of their units."""
         truths = arrays.truths(gold, "gold")
-        return int((~truths if self.measure == "fpr" else truths).sum())
+        among = ~truths if self.measure == "fpr" else truths
+        return int(among.sum() if units is None else np.unique(units[among]).size)
 
-    def choose(self, scores: ArrayLike, gold: ArrayLike) -> float | None:
+    def choose(
+        self, scores: ArrayLike, gold: ArrayLike, units: np.ndarray | None = None
+    ) -> float | None:
         """Return the threshold that keeps the constraint; None where none is shown to.
 
         Scores that are not below it are accepted. It is halfway between two scores,
@@ -209,13 +174,14 @@ class Constraint:
         Args:
           scores: [N]; for precision probabilities.
           gold: [N], 1 or True for positives.
+          units: [N], int from 0, the unit of each; None where examples are the units.
 
         Raises:
           ValueError: a score is NaN, or gold holds other values than 0 and 1.
         """
         scores, gold = arrays.numbers(scores, "scores"), arrays.truths(gold, "gold")
         if self.measure == "precision":
-            p_values, _, _ = self._tests(scores, gold)
+            p_values, _, _ = self._tests(scores, gold, units)
             level, lowest, starts = 0.0, None, set(STARTS.tolist())
             for place, p_value in enumerate(p_values.tolist()):
                 if place in starts:
@@ -228,7 +194,11 @@ class Constraint:
         is_rate = self.measure == "fpr"
         sample = -scores[~gold] if is_rate else scores[gold]
         share = self.bound if is_rate else 1 - self.bound
-        rank = tolerance_rank(len(sample), share, self.delta)
+        if units is None:
+            rank = tolerance_rank(len(sample), share, self.delta)
+        else:
+            places = units[~gold if is_rate else gold][np.argsort(sample)]
+            rank = self._rank(places, share)
         limit = np.partition(sample, rank - 1)[rank - 1] if rank else -np.inf
         if limit == -np.inf:
             return None
@@ -238,72 +208,81 @@ class Constraint:
         lower = float(scores[scores < limit].max(initial=-np.inf))
         return between(lower, float(limit))
 
+    def _rank(self, units: np.ndarray, share: float) -> int:
+        """Return as `tolerance_rank`, for units in the order of their scores."""
+        _, owners, sizes = np.unique(units, return_inverse=True, return_counts=True)
+        lost = np.append(0.0, np.cumsum(1 / sizes[owners])) / max(len(sizes), 1)
+        return bisect.bisect_right(
+            lost[:-1], self.delta, key=lambda m: hoeffding_bentkus(m, len(sizes), share)
+        )
+
     def _tests(
-        self, scores: np.ndarray, gold: np.ndarray
+        self, scores: np.ndarray, gold: np.ndarray, units: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return p-values, right and accepted examples by threshold of the grid."""
+        """Return p-values, right and accepted ones by threshold of the grid."""
+        if units is not None:
+            shares = [unit_shares(gold, scores >= limit, units) for limit in GRID]
+            right, accepted = (np.array([f(x) for x in shares]) for f in (np.sum, len))
+            wrong = 1 - right / np.maximum(accepted, 1)
+            pairs = zip(wrong, accepted, strict=True)
+            p_values = [hoeffding_bentkus(*pair, 1 - self.bound) for pair in pairs]
+            return np.array(p_values), right, accepted
         accepted = len(scores) - np.searchsorted(np.sort(scores), GRID)
         right = gold.sum() - np.searchsorted(np.sort(scores[gold]), GRID)
         return special.bdtrc(right - 1, accepted, self.bound), right, accepted
 
-    def shortfall(self, scores: ArrayLike, gold: ArrayLike) -> str:
+    def shortfall(
+        self, scores: ArrayLike, gold: ArrayLike, units: np.ndarray | None = None
+    ) -> str:
         """Say why `choose` returns None."""
         scores, gold = arrays.numbers(scores, "scores"), arrays.truths(gold, "gold")
         if self.measure == "precision":
-            p_values, right, accepted = self._tests(scores, gold)
+            p_values, right, accepted = self._tests(scores, gold, units)
             best = int(p_values[STARTS].argmin())
             m, k = accepted[STARTS][best], right[STARTS][best]
+            if units is not None:
+                return f"at best {k:.4g} of {m}, by the shares of each, are right"
             return f"at best {k} of {m} accepted on dev are right"
+        lost = int((scores[gold] == -np.inf).sum())
         if self.measure == "complete":
-            lost = int((scores[gold] == -np.inf).sum())
             return f"{lost} of {gold.sum()} examples with spans have one never proposed"
-        return self.lack(gold) or "scores are infinite"
+        if scarce := self.lack(gold, units):
+            return scarce
+        if units is None:
+            return "scores are infinite"
+        return f"{lost} of {gold.sum()} {MEASURES[self.measure]} were never proposed"
 
-    def lack(self, gold: ArrayLike) -> str | None:
+    def lack(
+        self, gold: ArrayLike, units: np.ndarray | None = None, noun: str = ""
+    ) -> str | None:
         """Say that there are too few examples for any scores; None if there are not."""
-        number, noun = self.available(gold), MEASURES[self.measure]
+        number, examples = self.available(gold, units), MEASURES[self.measure]
         if number >= self.required:
             return None
         need = "at least " * (self.measure == "precision")
-        return f"{number} {noun} on dev, and it takes {need}{self.required}"
+        among = f"{noun} with " * (units is not None)
+        return f"{number} {among}{examples} on dev, and it takes {need}{self.required}"
 
     def observe(
-        self, scores: ArrayLike, gold: ArrayLike, threshold: float
+        self,
+        scores: ArrayLike,
+        gold: ArrayLike,
+        threshold: float,
+        units: np.ndarray | None = None,
+        noun: str = "",
     ) -> Observation:
         """Return the measure of a threshold on examples that it was not chosen from."""
         accepted = arrays.numbers(scores, "scores") >= threshold
         truths = arrays.truths(gold, "gold")
-        if self.measure == "fpr":
-            return Observation(int((accepted & ~truths).sum()), int((~truths).sum()))
-        total = accepted if self.measure == "precision" else truths
-        return Observation(int((accepted & truths).sum()), int(total.sum()))
-
-
-class Observation(NamedTuple):
-    """A share that is observed: k of n.
-
-    >>> print(Observation(178, 186))
-    0.957 (0.917 to 0.981)
-    """
-
-    hits: int
-    total: int
-
-    @property
-    def value(self) -> float | None:
-        """The share; None of nothing."""
-        return self.hits / self.total if self.total else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts, the share and its interval."""
-        low, high = clopper_pearson(*self)
-        return {**self._asdict(), "value": self.value, "low": low, "high": high}
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return "of no example"
-        low, high = clopper_pearson(*self)
-        return f"{self.value:.3f} ({low:.3f} to {high:.3f})"
+        hits, among = (
+            (truths, accepted)
+            if self.measure == "precision"
+            else (accepted, ~truths if self.measure == "fpr" else truths)
+        )
+        if units is None:
+            return Observation(int((hits & among).sum()), int(among.sum()))
+        shares = unit_shares(hits, among, units)
+        return Observation(float(shares.sum()), len(shares), noun)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -319,6 +298,7 @@ class GuaranteedThreshold:
       checkpoints: number of checkpoints of which dev chose one; delta is divided by it.
       default_threshold: decides where nothing could be promised.
       unattained: by label, why nothing could be promised.
+      label: the only label that the promise is for; empty for all.
     """
 
     threshold: float | Mapping[str, float] | None
@@ -328,16 +308,22 @@ class GuaranteedThreshold:
     checkpoints: int
     default_threshold: float
     unattained: Mapping[str, str]
+    label: str = ""
 
     @property
     def constraint(self) -> Constraint:
         """What is promised."""
-        return Constraint(self.measure, self.bound, self.delta)
+        return Constraint(self.measure, self.bound, self.delta, self.label)
+
+    @property
+    def _is_several(self) -> bool:
+        """Whether labels have a promise each."""
+        return isinstance(self.threshold, Mapping) and not self.label
 
     @property
     def warnings(self) -> list[str]:
         """What could not be promised."""
-        of_label = isinstance(self.threshold, Mapping) or len(self.unattained) > 1
+        of_label = self._is_several or len(self.unattained) > 1
         return [
             f"{self.constraint}{f' of {quote(label)}' * of_label} cannot be promised: "
             f"{why}; the default threshold {self.default_threshold:g} decides"
@@ -347,7 +333,7 @@ class GuaranteedThreshold:
     def __str__(self) -> str:
         if self.threshold is None:
             return "; ".join(self.warnings)
-        each = " of each label" * isinstance(self.threshold, Mapping)
+        each = " of each label" * self._is_several
         text = f"{describe(self.threshold)}, {self.constraint}{each} on new data with "
         return "; ".join([f"{text}probability {1 - self.delta:g}", *self.warnings])
 
@@ -363,8 +349,9 @@ class GuaranteedThreshold:
             observed.items(),
             key=lambda pair: 2 if pair[1].value is None else sign * pair[1].value,
         )
-        text = f"{self.constraint.name} on test {worst}"
-        if isinstance(self.threshold, Mapping):
+        name = f" of {quote(self.label)}" * bool(self.label)
+        text = f"{self.constraint.name}{name} on test {worst}"
+        if self._is_several:
             text = f"{text}, worst of {len(observed)} labels, {quote(label)}"
         return f"{text}; promised {self.bound:g}"
 

@@ -82,6 +82,8 @@ def describe(threshold: float | Mapping[str, float]) -> str:
     if not isinstance(threshold, Mapping):
         return f"threshold {threshold:.3g}"
     values = threshold.values()
+    if len(values) == 1:
+        return f"threshold {min(values):.3g}"
     return f"thresholds {min(values):.3g} to {max(values):.3g}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dicejax.data.examples import ReadingExample
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import InputError, quote
+from dicejax.errors import InputError, Truncation, quote
 from dicejax.metrics import quoref, squad
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
@@ -233,6 +233,33 @@ def gold_texts(example: ReadingExample) -> list[str]:
     """Return all annotators' answers, or the spans of the one answer."""
     located = [span.text for answer in example.answers for span in answer]
     return [*located, *example.unlocated]
+
+
+def require_kinds(examples: Questions, unanswerable: bool, several: bool) -> None:
+    """Check that settings and data agree on the kind of answers.
+
+    Raises:
+      InputError: the kind of an answer is excluded by the settings.
+    """
+    for example in examples:
+        what = None
+        if example.impossible and not unanswerable:
+            what = "has no answer; set unanswerable,"
+        elif several and len(example.answers) > 1:
+            what = "has several answers, not several spans; set several_spans off,"
+        elif not several and any(len(answer) > 1 for answer in example.answers):
+            what = "has an answer of several spans; set several_spans,"
+        if what:
+            raise InputError(f"question {quote(example.id)} {what} or leave it out")
+
+
+def remarks_of(split: str, reasons: Sequence[str | None]) -> Iterator[str | Truncation]:
+    """Yield a warning for each reason why answers cannot be predicted."""
+    for reason, (because, remedy) in HINDRANCES.items():
+        if count := reasons.count(reason):
+            text = f"{split}: {count} of {len(reasons)} answers {because}"
+            text = f"{text}: no exact match{remedy}"
+            yield Truncation("gold", text) if remedy else text
 
 
 def by_characters(examples: Questions) -> bool:

@@ -10,17 +10,17 @@ from typing import Any, ClassVar, Literal
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
-from dicejax.data.examples import ROUNDING, LabelledText
+from dicejax.data.examples import ROUNDING, LabelledText, groups_of
 from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError, quote
 from dicejax.metrics import classification, multi_label, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import SequenceHead
+from dicejax.tasks.decider import Judged
 from dicejax.tasks.task import (
     IGNORED,
     PROBABILITIES,
@@ -59,7 +59,8 @@ class TextTask(Task):
     Args:
       threshold: constraint on new data that the threshold keeps, or that of each label,
         such as "recall:0.95", "precision:0.9" or "fpr:0.01", instead of the best F1;
-        see `Constraint`.
+        "recall:0.95:toxic" is for that label alone. See `Constraint`. Texts of a
+        document are a unit.
       threshold_delta: probability that dev is a sample with which it, or any, does not.
     """
 
@@ -169,12 +170,14 @@ class TextTask(Task):
         examples: Examples,
         labels: Labels,
         candidates: Sequence[dict[str, float]] | None = None,
-    ) -> dict[str, tuple[ArrayLike, Any]]:
+    ) -> dict[str, Judged]:
         """Return for each label, or the positive class, gold and probabilities."""
+        units = groups_of(examples)
         return {
-            label: (
+            label: Judged(
                 [label in (self.gold(example) or ()) for example in examples],
                 candidates and [chances[label] for chances in candidates],
+                units,
             )
             for label in (labels if self.has_several else labels[-1:])
         }
@@ -184,7 +187,7 @@ class TextTask(Task):
     ) -> TunedThreshold | TunedThresholds:
         """Choose the threshold with the best F1, or that of each label."""
         judged = self.judge(examples, labels, candidates).values()
-        gold, scores = (np.transpose(x) for x in zip(*judged, strict=True))
+        gold, scores, *_ = map(np.transpose, zip(*judged, strict=True))
         default = self.default_threshold
         if self.has_several:
             return thresholds.tune_per_label(scores, gold, labels, default=default)

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dicejax.errors import InputError, quote
-from dicejax.metrics.guarantees import Constraint, GuaranteedThreshold, Observation
+from dicejax.metrics.bounds import Observation
+from dicejax.metrics.guarantees import Constraint, GuaranteedThreshold
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
+
+
+class Judged(NamedTuple):
+    """What a threshold is to decide, and whether it should be accepted.
+
+    Attributes:
+      gold: bool [N].
+      scores: float [N], None if not decoded.
+      units: int [N], the document of each, or another unit, of which draws are
+        independent; None where the N are.
+      noun: what the units are.
+    """
+
+    gold: ArrayLike
+    scores: Any
+    units: np.ndarray | None = None
+    noun: str = "documents"
 
 
 class Decider:
@@ -22,6 +41,7 @@ class Decider:
     measures: ClassVar[tuple[str, ...]] = ()  # that a constraint may bound
     threshold: ClassVar[str | None] = None
     threshold_delta: ClassVar[float] = 0.1
+    score_sign: ClassVar[int] = 1  # -1: the scores judged are minus those of thresholds
 
     @property
     def tunes_threshold(self) -> bool:
@@ -68,13 +88,35 @@ class Decider:
         examples: Sequence[Any],
         labels: Sequence[str],
         candidates: Sequence[Any] | None = None,
-    ) -> Mapping[str, tuple[ArrayLike, Any]]:
-        """Return by label gold, bool [N], and scores, float [N], None if not decoded.
+    ) -> Mapping[str, Judged]:
+        """Return what a threshold decides, by label.
 
         Raises:
           ValueError: the task has no threshold.
         """
         raise ValueError(f"{type(self).__name__} decides nothing by a threshold")
+
+    def _constrained(
+        self,
+        examples: Sequence[Any],
+        labels: Sequence[str],
+        candidates: Sequence[Any] | None = None,
+    ) -> Mapping[str, Judged]:
+        """Return what `judge` does, of the constraint's label alone if it has one.
+
+        Raises:
+          InputError: there is no such label.
+        """
+        judged = self.judge(examples, labels, candidates)
+        label = self.constraint.label if self.constraint else ""
+        if not label:
+            return judged
+        if label not in judged:
+            raise InputError(
+                f"task.threshold: {self.threshold}: there is no label {quote(label)}; "
+                f"take {', '.join(map(quote, judged))}"
+            )
+        return {label: judged[label]}
 
     def require_attainable(
         self, examples: Sequence[Any], labels: Sequence[str], checkpoints: int
@@ -86,10 +128,10 @@ class Decider:
         """
         if (constraint := self.constraint) is None:
             return
-        judged = self.judge(examples, labels)
+        judged = self._constrained(examples, labels)
         stricter = constraint.among(checkpoints * len(judged))
         counts = {
-            name: constraint.available(gold) for name, (gold, _) in judged.items()
+            name: constraint.available(x.gold, x.units) for name, x in judged.items()
         }
         scarce = [name for name, count in counts.items() if count < stricter.required]
         if not scarce:
@@ -101,10 +143,12 @@ class Decider:
         of_labels = f" for label {quote(name)}" if len(judged) > 1 else ""
         if len(scarce) > 1:
             of_labels += f", the rarest of {len(scarce)}"
+        gold, _, units, noun = judged[name]
+        lack = stricter.lack(gold, units, noun)
         raise InputError(
             f"task.threshold: {constraint} cannot be promised{of_labels}: "
-            f"{stricter.lack(judged[name][0])} ({', '.join(shares)}); take more dev "
-            "data, another bound or a larger --task.threshold_delta"
+            f"{lack} ({', '.join(shares)}); take more dev data, another bound or a "
+            "larger --task.threshold_delta"
         )
 
     def guarantee(
@@ -126,15 +170,15 @@ class Decider:
         constraint, default = self.constraint, self.default_threshold
         if constraint is None or default is None:
             raise ValueError(f"{type(self).__name__} has no constraint")
-        judged = self.judge(examples, labels, candidates)
+        judged = self._constrained(examples, labels, candidates)
         stricter = constraint.among(checkpoints * len(judged))
         limits, unattained = {}, {}
-        for name, (gold, scores) in judged.items():
-            limit = stricter.choose(scores, gold)
+        for name, (gold, scores, units, _) in judged.items():
+            limit = stricter.choose(scores, gold, units)
             if limit is None:
-                unattained[name] = stricter.shortfall(scores, gold)
+                unattained[name] = stricter.shortfall(scores, gold, units)
             else:
-                limits[name] = limit
+                limits[name] = self.score_sign * limit
         alone = next(iter(limits.values()), None)
         return GuaranteedThreshold(
             threshold=(limits or None) if self.has_several else alone,
@@ -154,8 +198,11 @@ class Decider:
         """Return the bounded measure on other examples, by label that has a promise."""
         limits = chosen.threshold
         observed = {}
-        for name, (gold, scores) in self.judge(examples, labels, candidates).items():
+        judged = self._constrained(examples, labels, candidates)
+        for name, (gold, scores, units, noun) in judged.items():
             limit = limits.get(name) if isinstance(limits, Mapping) else limits
             if limit is not None:
-                observed[name] = chosen.constraint.observe(scores, gold, limit)
+                observed[name] = chosen.constraint.observe(
+                    scores, gold, self.score_sign * limit, units, noun
+                )
         return observed

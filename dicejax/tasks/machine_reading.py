@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
-from dicejax.data.examples import Sentence, Span
+from dicejax.data.examples import Sentence, Span, groups_of
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, quote
 from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding, windows
+from dicejax.tasks.decider import Judged
 from dicejax.tasks.span_decoding import Candidate, Pairs, without_overlaps
 from dicejax.tasks.spans import Sentences, SpanTask, spans_of
 from dicejax.tasks.task import (
@@ -67,10 +67,12 @@ class MachineReading(SpanTask):
       match_width: hidden width of the match output; None: twice the encoder's.
       spans_per_start: maximum number of labelled spans of one type from one word.
       tune_threshold: tune the threshold of a span's score on dev, instead of 0.5.
-      threshold: constraint that it keeps instead, as "complete:0.9": of new examples
-        with spans at least this share has all of them found. Spans of an example may
-        depend on each other, examples not: let them be documents.
-      threshold_delta: probability that dev is a sample with which it does not.
+      threshold: constraint that it keeps instead, as "complete:0.9": of new documents
+        with spans at least this share has all of them found. "recall:0.95": of a
+        type's spans in a document, this share on average; each type has a threshold.
+        "recall:0.95:PER": of that type alone. "precision:0.9": of those predicted.
+        Where the data have no documents, examples take their place.
+      threshold_delta: probability that dev is a sample with which it, or any, does not.
 
     Raises:
       ValueError: there is no query, two are for one type, or one is blank.
@@ -80,7 +82,7 @@ class MachineReading(SpanTask):
     """
 
     default_threshold: ClassVar[float | None] = 0.5
-    measures: ClassVar[tuple[str, ...]] = ("complete",)
+    measures: ClassVar[tuple[str, ...]] = ("recall", "precision", "complete")
 
     queries: tuple[tuple[str, str], ...]
     match: bool = True
@@ -281,15 +283,27 @@ class MachineReading(SpanTask):
             )
         ]
 
+    @property
+    def has_several(self) -> bool:
+        """Whether each type has a threshold."""
+        return self.constraint is not None and self.constraint.measure != "complete"
+
     def decide(
-        self, candidates: Sequence[Candidate], threshold: float | None = None
+        self,
+        candidates: Sequence[Candidate],
+        threshold: float | Mapping[str, float] | None = None,
     ) -> Prediction:
         """Keep spans whose score is not below a threshold; flat ones do not overlap.
 
         The probability of a span is its score, see `decode`.
         """
-        limit = self.default_threshold if threshold is None else threshold
-        chosen = [pair for pair in self._compatible(candidates) if pair[1] >= limit]
+        limits = threshold if isinstance(threshold, Mapping) else {}
+        rest = self.default_threshold if threshold is None or limits else threshold
+        chosen = [
+            (span, score)
+            for span, score in self._compatible(candidates)
+            if score >= limits.get(span.type, rest)
+        ]
         chosen.sort(key=lambda pair: (pair[0].start, pair[0].end, pair[0].type))
         return Prediction([span for span, _ in chosen], [score for _, score in chosen])
 
@@ -316,22 +330,43 @@ class MachineReading(SpanTask):
         examples: Sentences,
         labels: Labels,
         candidates: Sequence[Sequence[Candidate]] | None = None,
-    ) -> dict[str, tuple[ArrayLike, Any]]:
-        """Return which examples have spans, and the lowest score of the spans.
+    ) -> dict[str, Judged]:
+        """Return which spans of each type are right, or which documents have spans.
 
-        It is -inf where one is no candidate. Scores of all candidates follow, which are
-        no gold, so that the threshold is halfway between two of them.
+        Gold that is no candidate has the score -inf, and so has a document with such,
+        which otherwise has the lowest of its spans'. Scores of all candidates follow,
+        which are no gold, so that the threshold is halfway between two of them.
         """
-        gold = [bool(example.spans) for example in examples]
-        if candidates is None:
-            return {"": (gold, None)}
-        compatible = [dict(self._compatible(scored)) for scored in candidates]
-        lowest = [
-            min((scores.get(span, -np.inf) for span in example.spans), default=-np.inf)
-            for example, scores in zip(examples, compatible, strict=True)
+        groups, noun = groups_of(examples), "documents"
+        if groups is None:
+            groups, noun = np.arange(len(examples)), "examples"
+        scored: list[dict[Span, float]] = [
+            dict.fromkeys(example.spans, -np.inf) for example in examples
         ]
-        rest = [score for scores in compatible for score in scores.values()]
-        return {"": (gold + [False] * len(rest), lowest + rest)}
+        for spans, pairs in zip(scored, candidates or (), strict=bool(candidates)):
+            spans |= self._compatible(pairs)
+        if self.has_several:
+            by_type = {}
+            for kind, _ in self.queries:
+                rows = [
+                    (span in example.spans, score, unit)
+                    for example, spans, unit in zip(
+                        examples, scored, groups, strict=True
+                    )
+                    for span, score in spans.items()
+                    if span.type == kind
+                ]
+                gold, scores, units = zip(*rows, strict=True) if rows else ((), (), ())
+                by_type[kind] = Judged(gold, scores, np.array(units, int), noun)
+            return by_type
+        lowest = np.full(max(groups, default=-1) + 1, np.inf)
+        for example, spans, unit in zip(examples, scored, groups, strict=True):
+            least = min((spans[span] for span in example.spans), default=np.inf)
+            lowest[unit] = min(lowest[unit], least)
+        has_spans = lowest < np.inf
+        rest = [score for spans in scored for score in spans.values()]
+        gold = np.append(has_spans, np.zeros(len(rest), bool))
+        return {"": Judged(gold, np.append(lowest, rest))}
 
     def warnings(
         self, split: str, examples: Sentences, items: Items, labels: Labels

@@ -13,9 +13,9 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
-from dicejax.data.examples import ReadingExample
+from dicejax.data.examples import ReadingExample, groups_of
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError, Truncation, quote
+from dicejax.errors import InputError
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import (
@@ -28,6 +28,7 @@ from dicejax.models.heads import (
 from dicejax.models.settings import check_choice
 from dicejax.tasks import answers
 from dicejax.tasks.answers import Answer, Candidate, Questions, RankedAnswers
+from dicejax.tasks.decider import Judged
 from dicejax.tasks.task import (
     IGNORED,
     Item,
@@ -90,6 +91,9 @@ class QuestionAnswering(Task):
         With form "positions" the first is trained and one predicted.
       n_best: number of candidates per question; five times as many for several spans.
       tune_threshold: tune the threshold of refusal, or of several spans, on dev.
+      threshold: constraint that refusal keeps instead: "fpr:0.05" for the share of
+        questions without an answer that get one, "recall:0.95" for that of others.
+      threshold_delta: probability that dev is a sample with which it does not.
 
     Raises:
       ValueError: a number is too small, or settings exclude each other.
@@ -114,12 +118,17 @@ class QuestionAnswering(Task):
     several_spans: bool = False
     n_best: int = 20
     tune_threshold: bool = False
+    threshold: str | None = None
+    threshold_delta: float = 0.1
+
+    score_sign: ClassVar[int] = -1  # a question is answered below the threshold
+    measures: ClassVar[tuple[str, ...]] = ("recall", "fpr")
 
     def __post_init__(self):
-        least = {"stride": 0, "max_question": 1, "max_answer": 1, "n_best": 1}
-        for name, number in least.items():
-            if (value := getattr(self, name)) < number:
-                raise ValueError(f"{name} is {value}; want {number} or more")
+        super().__post_init__()
+        for name in ("max_question", "max_answer", "n_best"):
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"{name} is {value}; want 1 or more")
         check_choice("form", self.form, ("positions", "sigmoid", "softmax"))
         check_choice("head", self.head, ("start_end", "xlnet"))
         if self.head == "xlnet" and self.form != "positions":
@@ -130,6 +139,10 @@ class QuestionAnswering(Task):
         if self.tune_threshold and not (self.unanswerable or several):
             raise ValueError(
                 "tune_threshold is for unanswerable, or several_spans with form sigmoid"
+            )
+        if self.threshold is not None and not self.unanswerable:
+            raise ValueError(
+                f"threshold {self.threshold} is for unanswerable questions"
             )
 
     @property
@@ -163,22 +176,9 @@ class QuestionAnswering(Task):
         return self.several_spans and self._is_binary
 
     def adapt(self, examples: Questions) -> Sequence[ReadingExample]:
-        """Check that settings and data agree on the kind of answers.
-
-        Raises:
-          InputError: the kind of an answer is excluded by the settings.
-        """
+        """Check that settings and data agree on the kind of answers."""
         super().adapt(examples)
-        for example in examples:
-            what = None
-            if example.impossible and not self.unanswerable:
-                what = "has no answer; set unanswerable,"
-            elif self.several_spans and len(example.answers) > 1:
-                what = "has several answers, not several spans; set several_spans off,"
-            elif not self.several_spans and any(len(a) > 1 for a in example.answers):
-                what = "has an answer of several spans; set several_spans,"
-            if what:
-                raise InputError(f"question {quote(example.id)} {what} or leave it out")
+        answers.require_kinds(examples, self.unanswerable, self.several_spans)
         return examples
 
     def label_names(self, examples: Questions) -> tuple[str, ...]:
@@ -350,9 +350,21 @@ class QuestionAnswering(Task):
             return answers.best_of_several(examples, candidates, f1)
         answered = [self.decide(ranked, math.inf) for ranked in candidates]
         f1s = self.example_statistics(examples, answered)[:, 0, 0]
-        impossible = np.array([not answers.gold_texts(e) for e in examples], float)
-        refusal = np.array([answer.no_answer for answer in answered])
-        return answers.best_refusal(f1s, impossible, refusal)
+        gold, scores, *_ = self.judge(examples, (), candidates)[""]
+        return answers.best_refusal(f1s, 1.0 - np.array(gold), -np.array(scores))
+
+    def judge(
+        self,
+        examples: Questions,
+        labels: Labels = (),
+        candidates: Sequence[RankedAnswers] | None = None,
+    ) -> dict[str, Judged]:
+        """Return which questions have an answer, and minus their no-answer scores."""
+        if not self.unanswerable:
+            return super().judge(examples, labels, candidates)
+        scores = candidates and [-ranked.no_answer for ranked in candidates]
+        gold = [bool(answers.gold_texts(example)) for example in examples]
+        return {"": Judged(gold, scores, groups_of(examples), "contexts")}
 
     def score(
         self,
@@ -394,14 +406,8 @@ class QuestionAnswering(Task):
             groups[item.example].append(item.detail)
         pairs = zip(examples, groups, strict=True)
         reasons = [self._hindrance(*pair) for pair in pairs if pair[0].answers]
-        remarks: list[Remark] = []
-        for reason, (because, remedy) in answers.HINDRANCES.items():
-            count = reasons.count(reason)
-            text = f"{split}: {count} of {len(reasons)} answers {because}"
-            if count:
-                text = f"{text}: no exact match{remedy}"
-                remarks.append(Truncation("gold", text) if remedy else text)
-        remarks += self.cut_inputs(split, self.count_cuts(items))
+        cuts = self.cut_inputs(split, self.count_cuts(items))
+        remarks: list[Remark] = [*answers.remarks_of(split, reasons), *cuts]
         if answers.by_characters(examples) and not self.several_spans:
             script = "most answers are in a script without spaces"
             remarks.append(f"{split}: {script}: F1 counts characters, not words")

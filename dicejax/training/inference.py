@@ -17,7 +17,8 @@ from dicejax.formats import texts as text_files
 from dicejax.formats.text import Text
 from dicejax.io import json_text
 from dicejax.mesh import MeshShape
-from dicejax.metrics.guarantees import GuaranteedThreshold, Observation, guarantee_of
+from dicejax.metrics.bounds import Observation
+from dicejax.metrics.guarantees import GuaranteedThreshold, guarantee_of
 from dicejax.metrics.scores import Scores
 from dicejax.tasks import Item, Prediction, QuestionAnswering
 from dicejax.tasks.described import beside_gold

@@ -19,7 +19,7 @@ from dicejax import config
 from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
-from dicejax.metrics.guarantees import Observation
+from dicejax.metrics.bounds import Observation
 from dicejax.metrics.score_counts import count_decisions, count_scores
 from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
@@ -127,7 +127,7 @@ class Result:
     def observed(self) -> dict[str, Observation]:
         """The measure on test that the threshold bounds, by label."""
         counts = self.constraint_on_test or {}
-        return {x: Observation(y["hits"], y["total"]) for x, y in counts.items()}
+        return {x: Observation.from_json(y) for x, y in counts.items()}
 
     def __repr__(self) -> str:
         metric, text = self.primary_metric, "not scored on test"

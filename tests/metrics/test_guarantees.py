@@ -1,21 +1,26 @@
 """Promised bounds hold on new data as often as stated, by exact sums and simulation."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from dicejax.metrics.bounds import (
+    Observation,
+    clopper_pearson,
+    hoeffding_bentkus,
+    least_count,
+    mean_interval,
+    tolerance_rank,
+)
 from dicejax.metrics.guarantees import (
     GRID,
     STARTS,
     Constraint,
     GuaranteedThreshold,
-    Observation,
-    clopper_pearson,
     guarantee_of,
-    least_count,
-    tolerance_rank,
 )
 
 REPEATS = 2000
@@ -178,6 +183,103 @@ def test_spans_of_a_document_may_depend_on_each_other():
     assert lost == "9 of 20 examples with spans have one never proposed"
 
 
+def in_documents(rng, count, size=6):
+    """Draw gold, log-odds and documents, which gold and scores depend on."""
+    sizes = rng.integers(1, size + 1, count)
+    units = np.repeat(np.arange(count), sizes)
+    easy = rng.normal(size=count)[units]  # a larger document is harder
+    gold = rng.random(len(units)) < 1 / (1 + np.exp(easy))
+    odds = rng.normal(size=len(units)) + 2 * gold + easy - 0.2 * sizes[units]
+    return odds, gold, units
+
+
+def mean_share(hits, among, units):
+    """Return the mean over documents by a loop."""
+    rows = [hits[among & (units == unit)] for unit in np.unique(units[among])]
+    return sum(row.mean() for row in rows) / len(rows), len(rows)
+
+
+def p_value(mean, count, bound):
+    """Return the p-value of Hoeffding and Bentkus by scipy.stats."""
+    divergence = stats.entropy([mean, 1 - mean], [bound, 1 - bound])
+    below = math.e * stats.binom.cdf(math.ceil(count * mean - 1e-9), count, bound)
+    return min(math.exp(-count * divergence) if mean < bound else 1, below)
+
+
+@pytest.mark.parametrize("measure", ["recall", "fpr"])
+@pytest.mark.parametrize("seed", range(2))
+def test_no_threshold_of_documents_is_better_than_the_chosen(measure, seed):
+    odds, gold, units = in_documents(np.random.default_rng(seed), 80)
+    odds = np.round(odds, 1)  # ties
+    is_rate = measure == "fpr"
+    among = ~gold if is_rate else gold
+    allowed = []
+    for limit in np.unique(odds):
+        hits = odds >= limit if is_rate else odds < limit
+        if p_value(*mean_share(hits, among, units), 0.2) <= 0.1:
+            allowed.append(limit)
+    constraint = Constraint(measure, 0.2 if is_rate else 0.8, 0.1)
+    limit = constraint.choose(odds, gold, units)
+    best = min(allowed) if is_rate else max(allowed)
+    assert np.array_equal(odds >= limit, odds >= best)
+    observed = constraint.observe(odds, gold, limit, units, "documents")
+    share, count = mean_share(odds >= limit, among, units)
+    assert observed.value == pytest.approx(share) and observed[1:] == (
+        count,
+        "documents",
+    )
+    assert constraint.available(gold, units) == count
+
+
+@pytest.mark.parametrize(("mean", "count"), [(0.0, 30), (0.3, 7), (0.9, 400), (1.0, 5)])
+def test_the_interval_of_a_mean_ends_where_the_p_value_does(mean, count):
+    low, high = mean_interval(mean, count)
+    assert low <= mean <= high
+    for loss, bound in ((mean, high), (1 - mean, 1 - low)):
+        if bound < 1:
+            assert hoeffding_bentkus(loss, count, bound) == pytest.approx(0.025, 1e-6)
+            assert p_value(loss, count, bound) == pytest.approx(0.025, 1e-6)
+        else:
+            assert loss == 1
+
+
+@pytest.mark.parametrize("count", [3, 40, 300])
+def test_the_p_value_is_valid_and_exact_without_a_loss(count):
+    hits = np.arange(count + 1)
+    for bound in (0.05, 0.3):
+        values = [hoeffding_bentkus(k / count, count, bound) for k in hits]
+        assert values[0] == pytest.approx((1 - bound) ** count)
+        assert (np.diff(values) >= 0).all()
+        for delta in (0.01, 0.05, 0.1):
+            broken = stats.binom.pmf(hits, count, bound)[np.array(values) <= delta]
+            assert broken.sum() <= delta
+    assert hoeffding_bentkus(0.0, 0, 0.1) == 1.0  # of nothing
+
+
+@pytest.mark.parametrize("measure", ["recall", "fpr", "precision"])
+def test_shares_of_documents_hold_as_often_as_promised(measure):
+    rng, delta = np.random.default_rng(11), 0.1
+    bound = 0.3 if measure == "fpr" else 0.7
+    constraint = Constraint(measure, bound, delta)
+
+    def chance(odds):
+        return 1 / (1 + np.exp(-odds))
+
+    limits, repeats = [], 25 if measure == "precision" else 200
+    for _ in range(repeats):
+        odds, gold, units = in_documents(rng, 400)
+        limits.append(constraint.choose(chance(odds), gold, units))
+    odds, gold, units = in_documents(rng, 10_000)
+    limits = [limit for limit in limits if limit is not None]
+    values = np.array(
+        [constraint.observe(chance(odds), gold, t, units).value for t in limits]
+    )
+    assert len(limits) > repeats / 2
+    broken = values > bound if measure == "fpr" else values < bound
+    noise = 3 * math.sqrt(delta * (1 - delta) / repeats)
+    assert broken.sum() / repeats <= delta + noise
+
+
 @pytest.mark.parametrize("corrected", [True, False])
 def test_labels_and_checkpoints_share_delta(corrected):
     """The worst of several thresholds: what dev's choice of a checkpoint may be."""
@@ -212,8 +314,8 @@ def test_thresholds_on_few_scores_by_hand(measure):
         assert limit > 0.8 and not (1 - scores[:7] >= limit).any()
     observed = Constraint("recall", 0.7).observe(scores, gold, 0.35)
     assert observed == Observation(5, 7)
-    assert Constraint("precision", 0.7).observe(scores, ~gold, 0.35) == (0, 5)
-    assert Constraint("fpr", 0.7).observe(scores, ~gold, 0.35) == (5, 7)
+    assert Constraint("precision", 0.7).observe(scores, ~gold, 0.35)[:2] == (0, 5)
+    assert Constraint("fpr", 0.7).observe(scores, ~gold, 0.35)[:2] == (5, 7)
 
 
 def test_too_few_examples_are_counted():
@@ -259,6 +361,20 @@ def test_what_is_no_constraint_is_named(text, delta, message):
 
 
 def test_what_is_promised_and_observed_is_written_out():
+    person = guarantee_of(
+        {
+            "threshold": {"PER": 0.25},
+            **dataclasses.asdict(Constraint.parse("recall:0.95:PER")),
+            **{"checkpoints": 1, "default_threshold": 0.5, "unattained": {}},
+        }
+    )
+    assert str(person) == (
+        "threshold 0.25, recall at least 0.95 of 'PER' on new data with probability 0.9"
+    )
+    text = "recall of 'PER' on test 0.900 (0.745 to 0.979) as the mean of 40 documents"
+    share = Observation(36.0, 40, "documents")
+    assert Observation.from_json(share.to_json()) == share
+    assert person.compare({"PER": share}) == f"{text}; promised 0.95"
     record = {"bound": 0.01, "measure": "fpr", "delta": 0.05, "checkpoints": 3}
     record |= {"default_threshold": 0.5, "unattained": {"b": "why"}}
     chosen = guarantee_of({**record, "threshold": {"a": 0.25, "c": 0.75}})

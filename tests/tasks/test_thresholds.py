@@ -1,5 +1,6 @@
 """Thresholds of tasks: no better one than the tuned, and those that keep a promise."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -14,7 +15,8 @@ from dicejax.data.examples import (
     Span,
 )
 from dicejax.errors import InputError
-from dicejax.metrics.guarantees import Constraint, Observation, guarantee_of
+from dicejax.metrics.bounds import Observation
+from dicejax.metrics.guarantees import Constraint, guarantee_of
 from dicejax.tasks import (
     Classification,
     MachineReading,
@@ -147,7 +149,7 @@ def test_two_classes_have_the_threshold_of_the_constraint(text, epochs):
         assert observed.value == pytest.approx(scores[constraint.measure])
     else:
         accepted = np.array([guess.values[0] == "spam" for guess in decided])
-        assert observed == ((accepted & ~gold).sum(), (~gold).sum())
+        assert observed[:2] == ((accepted & ~gold).sum(), (~gold).sum())
 
 
 def test_labels_hold_together_and_those_that_cannot_keep_the_default():
@@ -214,6 +216,127 @@ def test_an_example_is_complete_from_the_lowest_score_of_its_spans(nested):
         task.require_attainable(examples[10:], (), 1)
 
 
+def by_type(count):
+    """Return sentences of documents of two, and candidates of two types with scores."""
+    rng, examples, candidates = np.random.default_rng(8), [], []
+    for number in range(count):
+        person, place = Span("PER", 0, 1), Span("LOC", 2, 3)
+        wrong = Span("LOC", 0, 1)  # overlaps with the person
+        gold = (person, place) if number % 3 else (place,)
+        document = str(number // 2)
+        examples.append(Sentence(("x",) * 4, gold, number, document=document))
+        scores = rng.random(3) / 2
+        scored = [(person, 0.5 + scores[0]), (place, 0.4 + scores[1])]
+        scored = scored[number == 0 :]  # the first person is never proposed
+        candidates.append([*scored, (wrong, scores[2])])
+    return examples, candidates
+
+
+QUERIES_OF_TWO = (("LOC", "where"), ("PER", "who"))
+
+
+@pytest.mark.parametrize(("measure", "bound"), [("recall", 0.7), ("precision", 0.5)])
+def test_types_of_spans_have_a_threshold_each(measure, bound):
+    examples, candidates = by_type(240)
+    text = f"{measure}:{bound}"
+    task = MachineReading(queries=QUERIES_OF_TWO, threshold=text)
+    chosen = task.guarantee(examples, candidates, (), 1)
+    assert set(chosen.threshold) == {"LOC", "PER"} and not chosen.unattained
+    decided = [task.decide(each, chosen.threshold).values for each in candidates]
+    observed = task.observe(chosen, examples, candidates, ())
+    for kind, limit in chosen.threshold.items():
+        shares = []
+        for number in range(0, len(examples), 2):
+            pairs = list(zip(examples, decided, strict=True))[number : number + 2]
+            gold = [{s for s in x.spans if s.type == kind} for x, _ in pairs]
+            spans = [{s for s in y if s.type == kind} for _, y in pairs]
+            right = sum(len(x & y) for x, y in zip(gold, spans, strict=True))
+            if total := sum(map(len, gold if measure == "recall" else spans)):
+                shares.append(right / total)
+        assert observed[kind].value == pytest.approx(np.mean(shares))
+        assert observed[kind].units == "documents" and observed[kind].value > bound
+        # Alone, a type has all of delta, and so no stricter a threshold for recall.
+        alone = MachineReading(queries=QUERIES_OF_TWO, threshold=f"{text}:{kind}")
+        single = alone.guarantee(examples, candidates, (), 1)
+        assert set(single.threshold) == {kind} and single.label == kind
+        sign = 1 if measure == "recall" else -1
+        assert sign * single.threshold[kind] >= sign * limit
+        spans = [alone.decide(x, single.threshold).values for x in candidates]
+        other = [s for x in spans for s in x if s.type != kind]
+        default = [s for x in candidates for s in alone.decide(x).values]
+        assert other == [span for span in default if span.type != kind]
+    if measure == "recall":
+        assert Constraint.parse(text).required == 7
+        with pytest.raises(InputError, match="'LOC', the rarest of 2: 2 documents wi"):
+            task.require_attainable(examples[:4], (), 1)
+    with pytest.raises(InputError, match="no label 'ORG'; take 'LOC', 'PER'"):
+        MachineReading(
+            queries=QUERIES_OF_TWO, threshold=f"{text}:ORG"
+        ).require_attainable(examples, (), 1)
+
+
+def test_documents_are_the_units_of_texts_and_of_complete_examples():
+    gold, chances = draw(600)
+    examples = [
+        dataclasses.replace(example, document=str(number // 3))
+        for number, example in enumerate(texts(gold))
+    ]
+    candidates = [{"fine": 1 - p, "spam": p} for p in chances]
+    task = Classification(threshold="fpr:0.1")
+    chosen = task.guarantee(examples, candidates, ("fine", "spam"), 1)
+    units = np.arange(600) // 3
+    constraint = Constraint("fpr", 0.1)
+    assert chosen.threshold == constraint.choose(chances, gold, units)
+    assert chosen.threshold != constraint.choose(chances, gold)
+    (observed,) = task.observe(chosen, examples, candidates, ("fine", "spam")).values()
+    accepted = (chances >= chosen.threshold).reshape(-1, 3)
+    negative = ~gold.reshape(-1, 3)
+    some = negative.any(axis=1)
+    shares = (accepted & negative).sum(axis=1)[some] / negative.sum(axis=1)[some]
+    assert observed.value == pytest.approx(shares.mean())
+    assert observed[1:] == (some.sum(), "documents")
+    examples, candidates = by_type(240)
+    task = MachineReading(queries=QUERIES_OF_TWO, threshold="complete:0.7")
+    chosen = task.guarantee(examples, candidates, (), 1)
+    decided = [task.decide(each, chosen.threshold).values for each in candidates]
+    complete = [
+        all(set(examples[n].spans) <= set(decided[n]) for n in (place, place + 1))
+        for place in range(0, 240, 2)
+    ]
+    observed = task.observe(chosen, examples, candidates, ())
+    assert observed == {"": Observation(sum(complete), 120)}
+
+
+@pytest.mark.parametrize("text", ["fpr:0.2", "recall:0.8"])
+@pytest.mark.parametrize("per_context", [1, 2])
+def test_questions_are_answered_as_often_as_promised(text, per_context):
+    examples, candidates, _ = questions(300, np.random.default_rng(4))
+    examples = [
+        dataclasses.replace(x, context=f"{x.context} {n // per_context}")
+        for n, x in enumerate(examples)
+    ]
+    task = QuestionAnswering(unanswerable=True, threshold=text)
+    task.require_attainable(examples, (), 1)
+    chosen = task.guarantee(examples, candidates, (), 1)
+    answered = np.array(
+        [bool(task.decide(each, chosen.threshold).spans) for each in candidates]
+    )
+    gold = np.array([not example.impossible for example in examples])
+    among = gold if text.startswith("recall") else ~gold
+    (observed,) = task.observe(chosen, examples, candidates, ()).values()
+    if per_context == 1:
+        assert observed == Observation((answered & among).sum(), among.sum())
+        refusal = np.array([each.no_answer for each in candidates])
+        limit = Constraint.parse(text).choose(-refusal, gold)
+        assert chosen.threshold == -limit
+    else:
+        rows = zip(answered.reshape(-1, 2), among.reshape(-1, 2), strict=True)
+        shares = [row[mask].mean() for row, mask in rows if mask.any()]
+        assert observed.value == pytest.approx(np.mean(shares))
+        assert observed[1:] == (len(shares), "contexts")
+    assert observed.value < 0.2 if text.startswith("fpr") else observed.value > 0.8
+
+
 def test_what_dev_cannot_promise_is_refused_with_what_it_takes():
     task = Classification(threshold="recall:0.95")
     examples = texts([True] * 41 + [False] * 300)
@@ -246,7 +369,8 @@ RECALL = {"threshold": "recall:0.9"}
         (Classification, {"threshold": "complete:0.9"}, "tion cannot promise"),
         (Classification, {**RECALL, "tune_threshold": True}, "exclude each other"),
         (MultiLabelClassification, {**RECALL, "tune_thresholds": True}, "exclude each"),
-        (MachineReading, {**RECALL, "queries": QUERIES}, "promise recall; take com"),
+        (MachineReading, {"threshold": "fpr:0.1", "queries": QUERIES}, "promise fpr; "),
+        (QuestionAnswering, RECALL, "threshold recall:0.9 is for unanswerable"),
     ],
 )
 def test_settings_that_contradict_are_refused(kind, settings, message):
