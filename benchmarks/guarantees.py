@@ -8,6 +8,7 @@ precision of at least 0.9, and of a false-positive rate of at most 0.1:
   often none can be given; its price in precision, or in recall where another measure
   is promised, vs. the plug-in threshold, which has the bound on dev itself; and how
   often the plug-in threshold misses the bound;
+- the same where elements come in documents, and measures are means over these;
 - the same where scores are rounded to few values, where precision falls as the
   threshold rises, of several correlated labels at once, of documents with correlated
   spans, and where dev chooses the best of several checkpoints.
@@ -27,7 +28,8 @@ import numpy as np
 import tyro
 from scipy import special
 
-from dicejax.metrics.guarantees import Constraint
+from dicejax.metrics.bounds import unit_shares
+from dicejax.metrics.guarantees import GRID, Constraint
 
 NEW = 400_000  # new documents that stand for the distribution
 BOUNDS = {"recall": 0.9, "precision": 0.9, "fpr": 0.1}
@@ -202,9 +204,103 @@ def documents(
     return broken[0] / samples, broken[1] / samples
 
 
+class Corpus(NamedTuple):
+    """Documents of 1 to 12 elements, of which effects of the document correlate scores.
+
+    Larger documents are harder. Of the documents some have no positive.
+
+    Attributes:
+      with_positives: share of documents in which a third of the elements is positive.
+      correlation: of the scores of a document's elements.
+    """
+
+    with_positives: float
+    correlation: float
+
+    def draw(
+        self, rng: np.random.Generator, count: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return scores, gold and documents."""
+        sizes = rng.integers(1, 13, count)
+        units = np.repeat(np.arange(count), sizes)
+        effect = np.sqrt(self.correlation) * rng.normal(size=count)
+        noise = np.sqrt(1 - self.correlation) * rng.normal(size=len(units))
+        has_some = rng.random(count) < self.with_positives
+        gold = has_some[units] & (rng.random(len(units)) < 1 / 3)
+        odds = SPREAD * (effect[units] + noise) + DISTANCE * (gold - 0.5)
+        return special.expit(odds - 0.1 * sizes[units]), gold, units
+
+
+CORPORA = tuple(Corpus(*pair) for pair in ((1.0, 0.0), (1.0, 0.5), (0.1, 0.5)))
+
+
+def in_units(
+    rng: np.random.Generator,
+    constraint: Constraint,
+    corpus: Corpus,
+    size: int,
+    samples: int,
+) -> tuple[float, float, float, float]:
+    """Return what `simulate` does for measures that are means over documents."""
+    fresh = corpus.draw(rng, NEW // 10)
+
+    def curve(measure: str, sample: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return the measure of the sample by threshold of the grid."""
+        scores, gold, units = sample
+        if measure == "precision":
+            shares = (unit_shares(gold, scores >= t, units) for t in GRID)
+            return np.array([each.mean() if each.size else np.nan for each in shares])
+        among = gold if measure == "recall" else ~gold
+        counts = np.bincount(units[among])
+        weights = 1 / counts[units[among]] / max((counts > 0).sum(), 1)
+        places = np.searchsorted(GRID[::-1], scores[among], side="right")
+        below = np.bincount(places, weights, minlength=len(GRID) + 1)
+        return 1 - np.cumsum(below)[:-1][::-1]
+
+    def at(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
+        return np.interp(limits, GRID[::-1], values[::-1])
+
+    paid = "precision" if constraint.measure == "recall" else "recall"
+    bounded, cost = curve(constraint.measure, fresh), curve(paid, fresh)
+    sign = -1 if constraint.measure == "fpr" else 1
+    safe, plain = np.full(samples, np.nan), np.full(samples, np.nan)
+    for place in range(samples):
+        sample = corpus.draw(rng, size)
+        limit = constraint.choose(*sample)
+        safe[place] = np.nan if limit is None else limit
+        means = curve(constraint.measure, sample)
+        good = GRID[sign * (means - constraint.bound) >= 0]
+        if good.size:
+            is_least = constraint.measure != "recall"
+            plain[place] = good.min() if is_least else good.max()
+    sure = ~np.isnan(safe)
+    price = at(cost, plain[sure]) - at(cost, safe[sure])
+    paid_on_average = float(price.mean()) if sure.any() else np.nan
+    broken, missed = (
+        float((sign * (at(bounded, limits) - constraint.bound) < 0).mean())
+        for limits in (safe, plain)
+    )
+    return broken, 1 - float(sure.mean()), paid_on_average, missed
+
+
 def percent(share: float) -> str:
     """Return a share in percent, or a dash for none."""
     return "-" if np.isnan(share) else f"{100 * share:.1f}"
+
+
+def means(settings: Settings, delta: float) -> Iterator[str]:
+    """Yield the lines of means over documents, in percent."""
+    rng = np.random.default_rng(1)
+    yield f"delta {100 * delta:g}%: means over documents, columns as above"
+    for measure, bound in BOUNDS.items():
+        for corpus in CORPORA:
+            cells = ""
+            for size in settings.sizes:
+                constraint = Constraint(measure, bound, delta)
+                row = in_units(rng, constraint, corpus, size, settings.samples)
+                cells += "  " + "".join(f"{percent(x):>6}" for x in row)
+            name = f"{100 * corpus.with_positives:g}%, {corpus.correlation:g}"
+            yield f"  {measure:9} {name:15} {cells}"
 
 
 def tables(settings: Settings) -> Iterator[str]:
@@ -240,6 +336,7 @@ def tables(settings: Settings) -> Iterator[str]:
                 pair = documents(rng, delta, size, correlation, samples)
                 cells = "".join(f"{percent(x):>6}" for x in pair)
                 yield f"  {size:5} documents, correlation {correlation:g} {cells}"
+        yield from means(settings, delta)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -77,9 +77,10 @@ class Decider:
                 "other; leave out either"
             )
         if constraint.measure not in self.measures:
+            rest = f"; take {' or '.join(self.measures)}" if self.measures else ""
             raise ValueError(
                 f"threshold {self.threshold}: {type(self).__name__} cannot promise "
-                f"{constraint.measure}; take {' or '.join(self.measures)}"
+                f"{constraint.measure}{rest}"
             )
         return constraint
 

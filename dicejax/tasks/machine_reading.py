@@ -12,7 +12,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
-from dicejax.data.examples import Sentence, Span, groups_of
+from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, quote
@@ -21,7 +21,7 @@ from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEn
 from dicejax.tasks import span_decoding, windows
 from dicejax.tasks.decider import Judged
 from dicejax.tasks.span_decoding import Candidate, Pairs, without_overlaps
-from dicejax.tasks.spans import Sentences, SpanTask, spans_of
+from dicejax.tasks.spans import Sentences, SpanTask, judge_spans, spans_of
 from dicejax.tasks.task import (
     IGNORED,
     Item,
@@ -331,42 +331,14 @@ class MachineReading(SpanTask):
         labels: Labels,
         candidates: Sequence[Sequence[Candidate]] | None = None,
     ) -> dict[str, Judged]:
-        """Return which spans of each type are right, or which documents have spans.
-
-        Gold that is no candidate has the score -inf, and so has a document with such,
-        which otherwise has the lowest of its spans'. Scores of all candidates follow,
-        which are no gold, so that the threshold is halfway between two of them.
-        """
-        groups, noun = groups_of(examples), "documents"
-        if groups is None:
-            groups, noun = np.arange(len(examples)), "examples"
+        """Return which spans of each type are right, or which documents have spans."""
         scored: list[dict[Span, float]] = [
             dict.fromkeys(example.spans, -np.inf) for example in examples
         ]
         for spans, pairs in zip(scored, candidates or (), strict=bool(candidates)):
             spans |= self._compatible(pairs)
-        if self.has_several:
-            by_type = {}
-            for kind, _ in self.queries:
-                rows = [
-                    (span in example.spans, score, unit)
-                    for example, spans, unit in zip(
-                        examples, scored, groups, strict=True
-                    )
-                    for span, score in spans.items()
-                    if span.type == kind
-                ]
-                gold, scores, units = zip(*rows, strict=True) if rows else ((), (), ())
-                by_type[kind] = Judged(gold, scores, np.array(units, int), noun)
-            return by_type
-        lowest = np.full(max(groups, default=-1) + 1, np.inf)
-        for example, spans, unit in zip(examples, scored, groups, strict=True):
-            least = min((spans[span] for span in example.spans), default=np.inf)
-            lowest[unit] = min(lowest[unit], least)
-        has_spans = lowest < np.inf
-        rest = [score for spans in scored for score in spans.values()]
-        gold = np.append(has_spans, np.zeros(len(rest), bool))
-        return {"": Judged(gold, np.append(lowest, rest))}
+        kinds = [kind for kind, _ in self.queries] if self.has_several else None
+        return judge_spans(examples, scored, kinds)
 
     def warnings(
         self, split: str, examples: Sentences, items: Items, labels: Labels

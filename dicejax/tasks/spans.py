@@ -6,18 +6,19 @@ import abc
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from dicejax.data.examples import Sentence, Span
+from dicejax.data.examples import Sentence, Span, groups_of
 from dicejax.data.pack import BatchLayout
 from dicejax.errors import Truncation
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
+from dicejax.tasks.decider import Judged
 from dicejax.tasks.task import (
     IGNORED,
     Examples,
@@ -153,6 +154,45 @@ def flat_spans(spans: Sequence[Span]) -> list[Span]:
         if not flat or flat[-1].end <= span.start:
             flat.append(span)
     return flat
+
+
+def judge_spans(
+    examples: Sentences,
+    scored: Sequence[Mapping[Span, float]],
+    kinds: Sequence[str] | None,
+) -> dict[str, Judged]:
+    """Return which scored spans are gold, by type, with documents as units.
+
+    With no types, the documents with spans and the lowest score of their spans are
+    returned, and then all scores, as no gold, so that a threshold is halfway between
+    two. Where the data have no documents, examples take their place.
+
+    Args:
+      examples: sentences.
+      scored: of each the spans with a score, all gold ones among them, -inf for those
+        that no threshold finds. Spans of the type "" belong to all.
+      kinds: types; "" for all together.
+    """
+    groups, noun = groups_of(examples), "documents"
+    if groups is None:
+        groups, noun = np.arange(len(examples)), "examples"
+    rows = [
+        (span, span in example.spans, score, unit)
+        for example, spans, unit in zip(examples, scored, groups, strict=True)
+        for span, score in spans.items()
+    ]
+    if kinds is not None:
+        judged = {}
+        for kind in kinds:
+            those = [row[1:] for row in rows if not kind or row[0].type in (kind, "")]
+            gold, scores, units = zip(*those, strict=True) if those else ((), (), ())
+            judged[kind] = Judged(gold, scores, np.array(units, int), noun)
+        return judged
+    lowest = np.full(max(groups, default=-1) + 1, np.inf)
+    for _, is_gold, score, unit in rows:
+        lowest[unit] = min(lowest[unit], score if is_gold else np.inf)
+    gold = np.append(lowest < np.inf, np.zeros(len(rows), bool))
+    return {"": Judged(gold, np.append(lowest, [row[2] for row in rows]))}
 
 
 def spans_of(sentence: Sentence, kind: str | None) -> list[tuple[int, int]]:

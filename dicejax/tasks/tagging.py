@@ -16,19 +16,21 @@ from jax import Array
 from tokenizers import Tokenizer
 
 from dicejax.data import tags, tokenize
-from dicejax.data.examples import Sentence, TaggedWords, by_character
+from dicejax.data.examples import Sentence, Span, TaggedWords
 from dicejax.data.tags import Scheme
 from dicejax.errors import InputError
-from dicejax.metrics import classification, segmentation
+from dicejax.metrics import classification
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
 from dicejax.models.heads import TokenHead
 from dicejax.tasks import windows
+from dicejax.tasks.decider import Judged
 from dicejax.tasks.spans import (
     Sentences,
     SpanTask,
     WordsTask,
     flat_spans,
+    judge_spans,
     prompt_field,
 )
 from dicejax.tasks.task import (
@@ -225,15 +227,33 @@ class Tagging(TokenTask, SpanTask):
 
     As many spans as do not overlap are trained; the others count as missed.
 
+    With a constraint a word is marked, with its likeliest tag other than O, where the
+    probability that it is not O is not below a threshold. Marking more words can spoil
+    the borders of a span, so that only what is marked can be promised.
+
     Args:
       scheme: tag scheme of the network, whatever the files use.
+      threshold: constraint on new data that it keeps, as "recall:0.95": of a document's
+        spans this share has all words marked on average, whatever the type and borders
+        of what is predicted; "recall:0.95:PER" is for spans of a type alone.
+        "complete:0.95": so many documents with spans have all of them marked. Where the
+        data have no documents, examples take their place.
+      threshold_delta: probability that dev is a sample with which it does not.
     """
 
     no_piece: ClassVar[str] = "O"
     is_whole: ClassVar[bool] = False
     overlapping: ClassVar[str | None] = "which tags cannot express"
+    measures: ClassVar[tuple[str, ...]] = ("recall", "complete")
 
     scheme: Scheme = "BIO"
+    threshold: str | None = None
+    threshold_delta: float = 0.1
+
+    @property
+    def default_threshold(self) -> float | None:
+        """Return 1/2 if words are marked by a threshold."""
+        return None if self.threshold is None else 0.5
 
     def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
         """Return every tag of the types that occur, "O" first."""
@@ -248,14 +268,41 @@ class Tagging(TokenTask, SpanTask):
         """Return the tag of each word."""
         return tags.encode(flat_spans(example.spans), len(example.words), self.scheme)
 
+    def reduce_logits(self, outputs, batch) -> Predicted:
+        """Return the likeliest class, not O if a threshold marks, and what it takes."""
+        if self.threshold is None:
+            return super().reduce_logits(outputs, batch)
+        outside, inside = jnp.split(outputs[HEAD].astype(jnp.float32), [1], axis=-1)
+        odds = jax.nn.logsumexp(inside, axis=-1) - outside[..., 0]
+        tokens = {HEAD: best_class(inside) + 1, _PROBABILITY: jax.nn.sigmoid(odds)}
+        return Predicted(tokens=tokens)
+
     def decode(
         self, example: Sentence, items: Items, outputs: Outputs, labels: Labels
     ) -> Prediction:
-        """Turn the tags of one sentence into spans; a word without a piece is O.
+        """Turn the tags of one sentence into spans, unless a threshold marks words.
 
-        The probability of a span is the product of those of its words' tags.
+        A word without a piece is O. The probability of a span is the product of those
+        of its words' tags.
         """
         words = super().decode(example, items, outputs, labels)
+        return self._in_spans(words) if self.threshold is None else words
+
+    def decide(
+        self, candidates: Prediction, threshold: float | None = None
+    ) -> Prediction:
+        """Mark words by a threshold, and turn their tags into spans.
+
+        The probability of a span is the product of those of its words.
+        """
+        if self.threshold is None:
+            return candidates
+        limit = 0.5 if threshold is None else threshold
+        pairs = zip(candidates.values, candidates.probabilities, strict=True)
+        marked = [tag if p is not None and p >= limit else "O" for tag, p in pairs]
+        return self._in_spans(Prediction(marked, candidates.probabilities))
+
+    def _in_spans(self, words: Prediction) -> Prediction:
         probabilities = words.probabilities
         spans = tags.spans(words.values, self.scheme)
         products = [
@@ -263,6 +310,27 @@ class Tagging(TokenTask, SpanTask):
             for span in spans
         ]
         return Prediction(spans, products, probabilities)
+
+    def judge(
+        self,
+        examples: Sentences,
+        labels: Labels,
+        candidates: Sequence[Prediction] | None = None,
+    ) -> dict[str, Judged]:
+        """Return the spans, of a type by its name, with the least of their words."""
+        if (constraint := self.constraint) is None:
+            return super().judge(examples, labels, candidates)
+        scored = []
+        for place, example in enumerate(examples):
+            chances = candidates[place].probabilities if candidates else example.words
+            least = [-math.inf if not candidates or p is None else p for p in chances]
+            words = {Span("", n, n + 1): p for n, p in enumerate(least)}
+            spans = {s: min(least[s.start : s.end]) for s in example.spans}
+            scored.append(words | spans)
+        types = sorted({tag.partition("-")[2] for tag in labels} - {""})
+        kinds = types if constraint.label else [""]
+        whole = constraint.measure == "complete"
+        return judge_spans(examples, scored, None if whole else kinds)
 
     def warnings(
         self, split: str, examples: Sentences, items: Items, labels: Labels
@@ -351,58 +419,3 @@ class WordTagging(TokenTask):
         pairs = zip(example.words, labels, strict=True)
         text = " ".join(f"{word}/{label or '-'}" for word, label in pairs)
         return record, [*prompts, text]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class JointTagging(Tagging):
-    """Joint word segmentation and part-of-speech tagging.
-
-    Each character gets a tag; a word is right where its borders and its label are.
-    Words with labels are taken too, and written as characters.
-    """
-
-    takes: ClassVar[tuple[type, ...]] = (Sentence, TaggedWords)
-    reads_context: ClassVar[bool] = False
-    separator: ClassVar[str] = ""
-
-    scheme: Scheme = "BMES"
-
-    def adapt(self, examples: Examples) -> Sequence[Sentence]:
-        """Write words with labels as characters with spans."""
-        return [
-            by_character(example) if isinstance(example, TaggedWords) else example
-            for example in super().adapt(examples)
-        ]
-
-    def score(
-        self, examples: Sentences, predictions: Predictions, labels: Labels = ()
-    ) -> Scores:
-        """Score words with their labels, words alone, and tags of characters."""
-        gold, guesses = (
-            [
-                tags.encode(spans, len(example.words), self.scheme)
-                for example, spans in zip(examples, column, strict=True)
-            ]
-            for column in ([e.spans for e in examples], [p.values for p in predictions])
-        )
-        scores = segmentation.score(gold, guesses, self.scheme)
-        joint = Scores.of_spans(scores.joint)
-        more = {
-            "words_f1": scores.words.f1,
-            "character_accuracy": scores.token_accuracy,
-        }
-        return Scores({**joint.values, **more}, joint.groups)
-
-    def of_words(self, words: Sequence[str], number: int) -> Sentence:
-        """Take the words' characters."""
-        return Sentence(tuple("".join(words)), (), number)
-
-    def show(
-        self, example: Sentence, prediction: Prediction
-    ) -> tuple[dict[str, Any], list[str]]:
-        """Format each word with its label."""
-        record, _ = super().show(example, prediction)
-        words = [f"{word['text']}/{word['type']}" for word in record["entities"]]
-        prompt = prompt_field(example)
-        lines = [*prompt.values(), " ".join(words)]
-        return prompt | {"words": record["entities"]}, lines

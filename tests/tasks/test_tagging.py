@@ -11,8 +11,9 @@ from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
+from dicejax.tasks import JointTagging
 from dicejax.tasks.spans import flat_spans
-from dicejax.tasks.tagging import HEAD, NONE, JointTagging, Tagging, WordTagging
+from dicejax.tasks.tagging import HEAD, NONE, Tagging, WordTagging
 from dicejax.tasks.task import IGNORED, Prediction
 
 from ..data import made
