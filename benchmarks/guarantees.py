@@ -28,7 +28,7 @@ import numpy as np
 import tyro
 from scipy import special
 
-from dicejax.metrics.bounds import unit_shares
+from dicejax.metrics.bounds import running_shares
 from dicejax.metrics.guarantees import GRID, Constraint
 
 NEW = 400_000  # new documents that stand for the distribution
@@ -248,8 +248,11 @@ def in_units(
         """Return the measure of the sample by threshold of the grid."""
         scores, gold, units = sample
         if measure == "precision":
-            shares = (unit_shares(gold, scores >= t, units) for t in GRID)
-            return np.array([each.mean() if each.size else np.nan for each in shares])
+            order = np.argsort(-scores)
+            counts = len(scores) - np.searchsorted(np.sort(scores), GRID)
+            right, accepted = running_shares(gold[order], units[order])
+            with np.errstate(invalid="ignore"):
+                return right[counts] / accepted[counts]
         among = gold if measure == "recall" else ~gold
         counts = np.bincount(units[among])
         weights = 1 / counts[units[among]] / max((counts > 0).sum(), 1)

@@ -106,6 +106,26 @@ def unit_shares(hits: np.ndarray, among: np.ndarray, units: np.ndarray) -> np.nd
     return right[counts > 0] / counts[counts > 0]
 
 
+def running_shares(
+    hits: np.ndarray, units: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sum of units' shares and their number among the first 0, 1, ..., N.
+
+    >>> running_shares(np.array([True, False, True]), np.array([4, 4, 0]))
+    (array([0. , 1. , 0.5, 1.5]), array([0, 1, 1, 2]))
+    """
+    order = np.argsort(units, kind="stable")
+    hits, ranked, places = hits[order], units[order], np.arange(len(units))
+    is_first = np.append(True, ranked[1:] != ranked[:-1])[: len(units)]
+    begins = np.maximum.accumulate(np.where(is_first, places, 0))
+    right = np.cumsum(hits)
+    shares = (right - (right - hits)[begins]) / (places - begins + 1)
+    before = np.where(is_first, 0.0, np.append(0.0, shares[:-1])[: len(units)])
+    steps, firsts = np.zeros(len(units) + 1), np.zeros(len(units) + 1, int)
+    steps[1 + order], firsts[1 + order] = shares - before, is_first
+    return np.cumsum(steps), np.cumsum(firsts)
+
+
 def clopper_pearson(hits: int, total: int) -> tuple[float, float]:
     """Return the two-sided interval of 95 % of a share, exact for binomial counts.
 

@@ -28,6 +28,7 @@ from dicejax.metrics.bounds import (
     Observation,
     hoeffding_bentkus,
     least_count,
+    running_shares,
     tolerance_rank,
     unit_shares,
 )
@@ -133,6 +134,17 @@ class Constraint:
         """The measure in sentences."""
         return "complete examples" if self.measure == "complete" else self.measure
 
+    @property
+    def other(self) -> str:
+        """Name of the score that it leaves open.
+
+        >>> Constraint("recall", 0.95).other, Constraint("fpr", 0.01, label="x").other
+        ('precision_at_recall_0.95', 'recall_at_fpr_0.01_of_x')
+        """
+        open_ = "precision" if self.measure in ("recall", "complete") else "recall"
+        label = f"_of_{self.label}" * bool(self.label)
+        return f"{open_}_at_{self.measure}_{self.bound:g}{label}"
+
     def __str__(self) -> str:
         limit = "at most" if self.measure == "fpr" else "at least"
         return f"{self.name} {limit} {self.bound:g}" + (
@@ -221,8 +233,10 @@ class Constraint:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return p-values, right and accepted ones by threshold of the grid."""
         if units is not None:
-            shares = [unit_shares(gold, scores >= limit, units) for limit in GRID]
-            right, accepted = (np.array([f(x) for x in shares]) for f in (np.sum, len))
+            order = np.argsort(-scores)
+            counts = len(scores) - np.searchsorted(np.sort(scores), GRID)
+            sums = running_shares(gold[order], units[order])
+            right, accepted = (column[counts] for column in sums)
             wrong = 1 - right / np.maximum(accepted, 1)
             pairs = zip(wrong, accepted, strict=True)
             p_values = [hoeffding_bentkus(*pair, 1 - self.bound) for pair in pairs]

@@ -235,6 +235,20 @@ def gold_texts(example: ReadingExample) -> list[str]:
     return [*located, *example.unlocated]
 
 
+def parse_question(line: str, number: int) -> ReadingExample:
+    """Take a question, a tab, and the text to read.
+
+    Raises:
+      InputError: one is missing.
+    """
+    question, tab, context = line.rstrip("\r\n").partition("\t")
+    if not (tab and question.strip() and context.strip()):
+        raise InputError(
+            f"line {number}: want a question, a tab and the text to read; give both"
+        )
+    return ReadingExample(str(number), question, context, (), False)
+
+
 def require_kinds(examples: Questions, unanswerable: bool, several: bool) -> None:
     """Check that settings and data agree on the kind of answers.
 

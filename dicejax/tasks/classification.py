@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -18,6 +18,7 @@ from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError, quote
 from dicejax.metrics import classification, multi_label, ranking, thresholds
 from dicejax.metrics.scores import Scores
+from dicejax.metrics.spans import TypeCounts
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import SequenceHead
 from dicejax.tasks.decider import Judged
@@ -181,6 +182,19 @@ class TextTask(Task):
             )
             for label in (labels if self.has_several else labels[-1:])
         }
+
+    def count(
+        self,
+        example: Any,
+        prediction: Prediction,
+        names: Collection[str] = ("",),
+    ) -> TypeCounts:
+        """Count the labels of one text that are among the names."""
+        gold, guesses = (
+            {x for x in labels if x in names or "" in names}
+            for labels in (self.gold(example) or (), prediction.values)
+        )
+        return TypeCounts(len(gold & guesses), len(guesses), len(gold))
 
     def tune(
         self, examples: Examples, candidates: Sequence[dict[str, float]], labels: Labels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from dicejax.errors import InputError, quote
 from dicejax.metrics.bounds import Observation
 from dicejax.metrics.guarantees import Constraint, GuaranteedThreshold
+from dicejax.metrics.spans import TypeCounts
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 
 
@@ -188,6 +189,44 @@ class Decider:
             default_threshold=default,
             unattained=unattained,
         )
+
+    def count(
+        self, example: Any, prediction: Any, names: Collection[str] = ("",)
+    ) -> TypeCounts:
+        """Count what is correct, predicted and gold in one example, of some labels.
+
+        "" stands for all labels.
+
+        Raises:
+          ValueError: the task does not count.
+        """
+        raise ValueError(f"{type(self).__name__} does not count what is right")
+
+    def at_constraint(
+        self,
+        chosen: GuaranteedThreshold,
+        examples: Sequence[Any],
+        predictions: Sequence[Any],
+        labels: Sequence[str],
+    ) -> np.ndarray:
+        """Return each example's part of the score that a constraint leaves open.
+
+        It is precision where recall or complete examples are bounded, otherwise recall,
+        over all labels that the constraint is for: sums of the column of correct ones
+        and of predicted or gold ones are its quotient. Where something is not promised
+        nothing counts as correct, as there is nothing to work with.
+
+        Returns:
+          float [N, 1, 2], as `example_statistics`.
+        """
+        is_precision = chosen.constraint.other.startswith("precision")
+        names = tuple(self._constrained(examples, labels))
+        shares = np.zeros((len(examples), 1, 2))
+        for row, example, decided in zip(shares, examples, predictions, strict=True):
+            counts = self.count(example, decided, names)
+            hits = 0 if chosen.unattained else counts.true_positives
+            row[0] = hits, counts.predicted if is_precision else counts.gold
+        return shares
 
     def observe(
         self,

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 from dicejax.data import tokenize
 from dicejax.data.examples import ReadingExample, groups_of
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError
 from dicejax.metrics.scores import Scores
+from dicejax.metrics.spans import TypeCounts
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import (
     IMPOSSIBLE,
@@ -366,6 +366,11 @@ class QuestionAnswering(Task):
         gold = [bool(answers.gold_texts(example)) for example in examples]
         return {"": Judged(gold, scores, groups_of(examples), "contexts")}
 
+    def count(self, example, prediction, names=("",)):
+        """Count whether one question has an answer and gets one, right or wrong."""
+        gold, has_answer = bool(answers.gold_texts(example)), bool(prediction.spans)
+        return TypeCounts(int(gold and has_answer), int(has_answer), int(gold))
+
     def score(
         self,
         examples: Questions,
@@ -390,7 +395,7 @@ class QuestionAnswering(Task):
         """Return the F1 of each question, in the unit of the split's."""
         unit = answers.by_characters(examples)
         pairs = zip(examples, predictions, strict=True)
-        scores = [self.score([x], [y], characters=unit).values for x, y in pairs]
+        scores = (self.score([x], [y], characters=unit).values for x, y in pairs)
         return mean_statistics([values["f1"] for values in scores])
 
     def warnings(
@@ -431,12 +436,7 @@ class QuestionAnswering(Task):
 
     def parse(self, line: str, number: int) -> ReadingExample:
         """Take a question, a tab, and the text to read."""
-        question, tab, context = line.rstrip("\r\n").partition("\t")
-        if not (tab and question.strip() and context.strip()):
-            raise InputError(
-                f"line {number}: want a question, a tab and the text to read; give both"
-            )
-        return ReadingExample(str(number), question, context, (), False)
+        return answers.parse_question(line, number)
 
     def show(
         self, example: ReadingExample, prediction: Answer

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,10 +47,6 @@ class WordsTask(Task):
         labels = dict.fromkeys(self.targets(()), IGNORED)
         return BatchLayout(tokens=token_fills(tokenizer) | labels)
 
-    @abc.abstractmethod
-    def count(self, example: Any, prediction: Prediction) -> TypeCounts:
-        """Count what is correct, predicted and gold in one example."""
-
     def example_statistics(
         self, examples: Examples, predictions: Predictions, labels: Labels = ()
     ) -> np.ndarray:
@@ -82,9 +77,19 @@ class SpanTask(WordsTask):
         counts = span_metrics.count(gold, [guess.values for guess in predictions])
         return Scores.of_spans(span_metrics.scores(counts))
 
-    def count(self, example: Sentence, prediction: Prediction) -> TypeCounts:
-        """Count the spans of one sentence."""
-        return span_metrics.count([example.spans], [prediction.values]).total
+    def count(
+        self,
+        example: Sentence,
+        prediction: Prediction,
+        names: Collection[str] = ("",),
+    ) -> TypeCounts:
+        """Count the spans of one sentence, of some types."""
+        counts = span_metrics.count([example.spans], [prediction.values])
+        of_types = [
+            counts.total if not name else counts.per_type.get(name, TypeCounts())
+            for name in names
+        ]
+        return sum(of_types, TypeCounts())
 
     def warnings(
         self, split: str, examples: Sentences, items: Items, labels: Labels

@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -385,8 +385,13 @@ class WordTagging(TokenTask):
             },
         )
 
-    def count(self, example: TaggedWords, prediction: Prediction) -> TypeCounts:
-        """Count the labels of one sentence."""
+    def count(
+        self,
+        example: TaggedWords,
+        prediction: Prediction,
+        names: Collection[str] = ("",),
+    ) -> TypeCounts:
+        """Count the labels of one sentence, which are all of interest."""
         return TypeCounts(
             sum(map(str.__eq__, example.labels, prediction.values)),
             sum(label != NONE for label in prediction.values),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from dicejax.config import Experiment, ScratchEncoder
 from dicejax.data.examples import groups_of
 from dicejax.errors import quote
+from dicejax.metrics import quotients
 from dicejax.metrics.scores import Scores
 from dicejax.objectives import name_of
 from dicejax.tasks import (
@@ -125,6 +127,41 @@ def remedy(experiment: Experiment, steps: int, skipped: int = 0) -> str:
         f"the learning rate {rate:g} may be low: "
         f"try --optimizer.learning_rate {3 * rate:g}"
     )
+
+
+def choose_threshold(
+    task: Task,
+    dev: tuple[Sequence[Any], Sequence[Any]],
+    test: tuple[Sequence[Any], Sequence[Any]],
+    labels: Sequence[str],
+    epochs: int,
+) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
+    """Choose a threshold by examples of dev and their candidates, and score test's.
+
+    Returns:
+      The threshold, fields of a result, and arrays by test example.
+    """
+    fields: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
+    chosen: Any
+    if task.constraint is None:
+        chosen = task.tune(*dev, labels)
+    else:
+        chosen = task.guarantee(*dev, labels, epochs)
+        if test[0] != dev[0]:  # which shows nothing of what it chose itself
+            observed = task.observe(chosen, *test, labels)
+            counts = {label: share.to_json() for label, share in observed.items()}
+            fields["constraint_on_test"] = counts
+        decided = [task.decide(each, chosen.threshold) for each in test[1]]
+        shares = task.at_constraint(chosen, test[0], decided, labels)
+        arrays["at_constraint"] = shares
+        value = quotients.ratio(*shares.sum(axis=(0, 1)))
+        fields["at_constraint"] = {"name": chosen.constraint.other, "value": value}
+    fields["threshold"] = dataclasses.asdict(chosen)
+    if chosen.threshold is not None:
+        with_it = task.score_found(*test, labels, chosen.threshold)
+        fields["test_with_tuned_threshold"] = with_it.to_json()
+    return chosen, fields, arrays
 
 
 def by_example(examples: Sequence[Any], decided: Sequence[Any]) -> dict[str, Any]:

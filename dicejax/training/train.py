@@ -25,7 +25,11 @@ from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import require_wandb
-from dicejax.training.outcome import by_example, nothing_learnt
+from dicejax.training.outcome import (
+    by_example,
+    choose_threshold,
+    nothing_learnt,
+)
 from dicejax.training.processes import StopRequest, barrier, is_main_process
 from dicejax.training.progress import (
     Progress,
@@ -77,6 +81,7 @@ class Result:
       test_with_tuned_threshold: test scores of the best checkpoint with it.
       constraint_on_test: by label the measure that the threshold bounds, with counts
         and its interval, where the threshold keeps a constraint.
+      at_constraint: what the constraint leaves open, as "name" and "value" on test.
       nothing_learnt: how predictions on test show that nothing was learnt, if they do.
     """
 
@@ -106,6 +111,7 @@ class Result:
     threshold: Mapping[str, Any] | None = None
     test_with_tuned_threshold: Mapping[str, Any] | None = None
     constraint_on_test: Mapping[str, Mapping[str, Any]] | None = None
+    at_constraint: Mapping[str, Any] | None = None
     nothing_learnt: str | None = None
 
     @classmethod
@@ -411,40 +417,30 @@ def score_test_split(
     )
     search = setup.search(best, "test", mesh, count=count_scores, between=between)
     (candidates,) = search.candidates
+    test, labels = (data.corpus.test, candidates), data.labels
     decided = [task.decide(candidate) for candidate in candidates]
+    by_threshold, arrays = {}, by_example(data.corpus.test, decided)
+    if task.tunes_threshold or task.constraint is not None:
+        (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
+        epochs = setup.experiment.training.epochs
+        dev = data.corpus.dev, in_dev
+        tuned, by_threshold, more = choose_threshold(task, dev, test, labels, epochs)
+        say(f"threshold tuned on dev: {tuned}")
+        arrays |= more
     if is_main_process():
         with contextlib.suppress(InputError):  # reported by comparisons
-            shares = task.example_statistics(data.corpus.test, decided, data.labels)
-            run.write_statistics(shares, **by_example(data.corpus.test, decided))
+            shares = task.example_statistics(data.corpus.test, decided, labels)
+            run.write_statistics(shares, **arrays)
         run.write_arrays(SCORE_COUNTS, search.counts)
-    scores = at_last = task.score(data.corpus.test, decided, data.labels)
+    scores = at_last = task.score(data.corpus.test, decided, labels)
     if best_step < steps:
         (at_end,) = setup.search(last.weights, "test", mesh, between=between).candidates
         at_last = setup.score(at_end, "test")
-    result = {
+    return {
         "best_step": best_step,
         "test_data": checksum(map(task.identity, data.items["test"])),
         "test": scores.to_json(),
         "test_at_last_step": at_last.to_json(),
         "nothing_learnt": nothing_learnt(task, decided, scores),
+        **by_threshold,
     }
-    if task.tunes_threshold or task.constraint is not None:
-        (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
-        on_dev = (data.corpus.dev, in_dev, data.labels)
-        tuned: Any
-        if task.constraint is None:
-            tuned = task.tune(*on_dev)
-        else:
-            tuned = task.guarantee(*on_dev, setup.experiment.training.epochs)
-            if (
-                test := data.corpus.test
-            ) != data.corpus.dev:  # which shows nothing of what it chose itself
-                observed = task.observe(tuned, test, candidates, data.labels)
-                counts = {label: share.to_json() for label, share in observed.items()}
-                result["constraint_on_test"] = counts
-        say(f"threshold tuned on dev: {tuned}")
-        result["threshold"] = dataclasses.asdict(tuned)
-        if tuned.threshold is not None:
-            with_it = setup.score(candidates, "test", tuned.threshold)
-            result["test_with_tuned_threshold"] = with_it.to_json()
-    return result

@@ -13,6 +13,7 @@ from dicejax.metrics.bounds import (
     hoeffding_bentkus,
     least_count,
     mean_interval,
+    running_shares,
     tolerance_rank,
 )
 from dicejax.metrics.guarantees import (
@@ -229,6 +230,26 @@ def test_no_threshold_of_documents_is_better_than_the_chosen(measure, seed):
         "documents",
     )
     assert constraint.available(gold, units) == count
+
+
+def test_shares_of_accepted_are_those_of_a_loop_over_documents():
+    odds, gold, units = in_documents(np.random.default_rng(6), 60)
+    scores = 1 / (1 + np.exp(-np.round(odds, 1)))
+    order = np.argsort(-scores)
+    sums, counts = running_shares(gold[order], units[order])
+    chosen = Constraint("precision", 0.5).choose(scores, gold, units)
+    level, allowed = 0.0, []
+    for place, limit in enumerate(GRID):
+        taken = scores >= limit
+        level += 0.1 / len(STARTS) * (place in STARTS)
+        if taken.any():
+            share, number = mean_share(gold, taken, units)
+            assert sums[taken.sum()] == pytest.approx(share * number)
+            assert counts[taken.sum()] == number
+            is_shown = p_value(1 - share, number, 0.5) <= level
+        level = level if taken.any() and is_shown else 0.0
+        allowed += [limit] * (level > 0)
+    assert chosen == min(allowed)
 
 
 @pytest.mark.parametrize(("mean", "count"), [(0.0, 30), (0.3, 7), (0.9, 400), (1.0, 5)])

@@ -1,5 +1,6 @@
 """Documents of the test set are the items that intervals of runs are over."""
 
+import dataclasses
 import json
 import math
 
@@ -11,8 +12,10 @@ from dicejax.data.examples import LabelledText, ReadingExample, groups_of
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Focal
 from dicejax.study import compare as comparison
+from dicejax.tasks import Classification
+from dicejax.training.outcome import choose_threshold
 
-from .made_runs import SENTENCES, made, record_of, run_of
+from .made_runs import EXPERIMENT, SENTENCES, made, record_of, run_of
 
 DOCUMENTS = 23
 
@@ -151,3 +154,70 @@ def test_groups_are_of_two_documents_or_more(documents, groups):
 def test_questions_on_one_context_are_a_group():
     questions = [ReadingExample("1", "Who?", c, (), True) for c in ("x", "y", "x")]
     assert groups_of(questions).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("text", ["recall:0.8", "fpr:0.2"])
+def test_losses_are_compared_where_the_constraint_puts_the_threshold(tmp_path, text):
+    """From scores to the verdict: precision at recall 0.8, or recall at an fpr."""
+    task = Classification(threshold=text)
+    experiment = dataclasses.replace(EXPERIMENT, task=task)
+    objectives = (CrossEntropy(), Focal())
+    jobs = made(tmp_path, objectives, 4, experiment=experiment)
+    rng, labels = np.random.default_rng(2), ("fine", "spam")
+    gold = {split: rng.random(SENTENCES) < 0.4 for split in ("dev", "test")}
+    documents = np.arange(SENTENCES) // 2
+    examples = {
+        split: [
+            LabelledText("a", None, labels[int(y)], str(n), n, document=str(n // 2))
+            for n, y in enumerate(column)
+        ]
+        for split, column in gold.items()
+    }
+    by_hand_scores, counts = {}, {}
+    for job in jobs:
+        skill, both = (2 if job.loss == "ce" else 4), {}
+        for split, column in gold.items():
+            odds = rng.normal(size=SENTENCES) + skill * (column - 0.5)
+            chances = 1 / (1 + np.exp(-odds))
+            both[split] = [{"fine": 1 - p, "spam": p} for p in chances]
+        pairs = {split: (examples[split], both[split]) for split in both}
+        chosen, fields, arrays = choose_threshold(
+            task, pairs["dev"], pairs["test"], labels, 1
+        )
+        run = run_of(job)
+        run.write_statistics(run.example_statistics(), groups=documents, **arrays)
+        run.write_result({**run.result(), **fields})
+        accepted = np.array([x["spam"] for x in both["test"]]) >= chosen.threshold
+        among = accepted if text.startswith("recall") else gold["test"]
+        hits = accepted & gold["test"]
+        by_hand_scores[job.loss, job.seed] = hits.sum() / among.sum()
+        counts[job.loss, job.seed] = np.stack([hits, among], -1).astype(float)
+        share = fields["constraint_on_test"]["spam"]
+        assert share["units"] == "documents" and fields["at_constraint"]["name"] == (
+            "precision_at_recall_0.8" if "recall" in text else "recall_at_fpr_0.2"
+        )
+    baseline, focal = comparison.evaluate_runs(jobs, str(tmp_path))
+    name = fields["at_constraint"]["name"]
+    assert record_of(tmp_path)["primary_metric"] == name
+    for row in (baseline, focal):
+        expected = [by_hand_scores[row.loss, seed] for seed in range(4)]
+        assert row.scores(name) == pytest.approx(expected)
+    differences = [
+        by_hand_scores["focal", seed] - by_hand_scores["ce", seed] for seed in range(4)
+    ]
+    assert focal.against.differences == pytest.approx(differences)
+    # The errors of the crossed model over documents, as of F1 above.
+    numbers, z = np.unique(documents), np.zeros((4, len(np.unique(documents))))
+    for (loss, seed), each in counts.items():
+        without = np.array([f1_of(each[documents != g]) for g in numbers])
+        sign = -1 if loss == "ce" else 1
+        z[seed] += sign * (len(numbers) - 1) * (without.mean() - without)
+    crossed = focal.against.crossed
+    assert crossed.mean == pytest.approx(np.mean(differences))
+    error = math.sqrt(np.sum(z.mean(0) ** 2) / (len(numbers) - 1) / len(numbers))
+    assert crossed.same_seeds_error == pytest.approx(error)
+    # Without a promise there is no operating point, and nothing counts as right.
+    lost = dataclasses.replace(chosen, unattained={"spam": "why"})
+    decided = [task.decide(each, chosen.threshold) for each in both["test"]]
+    shares = task.at_constraint(lost, examples["test"], decided, labels)
+    assert shares[..., 0].sum() == 0 and shares[..., 1].sum() == among.sum()

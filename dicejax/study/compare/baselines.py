@@ -86,7 +86,8 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
     setup: Setup | None = None
     for job in jobs:
         run = Run(epath.Path(job.folder))
-        if not run.is_finished or (run.path / BASELINES).exists():
+        has_point = job.experiment.task.constraint is not None  # which no move keeps
+        if not run.is_finished or has_point or (run.path / BASELINES).exists():
             continue
         with run_lock(run.path):
             # Data that is the same for all seeds is read once.

@@ -284,6 +284,10 @@ def outcome_of(job: Job) -> Outcome:
     if run.is_finished:
         ended = "finished", run.result(), run.example_statistics()
         groups = run.test_array("groups")
+        if point := ended[1].get("at_constraint"):  # where the threshold will be used
+            scores = {**ended[1]["test"], point["name"]: point["value"]}
+            result = {**ended[1], "primary_metric": point["name"], "test": scores}
+            ended = "finished", result, run.test_array("at_constraint")
         name = f"dev/{job.experiment.task.primary_metric}"
         dev = [x[name] for x in run.records(METRICS) if x.get(name) is not None]
     else:
