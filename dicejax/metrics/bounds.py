@@ -64,8 +64,8 @@ def hoeffding_bentkus(mean: Any, count: Any, bound: float) -> Any:
     Source: Bates, Angelopoulos, Lei, Malik and Jordan, "Distribution-free,
     risk-controlling prediction sets", Journal of the ACM 68(6), 2021, section 3.1.
 
-    >>> hoeffding_bentkus(np.array([0.0, 0.02, 0.05]), 45, 0.05).round(3), 0.95**45
-    (array([0.099, 0.586, 1.   ]), 0.09944025698709088)
+    >>> hoeffding_bentkus(np.array([0.0, 0.02]), 45, 0.05).round(3), round(0.95**45, 3)
+    (array([0.099, 0.579]), 0.099)
 
     Args:
       mean: m, number or array.
