@@ -13,6 +13,8 @@ from dicejax import config
 from dicejax.cli import run
 from dicejax.data.examples import LabelledText
 
+from .test_round_trip import train
+
 HAN = re.compile(r"(?<=[\u3040-\u30ff\u4e00-\u9fff]) (?=[\u3040-\u30ff\u4e00-\u9fff])")
 
 
@@ -147,9 +149,7 @@ def test_a_case_is_predicted_as_it_was_trained(cases, tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     case = cases / "A1_predict_splits_words_otherwise"
     data = str(case / "train.jsonl")
-    assert run(["init", "ner", "e", "--data", data, "--encoder", "scratch"]) == 0
-    train = ["train", "e/experiment.py", "--out", "run", "--training.epochs", "40"]
-    assert run(train) == 0
+    train(tmp_path, "ner", data, 15)
     capsys.readouterr()
     assert run(["evaluate", "run", "--split", "train", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["f1"] == 1
@@ -158,33 +158,27 @@ def test_a_case_is_predicted_as_it_was_trained(cases, tmp_path, monkeypatch, cap
     assert subprocess.run(check).returncode == 0
 
 
-def test_comment_rows_come_out_as_they_are(cases, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_comment_rows_come_out_as_they_are(cases, tmp_path):
     case = cases / "A2_predict_comment_rows"
-    data = str(case / "train.conll")
-    assert run(["init", "ner", "e", "--data", data, "--encoder", "scratch"]) == 0
-    assert run(["train", "e/experiment.py", "--out", "run"]) == 0
-    argv = ["predict", "run", "--file", str(case / "new.conll"), "--out", "o.conll"]
-    assert run(argv) == 0
+    train(tmp_path, "ner", case / "train.conll", 15)
+    out = tmp_path / "o.conll"
+    argv = ["predict", str(tmp_path / "run"), "--file", str(case / "new.conll")]
+    assert run([*argv, "--out", str(out)]) == 0
     before_tags = (case / "new.conll").read_text().splitlines()
-    result = (tmp_path / "o.conll").read_text().splitlines()
-    assert len(result) == len(before_tags)
-    for before, after in zip(before_tags, result, strict=True):
+    for before, after in zip(before_tags, out.read_text().splitlines(), strict=True):
         if before and not before.startswith("#"):
             tag = {"Ada": "B-PER", "lives": "O", "in": "O"}.get(before, "B-LOC")
             before = f"{before} {tag}"
         assert after == before
 
 
-def test_a_table_is_predicted_without_header_and_label(cases, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    case = cases / "A4_predict_tsv"
-    argv = ["init", "classification", "e", "--data", str(case / "rev.tsv")]
-    assert run([*argv, "--encoder", "scratch"]) == 0
-    assert run(["train", "e/experiment.py", "--out", "run"]) == 0
+def test_a_table_is_predicted_without_header_and_label(cases, tmp_path):
+    case, out = cases / "A4_predict_tsv", tmp_path / "o.jsonl"
+    train(tmp_path, "classification", case / "rev.tsv", 1)
     file = case / "rev_new.tsv"
-    assert run(["predict", "run", "--file", str(file), "--out", "o.jsonl"]) == 0
-    records = map(json.loads, (tmp_path / "o.jsonl").read_text().splitlines())
+    argv = ["predict", str(tmp_path / "run"), "--file", str(file), "--out", str(out)]
+    assert run(argv) == 0
+    records = map(json.loads, out.read_text().splitlines())
     rows = [line.split("\t")[0] for line in file.read_text().splitlines()[1:]]
     assert [record["texts"] for record in records] == [[row] for row in rows]
 
