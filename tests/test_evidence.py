@@ -23,12 +23,16 @@ EVIDENCE = ROOT / "docs" / "evidence"
 VERSION = re.compile(rb"Matplotlib v[\d.]+")
 
 
-@pytest.fixture
-def evidence(monkeypatch):
-    """Return a function that imports a script of the evidence."""
+@pytest.fixture(scope="module")
+def evidence():
+    """Return a function that imports a script of the evidence.
+
+    Tests share what the scripts have computed of the archives.
+    """
     before = set(sys.modules)
-    monkeypatch.syspath_prepend(EVIDENCE)
-    yield importlib.import_module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EVIDENCE)
+        yield importlib.import_module
     for name in {file.stem for file in EVIDENCE.glob("*.py")} - before:
         sys.modules.pop(name, None)
 
@@ -80,7 +84,7 @@ def test_tuned_comparisons_are_corrected_over_their_part(evidence):
 
 
 def test_the_mechanism_is_corrected_over_the_cells_of_its_protocol(
-    evidence, monkeypatch
+    evidence, monkeypatch, request
 ):
     mechanism, archive = evidence("mechanism"), evidence("archive")
     curve = archive.read("curve/250-2")
@@ -92,6 +96,8 @@ def test_the_mechanism_is_corrected_over_the_cells_of_its_protocol(
     ]
     cells = {"mechanism/250-2": archive.Archived(tuple(runs), (), {})}
     nothing = archive.Archived((), (), {})
+    request.addfinalizer(mechanism.cell.cache_clear)
+    mechanism.cell.cache_clear()
     monkeypatch.setattr(archive, "read", lambda name: cells.get(name, nothing))
     (cell,) = mechanism.finished()
     difference = cell.difference("dsc", "ce+prior")

@@ -184,22 +184,11 @@ ENTITIES = {
 }
 
 
-SMALL = [
-    "--encoder.hidden_size",
-    "32",
-    "--encoder.num_hidden_layers",
-    "1",
-    "--encoder.num_attention_heads",
-    "2",
-    "--encoder.intermediate_size",
-    "64",
-    "--optimizer.learning_rate",
-    "0.01",
-    "--data.dev_share",
-    "0.05",
-    "--data.test_share",
-    "0.05",
-]
+SMALL = """
+--encoder.hidden_size 32 --encoder.num_hidden_layers 1
+--encoder.num_attention_heads 2 --encoder.intermediate_size 64
+--optimizer.learning_rate 0.01 --data.dev_share 0.05 --data.test_share 0.05
+"""
 
 
 def train(folder, kind, file, epochs):
@@ -207,7 +196,7 @@ def train(folder, kind, file, epochs):
     argv = ["init", kind, str(folder / "e"), "--data", str(file)]
     assert run([*argv, "--encoder", "scratch"]) == 0
     argv = ["train", str(folder / "e/experiment.py"), "--out", str(folder / "run")]
-    assert run([*argv, *SMALL, "--training.epochs", str(epochs)]) == 0
+    assert run([*argv, *SMALL.split(), "--training.epochs", str(epochs)]) == 0
 
 
 def evaluated(folder, file, capsys):
