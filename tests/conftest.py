@@ -22,6 +22,9 @@ if importlib.metadata.version("jaxlib").startswith("0.10."):  # an unknown flag 
 os.environ.setdefault("XLA_FLAGS", " ".join(_QUICKLY))
 # Where in the code each operation was made: a tenth of the time of lowering it.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
+# Threads of PyTorch and NumPy that wait for one another keep the cores of others busy:
+# with them a small step of PyTorch takes three times the processor time.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tracing makes many objects that stay; looking for garbage among them takes long.
 gc.set_threshold(200_000, 20, 100)
 # One compilation cache for all processes of a session, deleted by the one that made it.
