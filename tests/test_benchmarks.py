@@ -97,13 +97,13 @@ ENDINGS = {
     "fails": "raise ValueError('bad luck')",
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",
     "hangs": "time.sleep(600)",
-    "lacks_memory": (
+    "wrong": (
         "ones = jax.numpy.ones\n"
         "    report.attempt(lambda: {'sum': ones(1 << 48).sum().item()}, of='large')\n"
-        "    report.attempt(lambda: {'sum': ones(8).sum().item()}, of='small')"
+        "    report.attempt(lambda: {'sum': ones(8).sum().item()}, of='small')\n"
+        "    report.attempt(lambda: {'sum': 1.0}, needs=1000, of='slow')\n"
+        "    report.row(holds=False)"
     ),
-    "late": "report.attempt(lambda: {'sum': 1.0}, needs=1000, of='slow')",
-    "wrong": "report.row(holds=False)",
 }
 
 
@@ -139,18 +139,16 @@ def test_a_section_that_ends_badly_leaves_its_rows_and_the_next_one_begins(
         "fails": "exit status 1",
         "killed": "killed by SIGKILL",
         "hangs": f"stopped after {limit} s",
-        "lacks_memory": "finished",
-        "late": "finished",
         "wrong": "finished, 1 rows do not hold",
     }
     for content in files.values():
         assert content["rows"][0] == {"of": "first"}
         assert content["card"] == "cpu"
     assert files["fails"]["error"] == "ValueError: bad luck"
-    large, small = files["lacks_memory"]["rows"][1:]
+    large, small, slow, _ = files["wrong"]["rows"][1:]
     assert "RESOURCE_EXHAUSTED" in large["error"]
     assert small == {"of": "small", "sum": 8.0}
-    assert files["late"]["rows"][1]["error"].startswith("skipped, ")
+    assert slow["error"].startswith("skipped, ")
     assert "killed: killed by SIGKILL" in capsys.readouterr().out
 
 
