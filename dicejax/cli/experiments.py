@@ -172,6 +172,8 @@ class Train:
                 show(guarantee.compare(observed))
             for text in guarantee.warnings:
                 show(f"warning: {text}")
+        if result.calibration_on_test is not None:
+            show(f"{best}, probabilities: {result.calibration_on_test}")
         show(f"{time}, {result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
         warn_of_cuts(console, result.cut)
         if result.skipped:

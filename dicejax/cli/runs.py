@@ -89,6 +89,8 @@ class Evaluate:
                 observed = {x: y.to_json() for x, y in result.observed.items()}
                 record["guarantee"] = dataclasses.asdict(guarantee)
                 record["constraint_on_test"] = observed
+            if result.calibration is not None:
+                record["calibration"] = dataclasses.asdict(result.calibration)
             show(json.dumps(record))
         else:
             show(scores(content, what))
@@ -99,6 +101,8 @@ class Evaluate:
                 show(scores(tuned.to_json(), label))
             if result.guarantee is not None and result.observed:
                 show(result.guarantee.compare(result.observed))
+            if result.calibration is not None:
+                show(f"{what}, probabilities: {result.calibration}")
             if result.nothing_learnt is not None:
                 run = Run.open(self.run)
                 training = run.result()
@@ -191,6 +195,11 @@ class Export:
     Args:
       folder: directory to create.
       encoder_only: omit the head.
+      onnx: add onnx/model.onnx in float32 and onnx/model_int8.onnx, compared with the
+        run on dev by onnxruntime; refused where one is worse.
+      force: with --onnx, write files that are worse too.
+      license: licence of the model for the card, by its identifier on the hub.
+      language: language of the texts for the card, such as en.
     """
 
     run: RunFolder
@@ -198,21 +207,34 @@ class Export:
     checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     encoder_only: bool = False
+    onnx: bool = False
+    force: bool = False
+    license: Annotated[str | None, option("ID", "not stated")] = None
+    language: Annotated[str | None, option("CODE", "not stated")] = None
 
     def __call__(self, console: Console) -> None:
         """Write the folder and print how to open it."""
+        from dicejax.study import onnx_export
         from dicejax.study.card import model_card
         from dicejax.training.export import export
 
-        name, checked = export(
+        if self.force and not self.onnx:
+            raise InputError("--force goes with --onnx")
+        add = functools.partial(onnx_export.add, force=self.force)
+        card = functools.partial(
+            model_card, self.run, license=self.license, language=self.language
+        )
+        name, checks = export(
             self.run,
             self.folder,
             self.checkpoint,
             encoder_only=self.encoder_only,
-            card=functools.partial(model_card, self.run),
+            card=card,
+            **({"more": add} if self.onnx else {}),
         )
         show(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
-        show(checked)
+        for text in checks:
+            show(text)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

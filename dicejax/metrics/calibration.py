@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import optimize, special
 
 from dicejax.metrics import quotients
 
@@ -99,3 +102,141 @@ def reliability(
     columns = (edges[:-1], edges[1:], number.astype(int), total / some, right / some)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return Reliability(tuple(ReliabilityBin(*row) for row in rows))
+
+
+@dataclasses.dataclass(frozen=True)
+class ProbabilityScores:
+    """Proper scores of probabilities, and their calibration error; lower is better.
+
+    >>> scores = probability_scores(np.log([[0.2, 0.8], [0.6, 0.4]]), [1, 1])
+    >>> round(scores.log_loss, 4), round(scores.brier, 4)
+    (0.5697, 0.2)
+
+    Attributes:
+      log_loss: mean of -log p of what came true, in nats.
+      brier: mean of sum_c (p_c - [c came true])^2, half of it for two outcomes.
+      expected_error: `Reliability.expected_error` of the likeliest outcome, or of the
+        second of two, in 15 bins.
+      count: number of predictions.
+    """
+
+    log_loss: float
+    brier: float
+    expected_error: float
+    count: int
+
+
+def probability_scores(
+    log_shares: ArrayLike, outcomes: ArrayLike, temperature: float = 1.0
+) -> ProbabilityScores:
+    """Score probabilities softmax(log_shares / T).
+
+    Source: Gneiting and Raftery, "Strictly proper scoring rules, prediction, and
+    estimation", JASA 102, 2007.
+
+    Args:
+      log_shares: [N, C], logarithms of the probabilities of C outcomes; at least one.
+      outcomes: [N] integers, what came true.
+      temperature: T.
+    """
+    outcomes = np.asarray(outcomes)
+    log_shares = special.log_softmax(np.asarray(log_shares) / temperature, axis=-1)
+    shares, truth = np.exp(log_shares), np.eye(log_shares.shape[1])[outcomes]
+    is_pair = shares.shape[1] == 2
+    top = np.ones_like(outcomes) if is_pair else shares.argmax(axis=1)
+    confidence = np.take_along_axis(shares, top[:, None], axis=1)[:, 0]
+    brier = np.square(shares - truth).sum(axis=1).mean() / (2 if is_pair else 1)
+    return ProbabilityScores(
+        log_loss=-float(log_shares[truth == 1].mean()),
+        brier=float(brier),
+        expected_error=reliability(
+            np.minimum(confidence, 1), top == outcomes
+        ).expected_error,
+        count=len(outcomes),
+    )
+
+
+def fit_temperature(log_shares: ArrayLike, outcomes: ArrayLike) -> float | None:
+    """Fit the temperature T by which softmax(log_shares / T) is the likeliest.
+
+    It minimises the log loss, which is convex in 1 / T, for T from 0.05 to 20. T above
+    1 makes probabilities less extreme, and no T changes their order. None where the
+    best T is 0 or infinite: what is likeliest is always true, or no truer than others.
+
+    Source: Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+
+    >>> log_shares = np.log([[0.01, 0.99]] * 4)  # too sure: 3 of 4 come true
+    >>> temperature = fit_temperature(log_shares, [1, 1, 1, 0])
+    >>> special.softmax(log_shares[0] / temperature).round(3)
+    array([0.25, 0.75])
+    >>> fit_temperature(log_shares, [1, 1, 1, 1]) is None
+    True
+
+    Args:
+      log_shares: [N, C], logarithms of the probabilities of C outcomes.
+      outcomes: [N] integers, what came true.
+    """
+    log_shares = np.asarray(log_shares, np.float64)
+    rows = np.arange(len(log_shares)), np.asarray(outcomes, int)
+    true = log_shares[rows]
+    if (true == log_shares.max(axis=1)).all() or true.mean() <= log_shares.mean():
+        return None
+
+    def log_loss(log_temperature: float) -> float:
+        scaled = log_shares / np.exp(log_temperature)
+        return -special.log_softmax(scaled, axis=-1)[rows].mean()
+
+    bounds = (np.log(0.05), np.log(20))
+    best = optimize.minimize_scalar(log_loss, bounds=bounds, method="bounded")
+    return float(np.exp(best.x))
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """Scores of probabilities before and after a temperature.
+
+    >>> print(Calibration.of(2.0, np.log([[0.01, 0.99]] * 4), [1, 1, 1, 0]))
+    temperature 2, log loss 1.159 to 0.670, Brier score 0.245 to 0.213, calibration \
+error 0.240 to 0.159
+
+    Attributes:
+      temperature: fitted on dev.
+      before: scores of the network's probabilities.
+      after: scores of the calibrated ones.
+    """
+
+    temperature: float
+    before: ProbabilityScores
+    after: ProbabilityScores
+
+    @classmethod
+    def of(
+        cls, temperature: float, log_shares: ArrayLike, outcomes: ArrayLike
+    ) -> Calibration | None:
+        """Score some predictions; None of none, see `probability_scores`."""
+        if not np.size(outcomes):
+            return None
+        before, after = (
+            probability_scores(log_shares, outcomes, x) for x in (1.0, temperature)
+        )
+        return cls(temperature, before, after)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Calibration:
+        """Return what `dataclasses.asdict` has written."""
+        before, after = (
+            ProbabilityScores(**content[name]) for name in ("before", "after")
+        )
+        return cls(content["temperature"], before, after)
+
+    def __str__(self) -> str:
+        pairs = (
+            ("log loss", "log_loss"),
+            ("Brier score", "brier"),
+            ("calibration error", "expected_error"),
+        )
+        parts = [
+            f"{name} {getattr(self.before, key):.3f} to {getattr(self.after, key):.3f}"
+            for name, key in pairs
+        ]
+        return ", ".join([f"temperature {self.temperature:.3g}", *parts])

@@ -35,15 +35,24 @@ LIMITS = (
     "than others.",
     "dicejax reads a text that is longer than the encoder allows in windows; other "
     "programs may cut it off.",
-    "The licence is not stated: it depends on those of the encoder and of the data.",
+)
+NO_LICENCE = (
+    "The licence is not stated: it depends on those of the encoder and of the data."
 )
 
 
-def model_card(folder: str, opener: str) -> str:
+def model_card(
+    folder: str,
+    opener: str,
+    *,
+    license: str | None = None,
+    language: str | None = None,
+) -> str:
     """Return the card of a finished run whose export a class of PyTorch opens.
 
     Its scores are those of the best checkpoint on test. If the run is part of a
-    comparison that has a `comparison.json`, its verdict is there too.
+    comparison that has a `comparison.json`, its verdict is there too. Licence and
+    language are not guessed: the hub's identifiers, or left out.
 
     Raises:
       InputError: the run or the comparison cannot be read.
@@ -68,6 +77,8 @@ def model_card(folder: str, opener: str) -> str:
     ]
     data = ModelCardData(
         model_name=experiment.name,
+        language=language,
+        license=license,
         base_model=path if is_hub_id else None,
         library_name="transformers",
         pipeline_tag=pipeline,
@@ -81,8 +92,9 @@ def model_card(folder: str, opener: str) -> str:
         Section("scores", "Scores on test", tables=[_table(scores)]),
         Section("loss", "Why this loss", _verdict(run)),
         Section("threshold", "Threshold", _threshold(result)),
+        Section("calibration", "Calibration", _calibration(result)),
         Section("data", "Data", _data(experiment, result)),
-        Section("limits", "Limits", LIMITS),
+        Section("limits", "Limits", LIMITS if license else (*LIMITS, NO_LICENCE)),
     ]
     return (
         f"---\n{data.to_yaml()}\n---\n\n# {plain(experiment.name)}\n\n"
@@ -150,6 +162,20 @@ def _threshold(result: Result) -> list[str]:
         return [f"Chosen on dev: {result.threshold['threshold']}. It promises nothing."]
     observed = [f"{guarantee.compare(result.observed)}."] if result.observed else []
     return [f"Chosen on dev: {guarantee}.", *observed]
+
+
+def _calibration(result: Result) -> list[str]:
+    if result.calibration is None:
+        return []
+    temperature = result.calibration["temperature"]
+    lines = [
+        f"Logits divided by {temperature:.4g}, the temperature fitted on dev, give the "
+        "probabilities of `dicejax predict`. The threshold is for those of the logits "
+        "as they are."
+    ]
+    if (scores := result.calibration_on_test) is not None:
+        lines.append(f"On test, before and after: {scores}.")
+    return lines
 
 
 def _data(experiment: Experiment, result: Result) -> list[str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 from tokenizers import Tokenizer
 
+from dicejax.config import Experiment
 from dicejax.data import tokenize
 from dicejax.errors import InputError
 from dicejax.models import huggingface
@@ -26,6 +28,29 @@ ROUNDING = 1e-3  # of the largest logit: float32 sums in another order
 _ROWS = 10
 
 
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """A folder that was written, and the run that it was written from.
+
+    Attributes:
+      folder: the folder, before it appears.
+      opener: PyTorch's class that opens it.
+      run: finished run.
+      network: the run's network, without heads where the encoder alone is exported.
+      params: its parameters.
+      tokenizer: its tokenizer.
+      threshold: decision threshold, one or by label; None: the task's default.
+    """
+
+    folder: Path
+    opener: str
+    run: Run
+    network: Network
+    params: Params
+    tokenizer: Tokenizer
+    threshold: float | Mapping[str, float] | None = None
+
+
 def export(
     folder: str,
     target: str,
@@ -33,7 +58,8 @@ def export(
     *,
     encoder_only: bool = False,
     card: Callable[[str], str] | None = None,
-) -> tuple[str, str]:
+    more: Callable[[Exported], Iterable[str]] = lambda exported: (),
+) -> tuple[str, list[str]]:
     """Export weights, architecture, labels, threshold and tokenizer for transformers.
 
     The target folder appears whole or not at all. Before that it is read again: its
@@ -46,9 +72,10 @@ def export(
       which: checkpoint.
       encoder_only: omit the head.
       card: content of README.md, given the class that opens the folder.
+      more: adds files to the folder, and returns sentences about them.
 
     Returns:
-      The PyTorch class that opens the folder, and a sentence about the check.
+      The PyTorch class that opens the folder, and sentences about the checks.
 
     Raises:
       InputError: the run cannot be used, the folder is taken, PyTorch has no class
@@ -57,17 +84,26 @@ def export(
     run = Run.open(folder)
     network, labels, tokenizer = run.network(), run.labels(), run.tokenizer()
     _, params = restore_params(run.path / CHECKPOINTS, network, which)
-    chosen = run.result().get("threshold") if which == "best" else None
+    result = run.result() if which == "best" else {}
+    settings = _settings(run.experiment())
+    for name, part, field in (
+        ("decision_threshold", "threshold", "threshold"),
+        ("calibration_temperature", "calibration", "temperature"),
+    ):
+        value = (result.get(part) or {}).get(field)
+        settings |= {} if value is None else {name: value}
     if encoder_only:
-        network, chosen = dataclasses.replace(network, heads=()), None
+        network, settings = dataclasses.replace(network, heads=()), {}
         params = {"encoder": params["encoder"], "heads": {}}
-    checked = []
+    threshold, checks = settings.get("decision_threshold"), []
 
     def finish(draft: Path, opener: str) -> None:
-        checked.append(_check(draft, opener, run, network, params, tokenizer))
+        exported = Exported(draft, opener, run, network, params, tokenizer, threshold)
+        checks.append(_check(exported))
+        checks.extend(more(exported))
         if card is not None:
-            text = f"{card(opener)}\n## Export\n\n{checked[0]}\n"
-            (draft / "README.md").write_text(text, encoding="utf-8")
+            text = "\n\n".join([f"{card(opener)}\n## Export", *checks])
+            (draft / "README.md").write_text(f"{text}\n", encoding="utf-8")
 
     opener = huggingface.write(
         Path(target).expanduser(),
@@ -75,21 +111,28 @@ def export(
         params,
         labels=labels,
         tokenizer=tokenizer,
-        threshold=None if chosen is None else chosen["threshold"],
+        settings=settings,
         finish=finish,
     )
-    return opener, checked[0]
+    return opener, checks
 
 
-def _check(
-    folder: Path,
-    opener: str,
-    run: Run,
-    network: Network,
-    params: Params,
-    tokenizer: Tokenizer,
-) -> str:
+def _settings(experiment: Experiment) -> dict[str, Any]:
+    """Return what other programs need to read inputs as the run does."""
+    task = experiment.task
+    settings = {
+        "window_length": experiment.training.max_length,
+        "window_stride": task.stride,
+        "is_split_into_words": task.reads_words,
+    }
+    scheme = getattr(task, "scheme", None)
+    return settings | ({} if scheme is None else {"tag_scheme": scheme})
+
+
+def _check(exported: Exported) -> str:
     """Compare a written folder with its run, and return the result as a sentence."""
+    folder, run, tokenizer = exported.folder, exported.run, exported.tokenizer
+    network, params = exported.network, exported.params
     experiment, labels = run.offline_experiment(), run.labels()
     again = tokenize.read(folder, words=experiment.task.reads_words)
     weights = huggingface.read_weights(folder, network, labels).params
@@ -114,23 +157,24 @@ def _check(
             "than the run has; nothing was written; report this, with its config.json"
         )
     if ours and importlib.util.find_spec("torch") is not None:
-        worst = _difference(folder, opener, network, params, ours)
+        worst = _difference(exported, ours)
         of_dev = f"logits of PyTorch on dev differ by {worst:.1g} at most"
     return f"Read again, the folder has the run's weights, bit for bit; {of_dev}."
 
 
-def _difference(
-    folder: Path, opener: str, network: Network, params: Params, items: Sequence[Item]
-) -> float:
+def _difference(exported: Exported, items: Sequence[Item]) -> float:
     """Return the largest difference of PyTorch's logits from ours in float32.
 
     Raises:
       InputError: it is more than rounding.
     """
-    of_torch = _torch_logits(folder, opener)
+    folder, network = exported.folder, exported.network
+    of_torch = _torch_logits(folder, exported.opener)
     worst, largest = 0.0, 1.0
     for batch in _batches(items, network):
-        pairs = zip(_logits(network, params, batch), of_torch(batch), strict=True)
+        pairs = zip(
+            _logits(network, exported.params, batch), of_torch(batch), strict=True
+        )
         for ours, theirs in pairs:
             if ours.shape[:2] == batch["segment_ids"].shape:  # of tokens
                 real = batch["segment_ids"] > 0
@@ -177,10 +221,8 @@ def _logits(
     return [np.asarray(x) for x in exact.apply(params, batch).values()]
 
 
-def _torch_logits(
-    folder: Path, opener: str
-) -> Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]:
-    """Return a function that computes the same in the class that opens the folder."""
+def open_in_torch(folder: Path, opener: str) -> tuple[Any, dict[str, str]]:
+    """Open a folder in PyTorch; return the model, and our names of its inputs."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
@@ -190,6 +232,16 @@ def _torch_logits(
     takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
     if takes_types and getattr(model.config, "type_vocab_size", 2) > 1:
         names["token_type_ids"] = "token_type_ids"
+    return model, names
+
+
+def _torch_logits(
+    folder: Path, opener: str
+) -> Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]:
+    """Return a function that computes the same in the class that opens the folder."""
+    import transformers
+
+    model, names = open_in_torch(folder, opener)
 
     def logits(batch: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         inputs = {x: batch[y] for x, y in names.items()}

@@ -18,9 +18,10 @@ from dicejax.formats.text import Text
 from dicejax.io import json_text
 from dicejax.mesh import MeshShape
 from dicejax.metrics.bounds import Observation
+from dicejax.metrics.calibration import Calibration
 from dicejax.metrics.guarantees import GuaranteedThreshold, guarantee_of
 from dicejax.metrics.scores import Scores
-from dicejax.tasks import Item, Prediction, QuestionAnswering
+from dicejax.tasks import Item, Prediction, QuestionAnswering, calibrated
 from dicejax.tasks.described import beside_gold
 from dicejax.tasks.windows import Cuts
 from dicejax.training import new_texts
@@ -50,6 +51,8 @@ class Evaluation:
       guarantee: the constraint that the threshold was chosen to keep on new data.
       observed: the bounded measure on test, by label; empty of other splits, and
         where test is dev.
+      calibration: scores of the probabilities before and after the temperature that
+        was fitted on dev; None where there is none.
     """
 
     step: int
@@ -61,6 +64,7 @@ class Evaluation:
     nothing_learnt: str | None = None
     guarantee: GuaranteedThreshold | None = None
     observed: Mapping[str, Observation] = dataclasses.field(default_factory=dict)
+    calibration: Calibration | None = None
 
     def __repr__(self) -> str:
         text = f"step {self.step}: {self.scores}"
@@ -113,10 +117,14 @@ def evaluate(
             warn(note)
     default = [task.decide(candidate) for candidate in candidates]
     scores = task.score(examples, default, labels)
-    rows: tuple[dict[str, Any], ...] = ()
-    if by_example:
+    decided, rows = default, ()
+    if threshold is not None:
         decided = [task.decide(candidate, threshold) for candidate in candidates]
-        rows = tuple(beside_gold(task, examples, decided, labels))
+    temperature = predictor.temperature
+    calibration = calibrated.measure(task, examples, decided, temperature)
+    if by_example:
+        sure = [calibrated.calibrate(task, each, temperature) for each in decided]
+        rows = tuple(beside_gold(task, examples, sure, labels))
     tuned = None
     if threshold is not None:
         tuned = task.score_found(examples, candidates, labels, threshold)
@@ -128,7 +136,16 @@ def evaluate(
     if guarantee is not None and is_new:
         observed = task.observe(guarantee, examples, candidates, labels)
     return Evaluation(
-        step, scores, threshold, tuned, rows, cut, untaught, guarantee, observed
+        step=step,
+        scores=scores,
+        threshold=threshold,
+        tuned=tuned,
+        examples=rows,
+        cut=cut,
+        nothing_learnt=untaught,
+        guarantee=guarantee,
+        observed=observed,
+        calibration=calibration,
     )
 
 
@@ -227,9 +244,11 @@ def predict_texts(
     for part, examples in new_texts.parts(experiment, texts, path):
         items, candidates = predictor(examples, decoded)
         cuts += task.count_cuts(items)
+        decided = (task.decide(each, predictor.threshold) for each in candidates)
+        temperature = predictor.temperature
         outputs = (
-            task.show(example, task.decide(candidate, predictor.threshold))
-            for example, candidate in zip(examples, candidates, strict=True)
+            task.show(example, calibrated.calibrate(task, prediction, temperature))
+            for example, prediction in zip(examples, decided, strict=True)
         )
         for text in part:
             if text.is_blank:
@@ -274,6 +293,7 @@ class _Predictor:
       step: update at which the checkpoint was saved.
       threshold: that was chosen on dev, if this is the best checkpoint.
       guarantee: the threshold with what it promises, if it promises something.
+      temperature: that calibrates its probabilities, if dev gave one.
     """
 
     def __init__(self, run: Run, which: Which):
@@ -282,7 +302,11 @@ class _Predictor:
         self._tokenizer, self._network = run.tokenizer(), run.network()
         self._mesh = MeshShape().make(jax.local_devices())
         self._sequences = 0
-        chosen = (run.result().get("threshold") if which == "best" else None) or {}
+        result = run.result() if which == "best" else {}
+        chosen = result.get("threshold") or {}
+        self.temperature: float | None = (result.get("calibration") or {}).get(
+            "temperature"
+        )
         self.threshold: float | Mapping[str, float] | None = chosen.get("threshold")
         self.guarantee = guarantee_of(chosen or None)
 

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 
 from dicejax.config import to_json
 from dicejax.data.pipeline import Batches, Packed
-from dicejax.errors import Diverged, Stopped
+from dicejax.errors import Diverged, InputError, Stopped
 from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import name_of
 from dicejax.training.checkpoint import Checkpoints
@@ -28,6 +28,7 @@ from dicejax.training.processes import is_main_process
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
+from dicejax.training.sharding import with_shardings
 from dicejax.training.state import TrainState, not_finite
 from dicejax.training.throughput import Throughput, flops_per_token
 
@@ -66,6 +67,40 @@ class LoopState:
                 f"begun with {'; '.join(changes)}: the last bits may differ from those "
                 "of a run that was not stopped"
             )
+
+
+def restore(
+    setup: Setup,
+    run: Run,
+    checkpoints: Checkpoints,
+    mesh: Mesh,
+    data: int,
+    warn: Callable[[str], None],
+) -> tuple[TrainState, LoopState] | None:
+    """Return the states at the last checkpoint; None where there is no checkpoint.
+
+    Raises:
+      InputError: the training data, whose checksum is given, has changed since the run
+        began, or no checkpoint can be read.
+    """
+    like = with_shardings(setup.abstract_state(), mesh)
+    restored = checkpoints.restore(like, warn)
+    if restored is None:
+        return None
+    state, notes = restored
+    try:
+        loop = LoopState(**notes)
+    except TypeError as error:
+        raise InputError(
+            f"{run.path}: its checkpoints are of another version of dicejax; "
+            "train it anew with --overwrite"
+        ) from error
+    if loop.data != data:
+        raise InputError(
+            f"{run.path}: the training data has changed since the run began; "
+            "bring it back, or start anew with --overwrite"
+        )
+    return state, loop
 
 
 class Recorder(contextlib.AbstractContextManager["Recorder"]):

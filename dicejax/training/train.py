@@ -20,9 +20,11 @@ from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
 from dicejax.metrics.bounds import Observation
+from dicejax.metrics.calibration import Calibration
 from dicejax.metrics.score_counts import count_decisions, count_scores
 from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
+from dicejax.tasks import calibrated
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import require_wandb
 from dicejax.training.outcome import (
@@ -37,10 +39,10 @@ from dicejax.training.progress import (
     format_count,
     progress_of,
 )
-from dicejax.training.recorder import LoopState, Recorder
+from dicejax.training.recorder import LoopState, Recorder, restore
 from dicejax.training.run_folder import CHECKPOINTS, RESULT, SCORE_COUNTS, Run, run_lock
 from dicejax.training.setup import SPLITS, Setup, checksum, prepare
-from dicejax.training.sharding import global_batch, replicate, rows_here, with_shardings
+from dicejax.training.sharding import global_batch, replicate, rows_here
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 from dicejax.training.throughput import machine_of
@@ -112,6 +114,7 @@ class Result:
     test_with_tuned_threshold: Mapping[str, Any] | None = None
     constraint_on_test: Mapping[str, Mapping[str, Any]] | None = None
     at_constraint: Mapping[str, Any] | None = None
+    calibration: Mapping[str, Any] | None = None
     nothing_learnt: str | None = None
 
     @classmethod
@@ -134,6 +137,12 @@ class Result:
         """The measure on test that the threshold bounds, by label."""
         counts = self.constraint_on_test or {}
         return {x: Observation.from_json(y) for x, y in counts.items()}
+
+    @property
+    def calibration_on_test(self) -> Calibration | None:
+        """Scores of the probabilities on test before and after the temperature."""
+        scores = (self.calibration or {}).get("test")
+        return None if scores is None else Calibration.from_json(scores)
 
     def __repr__(self) -> str:
         metric, text = self.primary_metric, "not scored on test"
@@ -363,40 +372,6 @@ def default_folder(experiment: Experiment) -> str:
     return f"runs/{experiment.name}/{loss}/seed-{experiment.training.seed}"
 
 
-def restore(
-    setup: Setup,
-    run: Run,
-    checkpoints: Checkpoints,
-    mesh: Mesh,
-    data: int,
-    warn: Callable[[str], None],
-) -> tuple[TrainState, LoopState] | None:
-    """Return the states at the last checkpoint; None where there is no checkpoint.
-
-    Raises:
-      InputError: the training data, whose checksum is given, has changed since the run
-        began, or no checkpoint can be read.
-    """
-    like = with_shardings(setup.abstract_state(), mesh)
-    restored = checkpoints.restore(like, warn)
-    if restored is None:
-        return None
-    state, notes = restored
-    try:
-        loop = LoopState(**notes)
-    except TypeError as error:
-        raise InputError(
-            f"{run.path}: its checkpoints are of another version of dicejax; "
-            "train it anew with --overwrite"
-        ) from error
-    if loop.data != data:
-        raise InputError(
-            f"{run.path}: the training data has changed since the run began; "
-            "bring it back, or start anew with --overwrite"
-        )
-    return state, loop
-
-
 def score_test_split(
     setup: Setup,
     run: Run,
@@ -419,14 +394,26 @@ def score_test_split(
     (candidates,) = search.candidates
     test, labels = (data.corpus.test, candidates), data.labels
     decided = [task.decide(candidate) for candidate in candidates]
-    by_threshold, arrays = {}, by_example(data.corpus.test, decided)
-    if task.tunes_threshold or task.constraint is not None:
+    by_dev, arrays = {}, by_example(data.corpus.test, decided)
+    decides = task.tunes_threshold or task.constraint is not None
+    if decides or calibrated.has_probabilities(task):
         (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
         epochs = setup.experiment.training.epochs
         dev = data.corpus.dev, in_dev
-        tuned, by_threshold, more = choose_threshold(task, dev, test, labels, epochs)
+    if decides:
+        tuned, by_dev, more = choose_threshold(task, dev, test, labels, epochs)
         say(f"threshold tuned on dev: {tuned}")
         arrays |= more
+    if calibrated.has_probabilities(task):
+        limit = by_dev["threshold"]["threshold"] if decides else None
+        splits = {"dev": dev}
+        if data.corpus.test != data.corpus.dev:
+            splits["test"] = test
+        made = {
+            split: (examples, [task.decide(each, limit) for each in column])
+            for split, (examples, column) in splits.items()
+        }
+        by_dev["calibration"] = calibrated.fit(task, made, limit)
     if is_main_process():
         with contextlib.suppress(InputError):  # reported by comparisons
             shares = task.example_statistics(data.corpus.test, decided, labels)
@@ -442,5 +429,5 @@ def score_test_split(
         "test": scores.to_json(),
         "test_at_last_step": at_last.to_json(),
         "nothing_learnt": nothing_learnt(task, decided, scores),
-        **by_threshold,
+        **by_dev,
     }

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit, softmax
-from sklearn.metrics import average_precision_score, precision_recall_curve
+from sklearn.metrics import (
+    average_precision_score,
+    brier_score_loss,
+    log_loss,
+    precision_recall_curve,
+)
 
 from dicejax.metrics import calibration
 from dicejax.metrics.score_counts import (
@@ -19,6 +24,7 @@ from dicejax.metrics.score_counts import (
     reliability,
 )
 
+GRID = np.linspace(0.9, 1.1, 41)
 # Multiples of 1/64 fall on the edges of 2, 4 and 8 bins exactly.
 CASES = st.lists(
     st.tuples(st.integers(0, 64).map(lambda n: n / 64), st.booleans()), max_size=40
@@ -178,3 +184,43 @@ def test_extreme_logits_count_at_the_ends():
     assert not count_scores(logits, jnp.array([-100, -1]), kind="classes").any()
     nothing = curve(np.zeros((2, 2, BINS), int))
     assert nothing.average_precision == 0.0 and nothing.f1.max() == 0.0
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_scores_of_probabilities_are_those_of_scikit_learn(classes):
+    rng = np.random.default_rng(classes)
+    logits, gold = rng.normal(size=(60, classes)), rng.integers(classes, size=60)
+    for temperature in (1.0, 0.4, 3.0):
+        scores = calibration.probability_scores(logits, gold, temperature)
+        shares = softmax(logits / temperature, axis=1)
+        assert scores.log_loss == pytest.approx(log_loss(gold, shares))
+        expected = brier_score_loss(gold, shares[:, 1] if classes == 2 else shares)
+        assert scores.brier == pytest.approx(expected)
+        top = np.ones(60, int) if classes == 2 else shares.argmax(1)
+        pairs = zip(shares[np.arange(60), top], top == gold, strict=True)
+        assert scores.expected_error == pytest.approx(
+            expected_error(by_width([*pairs], 15))
+        )
+
+
+@pytest.mark.parametrize("true", [0.5, 1.0, 2.5])
+def test_the_temperature_of_drawn_labels_is_estimated(true):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(scale=3, size=(20_000, 3))
+    shares = softmax(logits / true, axis=1)
+    gold = (shares.cumsum(1) < rng.random((20_000, 1))).sum(1)
+    fitted = calibration.fit_temperature(logits, gold)
+    assert fitted == pytest.approx(true, rel=0.04)
+    # It is the likeliest of all: none of a grid is better.
+    losses = [log_loss(gold, softmax(logits / t, axis=1)) for t in true * GRID]
+    best = log_loss(gold, softmax(logits / fitted, axis=1))
+    assert best <= min(losses) + 1e-9
+    after = calibration.Calibration.of(fitted, logits, gold).after
+    assert after.log_loss == pytest.approx(best) and after.expected_error < 0.02
+
+
+def test_without_an_error_or_an_example_there_is_no_temperature():
+    assert calibration.fit_temperature([[2.0, 0.0], [0.0, 1.0]], [0, 1]) is None
+    assert calibration.fit_temperature([[2.0, 0.0], [0.0, 1.0]], [1, 0]) is None
+    assert calibration.fit_temperature(np.zeros((0, 2)), []) is None
+    assert calibration.Calibration.of(2.0, np.zeros((0, 2)), []) is None

@@ -51,7 +51,7 @@ def written(request, tmp_path, tokenizer):
 
 def test_every_encoder_is_the_same_in_pytorch(written):
     pytest.importorskip("torch")
-    text = export._check(*written)
+    text = export._check(export.Exported(*written))
     assert "bit for bit" in text
     difference = float(text.split("differ by ")[1].split()[0])
     assert 0 < difference < 1e-3
@@ -80,7 +80,7 @@ def test_a_folder_that_differs_is_refused(written, kind):
         (folder / "config.json").write_text(json.dumps(content))
         message = "logits of PyTorch differ by up to"
     with pytest.raises(InputError, match=message):
-        export._check(*written)
+        export._check(export.Exported(*written))
 
 
 @pytest.mark.parametrize("written", ["bert"], indirect=True)
@@ -88,6 +88,6 @@ def test_without_the_data_the_weights_are_compared(written):
     folder, opener, run, *rest = written
     data = ConllFiles(dir=str(folder / "moved"))
     run.offline_experiment = lambda: Experiment(name="small", data=data)
-    text = export._check(folder, opener, run, *rest)
+    text = export._check(export.Exported(folder, opener, run, *rest))
     assert "bit for bit; no inputs of dev were compared" in text
     assert "no such folder" in text

@@ -78,7 +78,7 @@ def write(
     *,
     labels: Sequence[str] | None = None,
     tokenizer: Tokenizer | None = None,
-    threshold: float | Mapping[str, float] | None = None,
+    settings: Mapping[str, Any] | None = None,
     finish: Callable[[Path, str], None] = lambda folder, name: None,
 ) -> str:
     """Write `config.json`, `model.safetensors` and the tokenizer's files.
@@ -91,8 +91,7 @@ def write(
       params: as `Network.init` returns them.
       labels: names of the head's classes, in their order; a reader has none.
       tokenizer: tokenizer of the encoder.
-      threshold: decision threshold, one or by label, `decision_threshold` of the
-        configuration.
+      settings: further entries of the configuration.
       finish: called with the folder before it appears, and the class to return.
 
     Returns:
@@ -113,8 +112,7 @@ def write(
     name = names[0] if names else family.classes + "Model"
     with _draft_of(folder) as draft:
         content = _config_content(network, name, labels)
-        if threshold is not None:
-            content["decision_threshold"] = threshold
+        content |= settings or {}
         _write_json(draft / CONFIG, content)
         save_file(
             checkpoint(family, network, params),

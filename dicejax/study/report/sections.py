@@ -340,7 +340,9 @@ def reproduce(facts: Facts) -> Section:
         text = (
             f"{RERUN}, in the folder of this page, is the experiment as Python, with "
             "every setting and every loss. Paths of data and encoder in it are those "
-            "of the runs; where they were relative, run the command in the same folder."
+            "of the runs; where they were relative, run the command in the same "
+            "folder. dicejax export RUN FOLDER writes a run as a model folder, with a "
+            "card for the hub that repeats this verdict."
         )
         caption = "Hardware, versions and data of the runs"
         code["Folders of the runs"] = "\n".join(map(visible, facts.folders))
