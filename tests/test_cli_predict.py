@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 import dicejax as dj
 from dicejax.cli import run
@@ -139,7 +140,10 @@ def test_json_and_tables_in_and_out_with_characters_and_ids(folder, predict):
         words = first["words"][entity["start"] : entity["end"]]
         assert text.split() == words and " ".join(words) == entity["text"]
         chances = first["probabilities"][entity["start"] : entity["end"]]
-        assert entity["probability"] == pytest.approx(np.prod(chances))
+        calibration = Run.open(folder).result().get("calibration")
+        temperature = calibration["temperature"] if calibration else 1.0
+        calibrated = expit(logit(np.prod(chances)) / temperature)
+        assert entity["probability"] == pytest.approx(calibrated, abs=1e-6)
     assert [e["text"] for e in first["entities"]] == ["Bob", "New York"]
     (row,) = predict(folder, "text\nAnna saw Oslo\n", "a.csv")
     entities = json.loads(row["prediction"])["entities"]
@@ -163,7 +167,8 @@ def test_texts_with_classes(reviews, predict, tmp_path, capsys):
     record, blank = predict(reviews, content)
     assert (record["id"], record["text"], blank) == ("x", "a fine film", {})
     chances = record["probabilities"]
-    limit = json.loads(Path(reviews, "result.json").read_text())["threshold"]
+    result = Run.open(reviews).result()
+    limit = result.get("calibration") or result["threshold"]
     assert record["label"] == ("good", "bad")[chances["bad"] >= limit["threshold"]]
     assert sum(chances.values()) == pytest.approx(1)
     capsys.readouterr()

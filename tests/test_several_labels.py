@@ -5,13 +5,20 @@ import re
 
 import numpy as np
 import pytest
+from huggingface_hub import ModelCard
+from scipy.special import expit, logit
 
+import dicejax as dj
 from dicejax.cli import run
 from dicejax.data.synthetic_labels import SyntheticLabels
 from dicejax.metrics import thresholds
+from dicejax.metrics.calibration import Calibration
 from dicejax.study.compare import baselines
 from dicejax.study.compare.jobs import Job
+from dicejax.training import onnx
 from dicejax.training.run_folder import Run
+
+from .small_project import fails
 
 SMALL = """
     --encoder.hidden_size 32 --encoder.intermediate_size 64 --encoder.dropout 0
@@ -57,7 +64,12 @@ def test_what_was_trained_is_evaluated_with_both_thresholds(folder, capsys):
 def test_predictions_have_labels_and_probabilities(folder, capsys):
     argv = ["predict", str(folder / "run")]
     result = json.loads((folder / "run/result.json").read_text())
-    limits = result["threshold"]["threshold"]
+    calibration = result["calibration"]
+    assert (
+        calibration["dev"]["after"]["log_loss"]
+        < (calibration["dev"]["before"]["log_loss"])
+    )
+    limits = calibration["threshold"]
     (folder / "new.jsonl").write_text(
         '{"id": 7, "text": "w1 cue1a w2 cue2b", "labels": ["old"]}\n'
         '{"text": "w1 w3 not cue1a"}\n'
@@ -80,6 +92,65 @@ def test_predictions_have_labels_and_probabilities(folder, capsys):
         assert run([*argv, *words]) == 0
         lines = capsys.readouterr().out.splitlines()[-2:]
         assert lines == ["w1 cue1a w2 cue2b", f"  {', '.join(likely)}"]
+
+
+def test_probabilities_are_calibrated_by_the_temperature_of_dev(
+    folder, capsys, monkeypatch
+):
+    run_folder, texts = str(folder / "run"), ["w1 cue1a w2 cue2b", "w1 cue3a"]
+    result = Run.open(run_folder).result()
+    temperature = result["calibration"]["temperature"]
+    after = dj.predict(run_folder, texts)
+    evaluation = dj.evaluate(run_folder, warn=print)
+    assert evaluation.calibration == Calibration.from_json(
+        result["calibration"]["test"]
+    )
+    assert run(["evaluate", run_folder]) == 0
+    assert f"probabilities: {evaluation.calibration}\n" in capsys.readouterr().out
+    plain = {**result, "calibration": None}
+    monkeypatch.setattr(Run, "result", lambda self: plain)
+    for record, raw in zip(after, dj.predict(run_folder, texts), strict=True):
+        assert record["labels"] == raw["labels"]
+        chances, odds = record["probabilities"], raw["probabilities"]
+        for label, chance in chances.items():
+            assert chance == pytest.approx(expit(logit(odds[label]) / temperature))
+    assert dj.evaluate(run_folder, warn=print).calibration is None
+
+
+def test_an_onnx_file_that_is_worse_is_refused_without_force(
+    folder, tmp_path, capsys, monkeypatch
+):
+    argv = ["export", str(folder / "run"), str(tmp_path / "model"), "--onnx"]
+    monkeypatch.setattr(onnx, "PACKAGES", ("no_such_package",))
+    fails(capsys, argv, "--onnx: no_such_package not installed", "'.[onnx]'")
+    fails(capsys, [*argv[:-1], "--force"], "--force goes with --onnx")
+    monkeypatch.setattr(onnx, "PACKAGES", ())
+    right, fewer = np.ones((50, 1, 2)), np.ones((50, 1, 2))
+    fewer[:20, 0, 0] = 0
+    files = [
+        onnx.FileOnDev(name, 1e-6, 9.0, shares, right)
+        for name, shares in zip(onnx.FILES, (right, fewer), strict=True)
+    ]
+    monkeypatch.setattr(onnx, "write", lambda exported: None)
+    monkeypatch.setattr(onnx, "predict_dev", lambda exported: files)
+    fails(capsys, argv, "onnx/model_int8.onnx", "worse: -40.0 micro F1", "--force")
+    assert not list(tmp_path.iterdir())
+    more = ["--force", "--license", "mit", "--language", "en"]
+    assert run([*argv, *more]) == 0
+    lines = capsys.readouterr().out.splitlines()[-2:]
+    assert "50 dev examples: identical micro F1 on each; logits differ" in lines[0]
+    card = ModelCard.load(tmp_path / "model/README.md")
+    assert lines[1] in card.text and "worse: -40.0" in lines[1]
+    assert (card.data.license, card.data.language) == ("mit", "en")
+    assert "licence is not stated" not in card.text
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    result = Run.open(str(folder / "run")).result()
+    assert config["decision_threshold"] == result["threshold"]["threshold"]
+    calibration = result["calibration"]
+    assert config["calibration_temperature"] == calibration["temperature"]
+    assert config["calibrated_decision_threshold"] == calibration["threshold"]
+    assert (config["window_length"], config["window_stride"]) == (128, 64)
+    assert config["is_split_into_words"] is False
 
 
 def test_controls_of_a_comparison_move_the_decision_of_each_label(folder):

@@ -170,9 +170,10 @@ def _calibration(result: Result) -> list[str]:
     temperature = result.calibration["temperature"]
     lines = [
         f"Logits divided by {temperature:.4g}, the temperature fitted on dev, give the "
-        "probabilities of `dicejax predict`. The threshold is for those of the logits "
-        "as they are."
+        "probabilities of `dicejax predict`."
     ]
+    if (threshold := result.calibration.get("threshold")) is not None:
+        lines.append(f"Among them the threshold is {threshold}.")
     if (scores := result.calibration_on_test) is not None:
         lines.append(f"On test, before and after: {scores}.")
     return lines

@@ -89,6 +89,7 @@ def export(
     for name, part, field in (
         ("decision_threshold", "threshold", "threshold"),
         ("calibration_temperature", "calibration", "temperature"),
+        ("calibrated_decision_threshold", "calibration", "threshold"),
     ):
         value = (result.get(part) or {}).get(field)
         settings |= {} if value is None else {name: value}

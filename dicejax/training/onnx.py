@@ -109,9 +109,9 @@ def write(exported: Exported) -> None:
                 use_external_data_format=is_large,
             )
     except Exception as error:  # the exporter's, of any kind
+        reason = first_line(error.__cause__ or error)
         raise InputError(
-            f"--onnx: {exported.opener} cannot be written: {first_line(error)}; leave "
-            "it out"
+            f"--onnx: {exported.opener} cannot be written: {reason}; leave it out"
         ) from error
 
 

@@ -84,6 +84,8 @@ class Result:
       constraint_on_test: by label the measure that the threshold bounds, with counts
         and its interval, where the threshold keeps a constraint.
       at_constraint: what the constraint leaves open, as "name" and "value" on test.
+      calibration: temperature of probabilities fitted on dev, the threshold among
+        those that it gives, and scores before and after of dev and test.
       nothing_learnt: how predictions on test show that nothing was learnt, if they do.
     """
 

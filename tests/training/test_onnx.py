@@ -1,6 +1,7 @@
 """ONNX files vs. JAX and PyTorch, and a quantisation that is broken."""
 
 import dataclasses
+import shutil
 import types
 
 import numpy as np
@@ -163,7 +164,20 @@ def test_differences_have_a_verdict():
     assert onnx_export.compare(odd, "accuracy")[1]
 
 
-def test_what_onnx_cannot_hold_is_refused(exported):
+def test_what_onnx_cannot_hold_is_refused(exported, tmp_path, monkeypatch):
+    import torch
+
+    def export_to_onnx(*inputs, **settings):
+        raise ValueError("a long story") from RuntimeError("no operator\nof this kind")
+
     bare = dataclasses.replace(exported.network, heads=())
     with pytest.raises(InputError, match="--onnx: takes a run with one head"):
         onnx.require(bare)
+    copy = shutil.copytree(
+        exported.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("onnx")
+    )
+    monkeypatch.setattr(torch.onnx, "export", export_to_onnx)
+    with pytest.raises(
+        InputError, match="cannot be written: no operator; leave it out"
+    ):
+        onnx.write(dataclasses.replace(exported, folder=copy))
