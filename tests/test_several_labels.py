@@ -133,16 +133,17 @@ def test_an_onnx_file_that_is_worse_is_refused_without_force(
     ]
     monkeypatch.setattr(onnx, "write", lambda exported: None)
     monkeypatch.setattr(onnx, "predict_dev", lambda exported: files)
-    fails(capsys, argv, "onnx/model_int8.onnx", "worse: -40.0 micro F1", "--force")
+    fails(capsys, argv, "onnx/model_int8.onnx", "worse: −40.0 micro F1", "--force")
     assert not list(tmp_path.iterdir())
     more = ["--force", "--license", "mit", "--language", "en"]
     assert run([*argv, *more]) == 0
     lines = capsys.readouterr().out.splitlines()[-2:]
     assert "50 dev examples: identical micro F1 on each; logits differ" in lines[0]
     card = ModelCard.load(tmp_path / "model/README.md")
-    assert lines[1] in card.text and "worse: -40.0" in lines[1]
+    assert lines[1] in card.text and "worse: −40.0" in lines[1]
     assert (card.data.license, card.data.language) == ("mit", "en")
     assert "licence is not stated" not in card.text
+    assert "Logits divided by" in card.text
     config = json.loads((tmp_path / "model/config.json").read_text())
     result = Run.open(str(folder / "run")).result()
     assert config["decision_threshold"] == result["threshold"]["threshold"]

@@ -117,7 +117,8 @@ def evaluate(
             warn(note)
     default = [task.decide(candidate) for candidate in candidates]
     scores = task.score(examples, default, labels)
-    decided, rows = default, ()
+    rows: tuple[dict[str, Any], ...] = ()
+    decided = default
     if threshold is not None:
         decided = [task.decide(candidate, threshold) for candidate in candidates]
     temperature = predictor.temperature

@@ -46,6 +46,7 @@ def test_the_hub_reads_the_scores_and_people_the_verdict(jobs, tmp_path):
     verdict = content["verdict"].split("\n")[0]
     assert verdict.startswith("Use dsc")
     assert verdict in card.text
+    assert "dicejax export RUN FOLDER" in (tmp_path / "report.md").read_text()
     row = content["losses"]["dsc-smooth=0.01"]["against_baseline"]
     mean, low, high = (100 * row["crossed"][x] for x in ("mean", "low", "high"))
     assert f"ce, 3 seeds: {mean:+.2f} ({low:+.2f} to {high:+.2f})." in card.text

@@ -128,18 +128,18 @@ def test_a_broken_quantisation_is_refused(exported, tmp_path, monkeypatch):
     assert len(scales) > 5
     for scale in scales:
         values = numpy_helper.to_array(scale)
-        scale.CopyFrom(numpy_helper.from_array(values[::-1] * 3, scale.name))
+        scale.CopyFrom(numpy_helper.from_array(-values, scale.name))
     (tmp_path / "onnx").mkdir()
     exact, small = (tmp_path / name for name in onnx.FILES)
     exact.hardlink_to(exported.folder / onnx.FILES[0])
     graphs.save(model, small)
     broken = dataclasses.replace(exported, folder=tmp_path)
     monkeypatch.setattr(onnx, "write", lambda exported: None)
-    message = r"int8.onnx, .* worse: -\d.* F1 \(95% CI -.*--force writes it"
+    message = r"int8.onnx, .* worse: −\d.* F1 \(95% CI −.*--force writes it"
     with pytest.raises(InputError, match=message):
         list(onnx_export.add(broken))
     first, second = onnx_export.add(broken, force=True)
-    assert "identical" in first and "worse: -" in second
+    assert "identical" in first and "worse: −" in second
 
 
 def test_differences_have_a_verdict():
@@ -151,12 +151,12 @@ def test_differences_have_a_verdict():
     text, is_worse = onnx_export.compare(file, "accuracy")
     half = 1.96 * np.sqrt(0.0225 * (1 - 0.0225) / 4000)
     assert is_worse
-    assert f"worse: -2.25 accuracy (95% CI {-2.25 - 100 * half:.2f} to" in text
+    assert f"worse: −2.25 accuracy (95% CI −{2.25 + 100 * half:.2f} to" in text
     assert text.endswith("from 90.00 to 87.75")
     few = right & (np.arange(4000) != 1)
     file = dataclasses.replace(file, shares=np.stack([few, np.ones(4000)], -1)[:, None])
     text, is_worse = onnx_export.compare(file, "accuracy")
-    assert text.startswith("practically equal: -0.0") and not is_worse
+    assert text.startswith("practically equal: −0.0") and not is_worse
     for difference in (np.inf, 1.0):
         odd = dataclasses.replace(file, name=onnx.FILES[0], difference=difference)
         assert onnx_export.compare(odd, "accuracy")[1]
