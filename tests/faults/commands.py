@@ -99,6 +99,15 @@ def limited(seconds: int, memory: int) -> Iterator[None]:
             resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
+MOST = 2 << 30  # bytes of memory, of files below 10 MB; see docs/security.md
+
+
+def peak() -> int:
+    """Return the most bytes of memory that this process has held at a time."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def called(argv: list[str], capsys) -> Called:
     """Run a command in this process; one that takes too much is an exception."""
     capsys.readouterr()

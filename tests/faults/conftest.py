@@ -3,7 +3,10 @@
 import pytest
 
 import dicejax.training.train as training
+from dicejax.cli import run
 from dicejax.errors import InputError
+
+from .commands import tiny
 
 EXPERIMENT = """
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
@@ -15,7 +18,7 @@ def get_config():
     return Experiment(
         name="small",
         data={source}(dir={dir!r}, train={train!r}, dev=None, test=None,
-                      dev_share=0.3),
+                      dev_share=0.3, {fields}),
         task={task}(),
         encoder={encoder},
     )
@@ -25,14 +28,23 @@ SCRATCH = """ScratchEncoder(vocab_size=100, hidden_size=8, intermediate_size=8,
                                num_attention_heads=2, num_hidden_layers=1)"""
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return the folder of a finished run."""
+    out = tmp_path_factory.mktemp("finished") / "run"
+    assert run(tiny(out)) == 0
+    return out
+
+
 @pytest.fixture
 def experiment(tmp_path):
     """Return a function that writes the file of the smallest experiment."""
 
-    def write(folder, train, *, source, task, encoder=SCRATCH):
+    def write(folder, train, *, source, task, encoder=SCRATCH, fields=""):
         file, module = tmp_path / "small.py", HOMES.get(source, "dicejax.formats")
         named = {"dir": str(folder), "train": train, "source": source, "task": task}
-        file.write_text(EXPERIMENT.format(**named, encoder=encoder, module=module))
+        named |= {"encoder": encoder, "module": module, "fields": fields}
+        file.write_text(EXPERIMENT.format(**named))
         return str(file)
 
     return write

@@ -9,6 +9,7 @@ import random
 import shutil
 
 import jax
+import pyarrow as pa
 import pytest
 from safetensors.numpy import load_file, save_file
 
@@ -21,16 +22,18 @@ from dicejax.tasks import QuestionAnswering, Tagging
 from .. import tiny
 from ..data import saved
 from ..formats.writers import json_lines
-from ..models.small import encoder_of
-from .commands import called
+from ..models.small import KINDS, encoder_of
+from .commands import MOST, called, peak
 from .mutations import mutate
 
 
-def sweep(name, folder, write, commands, count, capsys):
+def sweep(name, folder, write, commands, request, capsys):
     """Let commands read mutations of what `write` makes in a folder.
 
-    Each mutation is read by one command, the intact folder by all of them.
+    Each mutation is read by one command, the intact folder by all of them. The peak of
+    memory, of this process so far, is a property of the test.
     """
+    count = 1000 if request.config.getoption("exhaustive") else 7
     problems = []
     for number in range(count):
         shutil.rmtree(folder, ignore_errors=True)
@@ -48,7 +51,9 @@ def sweep(name, folder, write, commands, count, capsys):
             is_read = ended.status == 0 or "all has been read" in ended.errors
             if problem or not (number or is_read):
                 problems.append(f"{number}, {done}: {argv[0]}: {ended.errors}{problem}")
+    request.node.user_properties.append((name, f"{count} {peak() >> 20} MiB"))
     assert not problems, f"{len(problems)}: " + "\n".join(problems)
+    assert peak() < MOST
 
 
 def packed(path):
@@ -69,6 +74,21 @@ def lines(*records):
     return json_lines(records * 10)
 
 
+def packed_lines(path):
+    """Write JSON lines compressed by gzip."""
+    path.write_bytes(gzip.compress(TEXTS.encode()))
+
+
+def arrow(path):
+    """Write a file as Arrow's streams are."""
+    table = pa.table({"text": ["so fine", "so dull"] * 10, "label": [1, 0] * 10})
+    with pa.ipc.new_stream(path, table.schema) as out:
+        out.write_table(table)
+
+
+TEXTS = lines({"text": "so fine", "label": 1}, {"text": "so dull", "label": 0})
+
+
 CONLL = tiny.conll(formats.ConllFiles(dir="."), Tagging())
 SQUAD = tiny.squad(None, QuestionAnswering())
 PLACE = {"start": 0, "end": 2}
@@ -82,6 +102,7 @@ QUERY = {"context": "Ada met Bob King", "query": "who", "entity_label": "PER"}
 QUERY |= {"start_position": [0, 2], "end_position": [0, 3], "impossible": False}
 QUERY |= {"span_position": ["0;0", "2;3"]}
 QUERIES = json.dumps([QUERY | {"qas_id": f"{number}.1"} for number in range(12)])
+FIRST = {"text": ["Ada"], "answer_start": [0]}
 COLUMNS = "label\ttext\n" + "yes\tit is so\nno\tit is not\n" * 6
 CSV = 'text,label\n"it said ""so"", and\nleft",a\nso dull,b\n' + "so fine,a\n" * 18
 # A task, and the kind of `dicejax init` that reads it.
@@ -98,6 +119,14 @@ FORMATS = {
     "cluener": ("data.json", tiny.cluener(None, None), "CluenerFiles", "Tagging", None),
     "bert-mrc": ("data.json", QUERIES, "BertMrcFiles", "Tagging", None),
     "squad": ("data.json", SQUAD, "SquadFiles", *ANSWERS),
+    "squad-lines": (
+        "data.jsonl",
+        json_lines(
+            {"question": "who", "context": f"Ada left {n}.", "answers": FIRST}
+            for n in range(20)
+        ),
+        *("SquadFiles", *ANSWERS),
+    ),
     "columns": ("data.tsv", COLUMNS, "TabSeparatedFiles", *TEXT),
     "csv": ("data.csv", CSV, "CsvFiles", *TEXT),
     "csv-labels": (
@@ -112,9 +141,11 @@ FORMATS = {
     ),
     "json-texts": (
         "data.jsonl",
-        lines({"text": "so fine", "label": 1}, {"text": "so dull", "label": 0}),
+        TEXTS,
         *("JsonTexts", *TEXT),
     ),
+    "packed-lines": ("data.jsonl.gz", packed_lines, "JsonTexts", *TEXT),
+    "arrow": ("data.arrow", arrow, "JsonTexts", *TEXT),
     "json-labels": (
         "data.jsonl",
         lines({"text": "fine", "labels": ["a", "b"]}, {"text": "dull", "labels": []}),
@@ -137,6 +168,11 @@ FORMATS = {
         ),
         *("JsonSentences", *NER),
     ),
+    "gliner": (
+        "data.jsonl",
+        lines({"tokenized_text": ["Ada", "met", "Bo"], "ner": [[0, 0, "PER"]]}),
+        *("JsonSentences", *NER),
+    ),
     "label-studio": ("data.json", json.dumps([STUDIO] * 20), "JsonSentences", *NER),
     "brat": ("corpus", brat, "JsonSentences", *NER),
     "saved": (
@@ -150,7 +186,13 @@ FORMATS = {
         *("SquadFiles", *ANSWERS),
     ),
     "label-first": ("data.txt", tiny.label_first(None, None), "LabelFirstFiles", *TEXT),
+    "table": (
+        "data.csv",
+        "Sentence #,Word,Tag\n" + "Sentence: 1,Ada,B-PER\n,left,O\n" * 20,
+        *("ConllFiles", *NER),
+    ),
 }
+FIELDS = {"table": "word_column=1, separator=',', sentence_column=0"}
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -158,7 +200,8 @@ FORMATS = {
 def test_damaged_data_end_in_one_line(name, experiment, tmp_path, request, capsys):
     file, content, source, task, kind = FORMATS[name]
     folder = tmp_path / "data"
-    small = experiment(folder, file, source=source, task=task)
+    fields = FIELDS.get(name, "")
+    small = experiment(folder, file, source=source, task=task, fields=fields)
     skip = ["--data.on_error", "skip"]
     commands = [
         ["profile", small, *skip],
@@ -174,14 +217,43 @@ def test_damaged_data_end_in_one_line(name, experiment, tmp_path, request, capsy
         else:
             content(folder / file)
 
-    count = 1000 if request.config.getoption("exhaustive") else 7
-    sweep(name, folder, write, commands, count, capsys)
+    sweep(name, folder, write, commands, request, capsys)
+
+
+SCORES = "data,loss,seed,score\n" + "".join(
+    f"x,{loss},{seed},{score + seed}\n"
+    for loss, score in {"ce": 70, "dice": 72}.items()
+    for seed in range(3)
+)
+# Files that are read without gold, and the scores of other tools.
+OTHERS = {
+    "in.txt": "Ada met Bo\n\nBo left\n",
+    "in.jsonl": lines({"text": "Ada left"}, {"tokens": ["Bo", "left"], "id": 1}),
+    "in.csv": "id,text\n" + '1,"Ada, left"\n2,Bo\n' * 3,
+    "in.conll": "-DOCSTART- O\n\nAda B-PER\nleft O\n\nBo B-PER\n" * 3,
+    "scores.csv": SCORES,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_damaged_texts_and_scores_end_in_one_line(
+    name, finished, tmp_path, request, capsys
+):
+    file, out = tmp_path / "data" / name, tmp_path / "out"
+    command = ["predict", str(finished), "--file", str(file), "--json"]
+    if name == "scores.csv":
+        command = ["report", "--scores", str(file), "--out", str(out)]
+
+    def write(folder):
+        file.write_text(OTHERS[name])
+
+    sweep(name, file.parent, write, [command], request, capsys)
 
 
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nmet\nada\nhere\na\nb\nking\n"
 
 
-@pytest.fixture(scope="module", params=["bert", "shards", "deberta", "modernbert"])
+@pytest.fixture(scope="module", params=[*KINDS, "shards"])
 def model(request, tmp_path_factory):
     """Return a folder of a small encoder; BERT's has a vocabulary or shards."""
     folder = tmp_path_factory.mktemp("model")
@@ -219,9 +291,8 @@ def test_a_damaged_model_folder_ends_in_one_line(
     small = experiment(tmp_path, "data.txt", **kinds)
     argv = ["train", small, "--out", str(tmp_path / "run")]
     argv += ["--training.max_length", "16"]
-    count = 500 if request.config.getoption("exhaustive") else 8
 
     def write(folder):
         shutil.copytree(model, folder, dirs_exist_ok=True)
 
-    sweep(model.name, folder, write, [argv], count, capsys)
+    sweep(model.name, folder, write, [argv], request, capsys)
