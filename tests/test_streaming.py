@@ -140,6 +140,45 @@ def test_rows_have_the_room_that_a_part_before_took(folder, monkeypatch):
     assert none == 0 and room > 1 and others == [(room, room)] * 2
 
 
+def test_an_evaluation_does_not_depend_on_what_is_predicted_at_once(
+    folder, tmp_path, monkeypatch, capsys
+):
+    outputs = []
+    for count in (4096, 5, 1):
+        monkeypatch.setattr(new_texts, "EXAMPLES", count)
+        out = tmp_path / f"{count}.jsonl"
+        argv = ["evaluate", folder, "--split", "train", "--predictions", str(out)]
+        assert run([*argv, "--json"]) == 0
+        shown = capsys.readouterr()
+        outputs.append((shown.out, shown.err, rounded(out.read_text())))
+    assert json.loads(outputs[0][0])["step"] and len(outputs[0][2]) == 16
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_an_evaluation_holds_the_items_of_a_part(folder, monkeypatch):
+    monkeypatch.setattr(new_texts, "EXAMPLES", 3)
+    items, call = [], inference._Predictor.__call__
+
+    def recorded(self, examples, decoded):
+        made, candidates = call(self, examples, decoded)
+        items.extend(map(weakref.ref, made))
+        assert sum(ref() is not None for ref in items) <= 2 * 3
+        return made, candidates
+
+    monkeypatch.setattr(inference._Predictor, "__call__", recorded)
+    counts, decoded = [], []
+    result = inference.evaluate(
+        folder,
+        "train",
+        by_example=True,
+        warn=counts.count,
+        begin=counts.append,
+        decoded=lambda: decoded.append(len(items)),
+    )
+    assert counts == [len(decoded)] == [len(items)] == [len(result.examples)] == [16]
+    assert decoded[:4] == [0, 0, 0, 3]  # made as the parts before are decoded
+
+
 def test_batches_have_room_for_as_many_sequences_as_asked():
     examples = [{"input_ids": np.full(n, n), "label": n} for n in (5, 6, 2, 3)]
     layout = BatchLayout(tokens={"input_ids": 0}, sequences={"label": -1})

@@ -8,6 +8,7 @@ import json
 from typing import Annotated, Literal
 
 from rich.console import Console
+from rich.progress import Progress
 from tyro.conf import Positional, arg
 
 from dicejax.cli.help import option
@@ -67,14 +68,18 @@ class Evaluate:
 
         if self.predictions is not None:
             check_target(self.predictions)
-        result = evaluate(
-            self.run,
-            self.split,
-            checkpoint=self.checkpoint,
-            data=self.data,
-            warn=note_printer(console),
-            by_example=self.predictions is not None,
-        )
+        with Progress(console=console, transient=True, redirect_stdout=False) as bar:
+            task = bar.add_task("evaluate", total=None)
+            result = evaluate(
+                self.run,
+                self.split,
+                checkpoint=self.checkpoint,
+                data=self.data,
+                warn=note_printer(console),
+                by_example=self.predictions is not None,
+                begin=lambda count: bar.update(task, total=count),
+                decoded=lambda: bar.advance(task),
+            )
         if self.predictions is not None:
             rows = (json.dumps(row, ensure_ascii=False) for row in result.examples)
             write_lines(self.predictions, rows)

@@ -15,7 +15,7 @@ from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped, report
 from dicejax.formats.source import FileSource, Noted
 from dicejax.formats.text import Text
-from dicejax.io import files, json_text
+from dicejax.io import files, json_text, limits
 
 # How far from its offset an answer is looked for, in characters.
 _REACH = 20
@@ -99,7 +99,9 @@ def to_predict(path: files.Path, stream: files.Stream = None) -> Iterator[FileRe
         id_ = {"id": asked["id"]} if "id" in asked else {}
         return id_ | {"question": text, "context": context}
 
-    for number, record in enumerate(_of_document(path), start=1):
+    # Few are predicted at a time, so a context may have any number of questions.
+    records = _of_document(path, is_limited=False)
+    for number, record in enumerate(records, start=1):
         yield record.map(without_gold)._replace(number=number)
 
 
@@ -133,7 +135,7 @@ def _of_records(path: files.Path, on_error: OnError | None) -> Iterator[FileReco
         yield record
 
 
-def _of_document(path: files.Path) -> Iterator[FileRecord]:
+def _of_document(path: files.Path, *, is_limited: bool = True) -> Iterator[FileRecord]:
     """Yield the context and JSON object of each question of SQuAD's document."""
     try:
         articles = json_text.field(json_text.read(path), "data", list)
@@ -151,6 +153,8 @@ def _of_document(path: files.Path) -> Iterator[FileRecord]:
             try:
                 context = json_text.field(paragraph, "context", str)
                 questions = json_text.field(paragraph, "qas", list)
+                if is_limited:
+                    limits.CONTEXT.check(len(context) * len(questions))
             except Flaw as flaw:
                 yield FileRecord(flaw, p, path, where=where)
                 continue

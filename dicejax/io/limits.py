@@ -45,6 +45,11 @@ ROWS = Limit(5000, "words in a sentence", "is a blank line missing between sente
 WORDS = Limit(30_000, "words in a text", "divide it")
 WORD = Limit(100_000, "characters in a word", "divide it, or leave it out")
 TEXT = Limit(4_000_000, "characters in a text", "divide it")
+CONTEXT = Limit(
+    20_000_000,
+    "characters of context, which each of its questions reads anew",
+    "divide it, or ask fewer",
+)
 LABELS = Limit(1_000_000, "labels", "is it the right column?")
 STEPS = Limit(100, "normalizers", "take the tokenizer of another folder")
 GROWTH = Limit(50, "characters in the place of one", "take another folder's tokenizer")

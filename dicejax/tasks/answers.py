@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -267,13 +268,18 @@ def require_kinds(examples: Questions, unanswerable: bool, several: bool) -> Non
             raise InputError(f"question {quote(example.id)} {what} or leave it out")
 
 
-def remarks_of(split: str, reasons: Sequence[str | None]) -> Iterator[str | Truncation]:
-    """Yield a warning for each reason why answers cannot be predicted."""
+def remarks_of(
+    split: str, lost: Counter[str | None], *, by_characters: bool
+) -> Iterator[str | Truncation]:
+    """Yield a warning for each reason why answers cannot be predicted, and the unit."""
     for reason, (because, remedy) in HINDRANCES.items():
-        if count := reasons.count(reason):
-            text = f"{split}: {count} of {len(reasons)} answers {because}"
+        if count := lost[reason]:
+            text = f"{split}: {count} of {lost.total()} answers {because}"
             text = f"{text}: no exact match{remedy}"
             yield Truncation("gold", text) if remedy else text
+    if by_characters:
+        script = "most answers are in a script without spaces"
+        yield f"{split}: {script}: F1 counts characters, not words"
 
 
 def by_characters(examples: Questions) -> bool:

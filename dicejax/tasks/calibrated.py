@@ -95,18 +95,6 @@ def _scale(share: float, temperature: float) -> float:
     return float(special.expit(special.logit(inside) / temperature))
 
 
-def measure(
-    task: Task,
-    examples: Sequence[Any],
-    predictions: Sequence[Prediction],
-    temperature: float | None,
-) -> Calibration | None:
-    """Score the probabilities of predictions before and after; None without any."""
-    if temperature is None:
-        return None
-    return Calibration.of(temperature, *outcomes(task, examples, predictions))
-
-
 def fit(
     task: Task,
     splits: Mapping[str, tuple[Sequence[Any], Sequence[Prediction]]],
@@ -122,7 +110,8 @@ def fit(
     if temperature is None:
         return None
     scores = {
-        split: measure(task, *pair, temperature) for split, pair in splits.items()
+        split: Calibration.of(temperature, *outcomes(task, *pair))
+        for split, pair in splits.items()
     }
     by_split = {split: dataclasses.asdict(x) for split, x in scores.items() if x}
     content: dict[str, Any] = {"temperature": temperature, **by_split}

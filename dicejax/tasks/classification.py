@@ -21,7 +21,9 @@ from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import SequenceHead
+from dicejax.tasks.compact import CompactChances
 from dicejax.tasks.decider import Judged
+from dicejax.tasks.remarks import Fit, Remark, unseen_labels
 from dicejax.tasks.task import (
     IGNORED,
     PROBABILITIES,
@@ -33,13 +35,11 @@ from dicejax.tasks.task import (
     Predicted,
     Prediction,
     Predictions,
-    Remark,
     Target,
     Task,
     mean_statistics,
     token_arrays,
     token_fills,
-    unseen_labels,
 )
 from dicejax.tasks.windows import cut
 
@@ -152,8 +152,8 @@ class TextTask(Task):
         mean = np.mean([output[HEAD] for output in outputs], axis=0)
         return dict(zip(labels, mean.tolist(), strict=True))
 
-    def warnings(
-        self, split: str, examples: Examples, items: Items, labels: Labels
+    def remarks(
+        self, split: str, examples: Examples, fit: Fit, labels: Labels
     ) -> list[Remark]:
         """Warn of labels that train lacks, and of long texts.
 
@@ -164,7 +164,7 @@ class TextTask(Task):
         counts = Counter(label for e in examples for label in self.gold(e) or ())
         text = "example{s} of %s {label}, which train lacks: counted as wrong"
         remarks = unseen_labels(split, counts, labels, text % self.noun)
-        return remarks + super().warnings(split, examples, items, labels)
+        return remarks + super().remarks(split, examples, fit, labels)
 
     def judge(
         self,
@@ -244,6 +244,11 @@ class TextTask(Task):
         if metric == "micro_f1":
             return counts.sum(axis=1, keepdims=True)
         return counts[:, 1:] if metric == "f1" and len(names) == 2 else counts
+
+    def compact(self, prediction: Prediction) -> Prediction:
+        """Return a prediction whose probabilities take eight bytes for each label."""
+        chances = prediction.probabilities
+        return Prediction(prediction.values, CompactChances.of(chances))
 
     def require_gold(self, split: str, examples: Examples) -> None:
         """Check that all gold labels are known.

@@ -73,13 +73,27 @@ def predicted_text(example: Any, prediction: Any) -> str:
     return truncate(text, LONGEST) or "-"
 
 
-def beside_gold(
-    task: Task, examples: Examples, predictions: Sequence[Any], labels: Labels
-) -> list[dict[str, Any]]:
-    """Return the input, gold and prediction of each example, the hardest first.
+def beside_gold(task: Task, example: Any, prediction: Any) -> dict[str, Any]:
+    """Return the input, gold and prediction of an example, its place first."""
+    predicted, gold = task.show(example, prediction)[0], _gold(task, example)
+    place = "id" if isinstance(example, ReadingExample) else "line"
+    row: dict[str, Any] = {place: getattr(example, place)}
+    shared = {"id", "question", "texts", "prompt"}
+    # "words" alone are words that the task predicts.
+    shared |= {"words"} if predicted.keys() - shared != {"words"} else set()
+    row |= {name: value for name, value in predicted.items() if name in shared}
+    for name, record in (("gold", gold), ("predicted", predicted)):
+        row[name] = {k: v for k, v in record.items() if k not in shared}
+    return row
 
-    Hardest has the most `errors`: false positives and negatives, of answers 1 - F1. Of
-    as many, classes are sorted by the probability of the right one.
+
+def errors_of(
+    task: Task, examples: Examples, predictions: Sequence[Any], labels: Labels
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the errors of each example, and the probability of its class, `[N]`.
+
+    Errors are false positives and negatives, of answers 1 - F1. The probability is 0
+    where examples have no class.
     """
     try:
         shares = task.example_statistics(examples, predictions, labels)
@@ -87,26 +101,13 @@ def beside_gold(
         accuracy = dataclasses.replace(task, primary_metric="accuracy")
         shares = accuracy.example_statistics(examples, predictions, labels)
     right, total = np.moveaxis(np.asarray(shares).sum(axis=1), -1, 0)
-    rows, ranks = [], []
-    for example, prediction, errors in zip(
-        examples, predictions, (total - right).tolist(), strict=True
+    chances = np.zeros(len(examples))
+    for place, (example, prediction) in enumerate(
+        zip(examples, predictions, strict=True)
     ):
-        predicted = task.show(example, prediction)[0]
-        gold = _gold(task, example)
-        place = "id" if isinstance(example, ReadingExample) else "line"
-        row: dict[str, Any] = {place: getattr(example, place), "errors": errors}
-        shared = {"id", "question", "texts", "prompt"}
-        # "words" alone are words that the task predicts.
-        shared |= {"words"} if predicted.keys() - shared != {"words"} else set()
-        row |= {name: value for name, value in predicted.items() if name in shared}
-        for name, record in (("gold", gold), ("predicted", predicted)):
-            row[name] = {k: v for k, v in record.items() if k not in shared}
-        rows.append(row)
-        by_label = predicted.get("probabilities")  # or of words
-        is_class = isinstance(by_label, dict)
-        chance = by_label.get(gold.get("label"), 0.0) if is_class else 0.0
-        ranks.append((-errors, chance))
-    return [rows[place] for place in sorted(range(len(rows)), key=ranks.__getitem__)]
+        if isinstance(example, LabelledText):
+            chances[place] = prediction.probabilities.get(example.label, 0.0)
+    return total - right, chances
 
 
 def _joined(*texts: str | None) -> str:

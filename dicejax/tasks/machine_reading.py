@@ -20,6 +20,7 @@ from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding, windows
 from dicejax.tasks.decider import Judged
+from dicejax.tasks.remarks import Fit, Remark
 from dicejax.tasks.span_decoding import Candidate, Pairs, without_overlaps
 from dicejax.tasks.spans import Sentences, SpanTask, judge_spans, spans_of
 from dicejax.tasks.task import (
@@ -30,7 +31,6 @@ from dicejax.tasks.task import (
     Outputs,
     Predicted,
     Prediction,
-    Remark,
     Target,
     token_arrays,
     token_fills,
@@ -340,11 +340,11 @@ class MachineReading(SpanTask):
         kinds = [kind for kind, _ in self.queries] if self.has_several else None
         return judge_spans(examples, scored, kinds)
 
-    def warnings(
-        self, split: str, examples: Sentences, items: Items, labels: Labels
+    def remarks(
+        self, split: str, examples: Sentences, fit: Fit, labels: Labels
     ) -> list[Remark]:
         """Warn of types without a query, and of spans that cannot be predicted."""
-        remarks = super().warnings(split, examples, items, labels)
+        remarks = super().remarks(split, examples, fit, labels)
         groups = [spans_of(x, kind) for x in examples for kind, _ in self.queries]
         if self.match:
             reason = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -29,6 +30,7 @@ from dicejax.models.settings import check_choice
 from dicejax.tasks import answers
 from dicejax.tasks.answers import Answer, Candidate, Questions, RankedAnswers
 from dicejax.tasks.decider import Judged
+from dicejax.tasks.remarks import Fit, Remark
 from dicejax.tasks.task import (
     IGNORED,
     Item,
@@ -36,7 +38,6 @@ from dicejax.tasks.task import (
     Labels,
     Outputs,
     Predicted,
-    Remark,
     Target,
     Task,
     mean_statistics,
@@ -47,8 +48,7 @@ from dicejax.tasks.task import (
 HEAD = "answer"
 START, END, NONE = "start", "end", "impossible"  # the outputs of the heads
 _CHUNK = 1024  # questions at a time, which bounds the memory
-# Of k spans side by side, k (k + 1) / 2 pairs of a start and an end look like a span.
-_PAIRS = 5
+_PAIRS = 5  # of k spans side by side, k (k + 1) / 2 pairs of ends look like a span
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -177,9 +177,9 @@ class QuestionAnswering(Task):
 
     def adapt(self, examples: Questions) -> Sequence[ReadingExample]:
         """Check that settings and data agree on the kind of answers."""
-        super().adapt(examples)
-        answers.require_kinds(examples, self.unanswerable, self.several_spans)
-        return examples
+        adapted = super().adapt(examples)
+        answers.require_kinds(adapted, self.unanswerable, self.several_spans)
+        return adapted
 
     def label_names(self, examples: Questions) -> tuple[str, ...]:
         """Return nothing: positions have no names."""
@@ -382,9 +382,8 @@ class QuestionAnswering(Task):
         """Score with the official measure of the data set.
 
         `f1` and `exact` are means over all questions. SQuAD v2.0 adds `answerable_f1`,
-        over those with an answer, `unanswerable`, the share of the others that was
-        refused, and `f1_at_own_best_threshold`, tuned on these very questions. F1
-        counts `characters`, by default where `by_characters` says so.
+        `unanswerable`, the share of the others refused, and `f1_at_own_best_threshold`,
+        tuned on these very questions. `characters` are counted as `by_characters` says.
         """
         if characters is None:
             characters = answers.by_characters(examples)
@@ -398,10 +397,8 @@ class QuestionAnswering(Task):
         scores = (self.score([x], [y], characters=unit).values for x, y in pairs)
         return mean_statistics([values["f1"] for values in scores])
 
-    def warnings(
-        self, split: str, examples: Questions, items: Items, labels: Labels = ()
-    ) -> list[Remark]:
-        """Warn of answers that cannot be predicted, and why.
+    def fit(self, examples: Questions, items: Items) -> Fit:
+        """Count what does not fit in windows, and answers by why none can be predicted.
 
         Only the first annotator's answer counts. One that begins or ends inside a piece
         counts unless its pieces are an exact match after normalisation.
@@ -410,13 +407,16 @@ class QuestionAnswering(Task):
         for item in items:
             groups[item.example].append(item.detail)
         pairs = zip(examples, groups, strict=True)
-        reasons = [self._hindrance(*pair) for pair in pairs if pair[0].answers]
-        cuts = self.cut_inputs(split, self.count_cuts(items))
-        remarks: list[Remark] = [*answers.remarks_of(split, reasons), *cuts]
-        if answers.by_characters(examples) and not self.several_spans:
-            script = "most answers are in a script without spaces"
-            remarks.append(f"{split}: {script}: F1 counts characters, not words")
-        return remarks
+        lost = Counter(self._hindrance(*pair) for pair in pairs if pair[0].answers)
+        return Fit(self.count_cuts(items), lost=lost)
+
+    def remarks(
+        self, split: str, examples: Questions, fit: Fit, labels: Labels = ()
+    ) -> list[Remark]:
+        """Warn of answers that cannot be predicted, and why."""
+        unit = answers.by_characters(examples) and not self.several_spans
+        lost = answers.remarks_of(split, fit.lost, by_characters=unit)
+        return [*lost, *self.cut_inputs(split, fit.cuts)]
 
     def _hindrance(
         self, example: ReadingExample, parts: list[answers.ContextPart]
@@ -446,5 +446,5 @@ class QuestionAnswering(Task):
         record |= prediction.to_json(several=self.several_spans)
         if self.unanswerable:
             record["no_answer"] = prediction.no_answer
-        lines = [f"  {text}" for text in prediction.texts] or ["  no answer"]
-        return record, [example.question, *lines]
+        texts = prediction.texts or ["no answer"]
+        return record, [example.question, *(f"  {text}" for text in texts)]

@@ -18,6 +18,7 @@ from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
 from dicejax.tasks.decider import Judged
+from dicejax.tasks.remarks import Fit, Remark, unseen_labels
 from dicejax.tasks.task import (
     IGNORED,
     Examples,
@@ -25,10 +26,8 @@ from dicejax.tasks.task import (
     Labels,
     Prediction,
     Predictions,
-    Remark,
     Task,
     token_fills,
-    unseen_labels,
 )
 
 Sentences = Sequence[Sentence]
@@ -54,6 +53,10 @@ class WordsTask(Task):
         counts = [self.count(*pair) for pair in zip(examples, predictions, strict=True)]
         pairs = [(2 * n.true_positives, n.predicted + n.gold) for n in counts]
         return np.array(pairs, float).reshape(-1, 1, 2)
+
+    def compact(self, prediction: Prediction) -> Prediction:
+        """Return the labels or spans without probabilities."""
+        return Prediction(tuple(prediction.values))
 
     def parse(self, line: str, number: int) -> Any:
         """Take words separated by white space."""
@@ -91,8 +94,14 @@ class SpanTask(WordsTask):
         ]
         return sum(of_types, TypeCounts())
 
-    def warnings(
-        self, split: str, examples: Sentences, items: Items, labels: Labels
+    def fit(self, examples: Sentences, items: Items) -> Fit:
+        """Count what does not fit in windows, and the gold spans that none holds."""
+        lost = _count_lost(examples, items) if self.is_whole else 0
+        fit = super().fit(examples, items)
+        return dataclasses.replace(fit, lost=Counter(beyond=lost))
+
+    def remarks(
+        self, split: str, examples: Sentences, fit: Fit, labels: Labels
     ) -> list[Remark]:
         """Warn of gold spans that cannot be predicted, one sentence per reason.
 
@@ -104,10 +113,10 @@ class SpanTask(WordsTask):
         remarks = unseen_labels(split, counts, labels, text)
         if split == "train" and not gold:
             remarks.append("train has no span: there is nothing to learn")
-        if lost := _count_lost(examples, items) if self.is_whole else 0:
+        if lost := fit.lost["beyond"]:
             text = (
                 f"{lost} of {gold} {split} entities ({lost / gold:.0%}) lie in no "
-                f"window of {max(map(len, items))} tokens wholly and count as misses; "
+                f"window of {fit.cuts.longest} tokens wholly and count as misses; "
                 "raise --task.stride, to half of --training.max_length at most, or both"
             )
             remarks.append(Truncation("gold", text))
@@ -117,7 +126,7 @@ class SpanTask(WordsTask):
                 f"{split}: {crossed} of {gold} spans overlap another, "
                 f"{self.overlapping}: counted as misses"
             )
-        return remarks + super().warnings(split, examples, items, labels)
+        return remarks + super().remarks(split, examples, fit, labels)
 
     def of_words(self, words: Sequence[str], number: int) -> Sentence:
         """Take a sentence without gold."""

@@ -25,6 +25,7 @@ from dicejax.metrics.spans import TypeCounts
 from dicejax.models.heads import TokenHead
 from dicejax.tasks import windows
 from dicejax.tasks.decider import Judged
+from dicejax.tasks.remarks import Fit, Remark, unseen_labels
 from dicejax.tasks.spans import (
     Sentences,
     SpanTask,
@@ -43,10 +44,8 @@ from dicejax.tasks.task import (
     Predicted,
     Prediction,
     Predictions,
-    Remark,
     Target,
     token_arrays,
-    unseen_labels,
 )
 
 TaggedTexts = Sequence[TaggedWords]
@@ -332,12 +331,12 @@ class Tagging(TokenTask, SpanTask):
         whole = constraint.measure == "complete"
         return judge_spans(examples, scored, None if whole else kinds)
 
-    def warnings(
-        self, split: str, examples: Sentences, items: Items, labels: Labels
+    def remarks(
+        self, split: str, examples: Sentences, fit: Fit, labels: Labels
     ) -> list[Remark]:
         """Warn of types that train lacks, and of spans that tags cannot express."""
         types = [tag.partition("-")[2] for tag in labels]
-        return super().warnings(split, examples, items, types)
+        return super().remarks(split, examples, fit, types)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -398,14 +397,14 @@ class WordTagging(TokenTask):
             len(example.labels),
         )
 
-    def warnings(
-        self, split: str, examples: TaggedTexts, items: Items, labels: Labels
+    def remarks(
+        self, split: str, examples: TaggedTexts, fit: Fit, labels: Labels
     ) -> list[Remark]:
         """Warn of labels that train lacks."""
         counts = Counter(label for text in examples for label in text.labels)
         text = "word{s} labelled {label}, which train lacks: counted as wrong"
         remarks = unseen_labels(split, counts, labels, text)
-        return remarks + super().warnings(split, examples, items, labels)
+        return remarks + super().remarks(split, examples, fit, labels)
 
     def of_words(self, words: Sequence[str], number: int) -> TaggedWords:
         """Take a sentence without gold."""

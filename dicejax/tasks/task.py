@@ -16,10 +16,11 @@ from tokenizers import Tokenizer
 from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import InputError, Truncation, quote
+from dicejax.errors import InputError, Truncation
 from dicejax.metrics.scores import Scores
 from dicejax.models.heads import Head
 from dicejax.tasks.decider import Decider
+from dicejax.tasks.remarks import Fit, Remark
 from dicejax.tasks.windows import Cuts
 
 IGNORED = -100
@@ -33,10 +34,6 @@ Labels = Sequence[str]
 Output = Mapping[str, np.ndarray]
 """The network's outputs for one item, by name; see `Predicted`."""
 Outputs = Sequence[Output]
-
-_MOST_UNSEEN = 20  # labels that are named
-Remark = str | Truncation
-"""A warning about a split."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Target(NamedTuple):
     has_negative: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)  # of a split there are many
 class Prediction:
     """Labels or spans in one example, and the probabilities behind them.
 
@@ -351,6 +348,10 @@ class Scorer(Decider, abc.ABC):
         scores = [self.score([x], [y], labels).values for x, y in pairs]
         return mean_statistics([values[self.primary_metric] for values in scores])
 
+    def compact(self, prediction: Any) -> Any:
+        """Return what scores need of a prediction, in little memory."""
+        return prediction
+
     def identity(self, item: Item) -> Mapping[str, Any]:
         """Return inputs and gold labels, equal in runs with the same test examples."""
         return item.arrays
@@ -376,19 +377,34 @@ class Task(Codec, Trainable, Scorer):
         _ = self.constraint  # its errors
 
     def warnings(
-        self, split: str, examples: Examples, items: Items, labels: Labels
+        self, split: str, examples: Examples, items: Items, labels: Labels = ()
     ) -> list[Remark]:
         """Return warnings about a split, such as on gold that cannot be predicted.
 
+        Raises:
+          InputError: the gold of an example is unknown.
+        """
+        return self.remarks(split, examples, self.fit(examples, items), labels)
+
+    def fit(self, examples: Examples, items: Items) -> Fit:
+        """Count what does not fit in the windows of some examples."""
+        counts = np.bincount([item.example for item in items], minlength=len(examples))
+        several = int((counts > self.readings).sum())
+        return Fit(self.count_cuts(items), several)
+
+    def remarks(
+        self, split: str, examples: Examples, fit: Fit, labels: Labels
+    ) -> list[Remark]:
+        """Return the warnings, given the sum of `fit` over parts of the split.
+
         By default they are on inputs that are cut off and texts read in windows.
         """
-        remarks: list[Remark] = [*self.cut_inputs(split, self.count_cuts(items))]
-        counts = np.bincount([item.example for item in items], minlength=len(examples))
-        if several := int((counts > self.readings).sum()):
+        remarks: list[Remark] = [*self.cut_inputs(split, fit.cuts)]
+        if fit.several:
             remarks.append(
-                f"{several} of {len(examples)} {split} texts "
-                f"({several / len(examples):.0%}) are longer than "
-                f"{max(map(len, items))} tokens and read in windows; "
+                f"{fit.several} of {len(examples)} {split} texts "
+                f"({fit.several / len(examples):.0%}) are longer than "
+                f"{fit.cuts.longest} tokens and read in windows; "
                 "--training.max_length sets their length"
             )
         return remarks
@@ -419,24 +435,3 @@ def token_arrays(pieces: EncodedText) -> dict[str, Any]:
 def token_fills(tokenizer: Tokenizer) -> dict[str, int]:
     """Return the fill values of `token_arrays`, by name."""
     return {"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0}
-
-
-def unseen_labels(
-    split: str, counts: Mapping[str, int], labels: Iterable[str], text: str
-) -> list[Remark]:
-    """Return a warning for each counted label that is not among those of train.
-
-    Of many the last counts those beyond the first 20.
-
-    >>> unseen_labels("dev", {"X": 2, "N": 5}, ["N"], "word{s} labelled {label}")
-    ["dev has 2 words labelled 'X'"]
-    """
-    unseen = sorted(counts.keys() - set(labels))
-    warnings: list[Remark] = [
-        f"{split} has {counts[label]} "
-        + text.format(s="s" * (counts[label] > 1), label=quote(label))
-        for label in unseen[:_MOST_UNSEEN]
-    ]
-    if (more := len(unseen) - _MOST_UNSEEN) > 0:
-        warnings.append(f"{split} has {more} more labels that train lacks")
-    return warnings

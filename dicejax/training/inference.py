@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from dicejax.errors import Flaw, InputError, Truncation
 from dicejax.formats import texts as text_files
@@ -22,9 +23,10 @@ from dicejax.metrics.calibration import Calibration
 from dicejax.metrics.guarantees import GuaranteedThreshold, guarantee_of
 from dicejax.metrics.scores import Scores
 from dicejax.tasks import Item, Prediction, QuestionAnswering, calibrated
-from dicejax.tasks.described import beside_gold
+from dicejax.tasks.remarks import Fit
 from dicejax.tasks.windows import Cuts
 from dicejax.training import new_texts
+from dicejax.training.beside_gold import HardestFirst
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.outcome import nothing_learnt
 from dicejax.training.predict import search
@@ -45,7 +47,7 @@ class Evaluation:
       threshold: threshold chosen on dev when the run was trained, one or by label.
       tuned: scores with that threshold.
       examples: gold and prediction of each example, by the tuned threshold where there
-        is one (`tasks.described.beside_gold`); empty unless requested.
+        is one, the hardest first (`HardestFirst`); empty unless requested.
       cut: warnings of inputs that are cut off.
       nothing_learnt: how predictions show that nothing was learnt; None if they do not.
       guarantee: the constraint that the threshold was chosen to keep on new data.
@@ -59,7 +61,7 @@ class Evaluation:
     scores: Scores
     threshold: float | Mapping[str, float] | None = None
     tuned: Scores | None = None
-    examples: tuple[dict[str, Any], ...] = ()
+    examples: Sequence[dict[str, Any]] = ()
     cut: tuple[str, ...] = ()
     nothing_learnt: str | None = None
     guarantee: GuaranteedThreshold | None = None
@@ -87,8 +89,13 @@ def evaluate(
     data: str | None = None,
     warn: Callable[[str], None] = warnings.warn,
     by_example: bool = False,
+    begin: Callable[[int], None] = lambda count: None,
+    decoded: Callable[[], None] = lambda: None,
 ) -> Evaluation:
     """Score a finished run on one of its splits.
+
+    Examples are encoded and predicted some at a time, so that beside the split as it
+    was read memory holds what scores need of each prediction.
 
     Args:
       run: folder of the run, or the result of `train`.
@@ -97,6 +104,8 @@ def evaluate(
       data: data folder, if it has moved since training.
       warn: called with remarks, such as on types without training examples.
       by_example: also return gold and prediction of each example.
+      begin: called with the number of examples.
+      decoded: called after each of them.
 
     Raises:
       InputError: the run or its data cannot be used.
@@ -104,44 +113,58 @@ def evaluate(
     opened = Run.open(_folder(run))
     experiment = opened.offline_experiment(data=data)
     corpus = load_corpus(experiment, warn)
-    examples = getattr(corpus, split)
+    examples: Sequence[Any] = getattr(corpus, split)
+    is_new = split == "test" and corpus.test != corpus.dev  # which chose the threshold
+    del corpus  # the other splits
     task, labels = experiment.task, opened.labels()
-
     predictor = _Predictor(opened, checkpoint)
-    items, candidates = predictor(examples)
-    step, threshold = predictor.step, predictor.threshold
-    notes = task.warnings(split, examples, items, labels)
+    threshold, guarantee = predictor.threshold, predictor.guarantee
+    temperature, outcomes = predictor.temperature, []
+    default, decided, observed_on = list[Any](), list[Any](), list[Any]()
+    rows = HardestFirst(task) if by_example else None
+    fit = Fit()
+    begin(len(examples))
+    for part in new_texts.split_parts(task, examples):
+        items, candidates = predictor(part, decoded)
+        fit += task.fit(part, items)
+        default += (task.compact(task.decide(each)) for each in candidates)
+        predictions = [task.decide(each, threshold) for each in candidates]
+        if temperature is not None:
+            outcomes.append(calibrated.outcomes(task, part, predictions))
+        if rows is not None:
+            sure = [calibrated.calibrate(task, x, temperature) for x in predictions]
+            rows.add(part, sure)
+        if threshold is not None:
+            decided += map(task.compact, predictions)
+        if guarantee is not None and is_new:
+            observed_on += candidates
+    notes = task.remarks(split, examples, fit, labels)
     cut = tuple(note.text for note in notes if isinstance(note, Truncation))
     for note in notes:
         if isinstance(note, str):
             warn(note)
-    default = [task.decide(candidate) for candidate in candidates]
-    scores = task.score(examples, default, labels)
-    rows: tuple[dict[str, Any], ...] = ()
-    decided = default
+    scores, tuned = task.score(examples, default, labels), None
+    calibration = None
+    if outcomes:
+        some = [each for each in outcomes if len(each[1])] or outcomes[:1]
+        columns = map(np.concatenate, zip(*some, strict=True))
+        calibration = Calibration.of(temperature, *columns)
     if threshold is not None:
-        decided = [task.decide(candidate, threshold) for candidate in candidates]
-    temperature = predictor.temperature
-    calibration = calibrated.measure(task, examples, decided, temperature)
-    if by_example:
-        sure = [calibrated.calibrate(task, each, temperature) for each in decided]
-        rows = tuple(beside_gold(task, examples, sure, labels))
-    tuned = None
-    if threshold is not None:
-        tuned = task.score_found(examples, candidates, labels, threshold)
+        tuned = task.score(examples, decided, labels)
+    if rows is not None:
+        rows.sort(examples, default if threshold is None else decided, labels)
     untaught = nothing_learnt(task, default, scores)
     for text in predictor.remarks:
         warn(text)
-    guarantee, observed = predictor.guarantee, {}
-    is_new = split == "test" and corpus.test != corpus.dev  # which chose the threshold
+    observed = {}
     if guarantee is not None and is_new:
-        observed = task.observe(guarantee, examples, candidates, labels)
+        observed = task.observe(guarantee, examples, observed_on, labels)
     return Evaluation(
-        step=step,
+        step=predictor.step,
         scores=scores,
         threshold=threshold,
         tuned=tuned,
-        examples=rows,
+        examples=rows or (),
         cut=cut,
         nothing_learnt=untaught,
         guarantee=guarantee,

@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from etils import epath
@@ -23,6 +23,7 @@ from dicejax.formats.rows import begins_document
 from dicejax.formats.text import Text
 from dicejax.formats.texts import Format
 from dicejax.io import files
+from dicejax.tasks import Task
 from dicejax.tasks.classification import TextTask
 from dicejax.training.run_folder import Run
 
@@ -115,6 +116,18 @@ def parts(
             yield [text for text, _ in part], list(task.adapt(examples))
         except InputError as error:
             raise error if path is None else InputError(f"{path}: {error}") from None
+
+
+def split_parts(task: Task, examples: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yield the examples of a split in order, some at a time."""
+    start = characters = 0
+    for place, example in enumerate(examples, start=1):
+        characters += sum(map(len, task.texts((example,))))
+        if place - start == EXAMPLES or characters >= CHARACTERS:
+            yield examples[start:place]
+            start, characters = place, 0
+    if start < len(examples):
+        yield examples[start:]
 
 
 def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:

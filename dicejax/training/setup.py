@@ -33,7 +33,7 @@ from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item
 from dicejax.tasks.priors import log_priors, require_classes
-from dicejax.tasks.task import Remark
+from dicejax.tasks.remarks import Remark
 from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
 from dicejax.training.predict import Search, search
 from dicejax.training.sharding import put

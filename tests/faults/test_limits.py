@@ -20,10 +20,11 @@ from dicejax.cli import run
 from dicejax.data import tokenize
 from dicejax.data.tokenize.steps import check_growth
 from dicejax.errors import Flaw, InputError
-from dicejax.formats import containers, separated, tables
+from dicejax.formats import SquadFiles, containers, separated, tables
+from dicejax.formats.skipping import Skipped
 from dicejax.io import files, json_text, limits
 from dicejax.study.profile import report
-from dicejax.tasks.task import unseen_labels
+from dicejax.tasks.remarks import unseen_labels
 
 from .commands import called
 
@@ -182,6 +183,27 @@ def test_sizes_of_texts_words_and_fields(tmp_path, monkeypatch):
     for quoted in (True, False):
         with pytest.raises(InputError, match=r"data\.csv:3: more than 2 columns; name"):
             list(separated.rows(path, quoted=quoted))
+
+
+def test_a_context_with_many_questions(tmp_path, monkeypatch):
+    asked = {"question": "who", "answers": [{"text": "Ada", "answer_start": 0}]}
+    texts = {"Ada left": 3, "Ada": 2}
+    paragraphs = [
+        {"context": x, "qas": [{"id": f"{x} {n}", **asked} for n in range(count)]}
+        for x, count in texts.items()
+    ]
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    assert len(SquadFiles.read_file(path)) == 5
+    lower(monkeypatch, "CONTEXT", 23)
+    flaw = "more than 23 characters of context, which each of its questions reads anew"
+    message, _ = refused(SquadFiles.read_file, path)
+    do = "divide it, or ask fewer"
+    assert message == f"{path}: data[0].paragraphs[0]: {flaw}; {do}"
+    skipped = Skipped()
+    assert len(SquadFiles.read_file(path, on_error=skipped)) == 2
+    assert skipped.count == 1
+    assert len(list(SquadFiles(dir="").texts(path))) == 5
 
 
 def test_a_field_is_as_long_as_a_document_may_be(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from dicejax.data.examples import (
     Span,
     TaggedWords,
 )
+from dicejax.metrics.calibration import Calibration
 from dicejax.tasks import (
     Classification,
     MultiLabelClassification,
@@ -19,13 +20,7 @@ from dicejax.tasks import (
     Tagging,
     WordTagging,
 )
-from dicejax.tasks.calibrated import (
-    calibrate,
-    fit,
-    has_probabilities,
-    measure,
-    outcomes,
-)
+from dicejax.tasks.calibrated import calibrate, fit, has_probabilities, outcomes
 
 
 @pytest.mark.parametrize("names", [("bad", "good"), ("a", "b", "c")])
@@ -90,7 +85,8 @@ def test_what_is_certain_stays_ordered_and_finite():
     two = calibrate(Classification(), Classification().decide({"n": 0.0, "p": 1.0}), 3)
     assert two.probabilities == {"n": 0.0, "p": 1.0}
     examples = [MultiLabelText("t", None, ("never",), "0", 1)]
-    assert np.isfinite(measure(task, examples, [guess], 3.0).before.log_loss)
+    calibration = Calibration.of(3.0, *outcomes(task, examples, [guess]))
+    assert np.isfinite(calibration.before.log_loss)
 
 
 def test_a_split_without_errors_has_no_temperature():
@@ -100,7 +96,6 @@ def test_a_split_without_errors_has_no_temperature():
     assert fit(task, {"dev": ([sentence], right)}) is None
     assert fit(task, {"dev": ([sentence], [Prediction([], [], [0.6])])}) is None
     assert calibrate(task, right[0], None) is right[0]
-    assert measure(task, [sentence], right, None) is None
     wrong = [Prediction([Span("LOC", 0, 1)], [0.8], [0.8])]
     sentences = [sentence] * 4
     splits = {"dev": (sentences, right * 3 + wrong), "test": ([sentence], right)}
