@@ -270,8 +270,9 @@ def test_a_display_on_a_terminal_leaves_standard_output_alone(folder, tmp_path, 
 
 @pytest.mark.skipif(bool(strace.why_not()), reason=f"calls: {strace.why_not()}")
 @pytest.mark.parametrize("before", [None, "before"], ids=["new", "there"])
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
 def test_killed_at_any_write_the_file_is_as_before_or_whole(
-    folder, tmp_path, monkeypatch, before
+    folder, tmp_path, monkeypatch, request, command, before
 ):
     monkeypatch.setattr(new_texts, "EXAMPLES", 4)
     recorded, state = tmp_path / "recorded", tmp_path / "state"
@@ -282,11 +283,15 @@ def test_killed_at_any_write_the_file_is_as_before_or_whole(
         out.write_text(before)
     shutil.copytree(recorded, state)
     argv = ["predict", folder, "--file", str(recorded / "in.txt"), "--out", str(out)]
+    if command == "evaluate":
+        argv = ["evaluate", folder, "--split", "train", "--predictions", str(out)]
     with strace.recording(tmp_path / "calls.log"):
         assert run(argv) == 0
     after, seen = out.read_text(), []
     operations = strace.operations(tmp_path / "calls.log", recorded)
-    assert sum(str(operation).startswith("write") for operation in operations) > 8
+    request.node.user_properties.append(("kills", len(operations)))
+    writes = sum(str(operation).startswith("write") for operation in operations)
+    assert writes > {"predict": 8, "evaluate": 0}[command]
     with strace.Replay(recorded, state) as replay:
         for operation in operations:
             replay.apply(operation)

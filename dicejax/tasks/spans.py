@@ -50,9 +50,10 @@ class WordsTask(Task):
         self, examples: Examples, predictions: Predictions, labels: Labels = ()
     ) -> np.ndarray:
         """Return twice what is correct, and what is predicted plus gold."""
-        counts = [self.count(*pair) for pair in zip(examples, predictions, strict=True)]
-        pairs = [(2 * n.true_positives, n.predicted + n.gold) for n in counts]
-        return np.array(pairs, float).reshape(-1, 1, 2)
+        counts = itertools.starmap(self.count, zip(examples, predictions, strict=True))
+        pairs = ((2 * n.true_positives, n.predicted + n.gold) for n in counts)
+        flat = np.fromiter(itertools.chain.from_iterable(pairs), float)
+        return flat.reshape(-1, 1, 2)
 
     def compact(self, prediction: Prediction) -> Prediction:
         """Return the labels or spans without probabilities."""

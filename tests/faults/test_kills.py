@@ -89,6 +89,7 @@ def test_a_replay_of_all_writes_is_the_run(recorded, tmp_path):
 @pytest.mark.slow
 def test_killed_at_any_write_a_run_resumes_alike(recorded, tmp_path, request, capsys):
     tried = writes_to_try(recorded.operations, request.config.getoption("exhaustive"))
+    request.node.user_properties.append(("kills", len(tried)))
     state, copy, steps = tmp_path / "state", tmp_path / "copy", [0]
     state.mkdir()
     with strace.Replay(recorded.folder, state) as replay:

@@ -124,6 +124,19 @@ def test_a_clock_set_back_changes_nothing(whole, tmp_path, monkeypatch):
     assert end(tmp_path / "run") == end(whole)
 
 
+def test_labels_that_differ_by_case_alone_share_no_file(tmp_path, experiment):
+    (tmp_path / "x.csv").write_text("text,label\n" + "fine,Pos\npoor,pos\n" * 20)
+    small = experiment(tmp_path, "x.csv", source="CsvFiles", task="Classification")
+    out, made = str(tmp_path / "run"), str(tmp_path / "made")
+    assert run(["train", small, "--out", out, "--training.epochs", "1"]) == 0
+    assert run(["report", out, "--out", made]) == 0
+    names = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")]
+    assert {"run/result.json", "made/report.md"} <= set(names)
+    assert len({name.casefold() for name in names}) == len(names)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["test"]["per_type"].keys() == {"Pos", "pos"}
+
+
 KILLED = """
 import os, sys
 import dicejax.training.train as training

@@ -62,7 +62,7 @@ SLOW = ("profile", "report", "export")
     ],
 )
 def test_killed_at_any_write_all_files_are_there_or_none(
-    name, is_new, tmp_path, experiment
+    name, is_new, tmp_path, experiment, request
 ):
     data, folder, state = (tmp_path / x for x in ("data", "recorded", "state"))
     for path in (data, folder):
@@ -86,6 +86,7 @@ def test_killed_at_any_write_all_files_are_there_or_none(
     after, last = files(folder / "out"), LAST.get(name, "comparison.json")
     assert last in after
     operations, seen = strace.operations(log, folder), []
+    request.node.user_properties.append(("kills", len(operations)))
     assert len(operations) > len(after)
     with strace.Replay(folder, state) as replay:
         for operation in operations:
