@@ -93,13 +93,17 @@ def cut_context(
     elif example.answers:
         gold = [whole.pieces(s.start, s.end, text=1) for s in example.answers[0]]
     context_parts = []
-    pieces = np.arange(len(whole))  # each counts as a word
-    for part, window in cut(whole, max_length, overlap, text=1, words=pieces):
+    for part, window in cut(whole, max_length, overlap, text=1):
+        # Each piece counts as a word, and those of other windows are not looked at.
+        several = len(window.bounds) > 1
+        first, end = window.bounds[window.number] if several else (0, len(whole))
+        places = np.arange(first, end) + window.shift
+        window = dataclasses.replace(window, words=places)
         starts = np.zeros(len(part), bool)
-        starts[window.words[window.decided_words()]] = True
+        starts[places[window.decided_words()]] = True
         inside = gold and [
-            tuple(window.words[list(span)].tolist())
-            if span and window.holds([span]).all()
+            (span[0] + window.shift, span[1] + window.shift)
+            if span and first <= span[0] and span[1] < end
             else None
             for span in gold
         ]
