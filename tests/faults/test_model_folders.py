@@ -246,6 +246,21 @@ def test_a_template_that_disagrees_with_the_vocabulary_is_refused(folder):
     refused(folder, "its template gives '[CLS]' the id 7")
 
 
+@pytest.mark.parametrize("kind", [3, 2**31])
+def test_a_template_with_a_type_that_no_encoder_has_is_refused(folder, kind):
+    content = json.loads(tokenize.read(folder).to_str())
+    content["post_processor"]["single"][0]["SpecialToken"]["type_id"] = kind
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    refused(folder, f"its template gives a piece the type {kind}, more than 2")
+
+
+@pytest.mark.parametrize("names", [[[]], True, "BertModel", [1]])
+def test_names_of_classes_are_a_list(folder, names):
+    config = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(config | {"architectures": names}))
+    refused(folder, "config.json: architectures is ", "; want a list of names")
+
+
 @pytest.mark.parametrize(
     "kind", ["wordpiece", "xlnet", "deberta", "byte_level", "json"]
 )

@@ -78,6 +78,8 @@ _SPARE_ROWS = 128  # tables of embeddings are padded to a multiple of 8, 64 or 1
 # any vocabulary has.
 _PROBE = ("Zo\u00eb 1,", "\u4e2d \U00010380 a")
 
+_LAST_TYPE = 2  # of XLNet's `<cls>`
+
 Settings = dict[str, Any]
 
 
@@ -146,6 +148,9 @@ def _check_template(tokenizer: Tokenizer) -> None:
         for token, number, special in zip(*columns, strict=True):
             if special and tokenizer.id_to_token(number) != token:
                 raise InputError(f"its template gives {quote(token)} the id {number}")
+        if (kind := max(encoding.type_ids)) > _LAST_TYPE:
+            what = f"its template gives a piece the type {kind}"
+            raise InputError(f"{what}, more than {_LAST_TYPE}")
 
 
 def pad_id(tokenizer: Tokenizer) -> int:

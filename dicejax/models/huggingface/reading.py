@@ -92,6 +92,16 @@ def read_json(file: Path) -> dict[str, Any]:
     return content
 
 
+def _architectures(folder: Path) -> set[str]:
+    """Return the classes of transformers that a folder is of."""
+    names = read_json(folder / CONFIG).get("architectures") or []
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return set(names)
+    raise InputError(
+        f"{folder / CONFIG}: architectures is {quote(names)}; want a list of names"
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class _Stored:
     """A tensor as the header of its file describes it."""
@@ -311,7 +321,7 @@ def read_weights(
     }
     notes = _other_meanings(folder, network, fitting, labels)
     fitting = {name: every for name, every in fitting.items() if name not in notes}
-    present = set(read_json(folder / CONFIG).get("architectures") or ())
+    present = _architectures(folder)
     notes |= {
         name: f"{folder}: its head has other shapes: {quote(name)} begins with random "
         "weights"
