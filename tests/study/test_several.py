@@ -107,3 +107,8 @@ def test_what_cannot_be_combined_is_one_line(comparisons, tmp_path, capsys):
         fails(capsys, argv, message)
     file.unlink()
     fails(capsys, argv, "comparison.json: missing; run dicejax report")
+    rows = [("b", loss, seed, 60 + seed) for loss in ("ce", "good") for seed in (0, 1)]
+    path = written(tmp_path / "few.csv", rows)
+    compare_scores(path, out=str(file.parent))
+    message = "no loss has a confidence interval, which --across combines; compare at"
+    fails(capsys, argv, f"comparison.json: {message} least 3 seeds")

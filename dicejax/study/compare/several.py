@@ -16,7 +16,7 @@ from dicejax.errors import Flaw, InputError
 from dicejax.io.files import write_whole
 from dicejax.io.json_text import field, read, value_of
 from dicejax.study.compare.testing import LEVEL, baseline_name
-from dicejax.study.significance import holm, signed
+from dicejax.study.significance import MIN_SEEDS, holm, signed
 from dicejax.study.significance.several import AcrossSets, across_sets, holds_on
 
 FILE = "several.json"
@@ -76,7 +76,8 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
     Returned are the baseline's name and the losses that are in two comparisons or more.
 
     Raises:
-      InputError: one cannot be read, baselines differ, or no loss is in two of them.
+      InputError: a comparison cannot be read or has no interval, baselines differ, or
+        no loss is in two comparisons.
     """
     if len(folders) < 2:
         message = "--across combines two or more comparisons; name their folders"
@@ -143,14 +144,20 @@ def _content(folder: str) -> tuple[str, dict[str, _OnSet]]:
         content = read(file)
         for name, row in field(content, "losses", dict).items():
             against = value_of(row, dict).get("against_baseline")
-            crossed = None if against is None else field(against, "crossed", dict, {})
-            if not crossed:
+            if against is None or value_of(against, dict).get("crossed") is None:
                 continue
+            crossed = field(against, "crossed", dict)
             p_alone = field(against, "p_alone", float)
             keys = "mean", "seed_error", "sentence_error"
             mean, *errors = (field(crossed, key, float) for key in keys)
             apart = [value_of(x, float) for x in field(against, "differences", list)]
             losses[name] = _OnSet(mean, math.hypot(*errors), p_alone, apart)
-        return field(content, "baseline", str), losses
+        baseline = field(content, "baseline", str)
     except Flaw as flaw:
         raise flaw.at(file, flaw.line) from None
+    if not losses:
+        raise InputError(
+            f"{file}: no loss has a confidence interval, which --across combines; "
+            f"compare at least {MIN_SEEDS} seeds"
+        )
+    return baseline, losses
