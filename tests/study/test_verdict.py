@@ -139,9 +139,23 @@ def test_the_forest_plot_shows_the_intervals_of_the_rows():
     arrows = [line for line in axes.lines if line.get_marker() in "<>"]
     assert [line.get_xdata()[0] for line in arrows] == [-limit]
     assert any(text.get_text().endswith(": worse") for text in axes.texts)
+    assert "small ticks are seeds (5 beyond the axis)." in picture.caption
     band = axes.patches[0].get_x(), axes.patches[0].get_width()
     assert band == pytest.approx((-0.5, 1.0))
     assert forest(rows[:1], "f1", 0.005) is None
+
+
+def test_every_seed_has_a_tick_within_the_axis_of_the_forest_plot():
+    rows = compared({"ce": 0.7, "a": 0.72}, seeds=20, spread=0.02)
+    picture = forest(rows, "f1", 0.005)
+    (axes,) = picture.panels[0].figure.axes
+    (ticks,) = [line.get_xdata() for line in axes.lines if line.get_marker() == "|"]
+    differences = 100 * np.array(rows[1].against.differences)
+    assert ticks == pytest.approx(differences)
+    # Of many seeds the interval is far narrower than their spread.
+    assert max(abs(ticks)) > 1.2 * 100 * rows[1].against.crossed.high
+    assert max(abs(ticks)) < axes.get_xlim()[1]
+    assert "small ticks are seeds." in picture.caption
 
 
 def test_the_forest_plot_has_no_mark_for_a_loss_that_learnt_nothing():

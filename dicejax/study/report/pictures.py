@@ -47,7 +47,8 @@ DOT_KEY, SQUARE_KEY = ("dot", "this loss"), ("square", "baseline")
 def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture | None:
     """Draw the differences; None without a loss that has one.
 
-    An interval that reaches beyond 5 times the median reach ends in an arrow.
+    The axis holds intervals and seeds. An interval that reaches beyond 5 times the
+    median reach ends in an arrow, and the caption counts the seeds beyond it.
     """
     metric, baseline = heading(primary_metric), baseline_name(rows[0].loss)
     drawn = [row for row in rows if row.against and row.against.differences]
@@ -58,9 +59,10 @@ def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture |
         for crossed in (row.against.crossed for row in drawn)
     ]
     learnt = [row.outcome != "nothing learnt" for row in drawn]
+    seeds = [100 * np.array(row.against.differences) for row in drawn]
     reach = [
-        abs(100 * np.array(row.against.differences) if ends is None else ends).max()
-        for row, ends, counts in zip(drawn, intervals, learnt, strict=True)
+        abs(np.append(ticks, ends if ends is not None else 0)).max()
+        for ticks, ends, counts in zip(seeds, intervals, learnt, strict=True)
         if counts or not any(learnt)
     ]
     most = min(max(reach), 5 * statistics.median(reach))
@@ -86,7 +88,13 @@ def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture |
         key.append(("mean", "95% CI"))
         what = "mean difference over seeds with its 95% confidence interval"
     within = f"within ±{100 * margin:g} points: no difference in practice"
-    caption = f"Test {metric}, {what}; small ticks are seeds. Right of 0 the loss is "
+    beyond = sum(
+        int((abs(ticks) > limit).sum())
+        for ticks, counts in zip(seeds, learnt, strict=True)
+        if counts
+    )
+    ticks = f"small ticks are seeds{f' ({beyond} beyond the axis)' if beyond else ''}"
+    caption = f"Test {metric}, {what}; {ticks}. Right of 0 the loss is "
     title = f"Difference to {baseline}"
     panels = [Panel(title, "; ".join(about), axes.figure)]
     return Picture(title, f"{caption}better.", [*key, ("margin", within)], panels)
