@@ -205,7 +205,10 @@ def test_a_flaw_in_the_file_is_one_line(tmp_path, capsys, flaw):
     assert not out.exists()
 
 
-WITHOUT_EXAMPLES = ("vs. cross-entropy (95% CI over seeds):", "We compared 1 loss with")
+WITHOUT_EXAMPLES = (
+    "ropy (95% CI over seeds, valid over all looks):",
+    "We compared 1 loss with",
+)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,11 @@ WITHOUT_EXAMPLES = ("vs. cross-entropy (95% CI over seeds):", "We compared 1 los
         ),
         (
             *(5, True),
-            ("CI over seeds and test examples):", "set (4 examples)", "(Owen, 2007)"),
+            (
+                "CI over seeds and test examples, valid",
+                "set (4 examples)",
+                "(Owen, 2007)",
+            ),
             ("Diverged", "identical predictions"),
         ),
     ],
@@ -269,9 +276,9 @@ def test_scores_have_a_page_that_says_no_more_than_they_do(tmp_path, kind):
     assert page.startswith("<!DOCTYPE html>") and "# set: loss comparison" in text
     assert headline(result.rows).splitlines()[0] in text
     samples = {
-        "runs": "(95% CI over seeds)",
-        "examples": "(95% CI over seeds and test examples)",
-        "groups": "(95% CI over seeds and 7 groups of test examples)",
+        "runs": "(95% CI over seeds, valid",
+        "examples": "(95% CI over seeds and test examples, valid",
+        "groups": "(95% CI over seeds and 7 groups of test examples, valid",
     }
     assert samples[kind] in text
     assert ("60 test examples" in text) == (kind != "runs")

@@ -41,7 +41,7 @@ from dicejax.study.compare.jobs import (
     with_baselines,
 )
 from dicejax.study.compare.results import assess, assess_runs, evaluate_runs, to_json
-from dicejax.study.compare.statistics import Row, results_of, samples_of
+from dicejax.study.compare.statistics import Row, interval_of, results_of
 from dicejax.study.compare.table import mean_and_spread, remarks, table, warnings_of
 from dicejax.study.compare.testing import MARGIN, baseline_name
 from dicejax.study.compare.until import seconds_of, train_until_decided
@@ -119,7 +119,7 @@ class Comparison:
             lines += [*headline(rows, self.margin).split("\n"), ""]
             lines += [f"warning: {warning}" for warning in warnings_of(rows)]
             metric = heading(results_of(rows)[0]["primary_metric"])
-            over = f"(95% CI over {samples_of(rows)}):"
+            over = f"({interval_of(rows)}):"
             lines.append(f"{metric} vs. {baseline_name(rows[0].loss)} {over}")
             lines += [f"  {line}" for line in remarks(rows)]
             best, differences = versus_controls(rows)

@@ -212,6 +212,11 @@ def source_of(rows: Sequence[Row]) -> Source:
     return next(run.source for row in rows for run in row.outcomes if run.result)
 
 
+def interval_of(rows: Sequence[Row]) -> str:
+    """Return what the intervals of a comparison cover, in words."""
+    return f"95% CI over {samples_of(rows)}, valid over all looks"
+
+
 def samples_of(rows: Sequence[Row]) -> str:
     """Return what the intervals of a comparison are over, in words."""
     first = next(run for row in rows for run in row.outcomes if run.result)

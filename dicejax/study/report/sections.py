@@ -18,6 +18,7 @@ from dicejax.study.compare.failures import class_counts
 from dicejax.study.compare.jobs import is_resampled
 from dicejax.study.compare.statistics import (
     Row,
+    interval_of,
     results_of,
     rivals_of,
     samples_of,
@@ -208,7 +209,7 @@ def scores(facts: Facts) -> Section:
         lines.append(line)
         cells = {heading(name): mean_and_spread(row.scores(name)) for name in others}
         more.append({"loss": row.loss, **cells})
-    over = f"(95% CI over {samples_of(facts.rows)}), and mean ± SD over seeds"
+    over = f"({interval_of(facts.rows)}), and mean ± SD over seeds"
     name = baseline_name(facts.baseline)
     tables = [_filled(f"Test {metric} (%): difference to {name} {over}", lines)]
     if others:
