@@ -135,6 +135,15 @@ def test_the_table_repeats_the_rows(three):
         assert cells["dice"]["p (Holm)"] == f"{dice.test.p_value:.3f}"
 
 
+def test_the_weight_of_an_example_of_the_rarest_class_is_stated(three, tmp_path):
+    assert "The test set has only" not in three.markdown  # of 250 or more
+    types = ("A", "B", "C", "D")
+    _, _, text = written(made(tmp_path, LOSSES, 3, types=types), tmp_path)
+    # 1000 // 4**3 = 15, and 100 / 15 = 6.7
+    sentence = "only 15 of the rarest class, 'D': each is 6.7 points of its recall"
+    assert sentence in text
+
+
 def test_every_loss_has_its_verdict(three):
     (claims,) = three.page.findall(".//ul[@class='claims']")
     for loss, item, outcome in zip(

@@ -1,11 +1,13 @@
 """The verdict in a few lines, and the forest plot."""
 
+import dataclasses
 import fnmatch
 import re
 
 import numpy as np
 import pytest
 
+from dicejax.config import PretrainedEncoder, ScratchEncoder
 from dicejax.study import significance
 from dicejax.study.compare.advice import headline
 from dicejax.study.compare.jobs import Outcome
@@ -13,7 +15,7 @@ from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.table import warnings_of
 from dicejax.study.report.pictures import forest
 
-from .made_runs import compared, outcome
+from .made_runs import EXPERIMENT, compared, outcome
 
 ALIKE = {"ce": 0.7, "dice": 0.7}
 NOTHING = {"ce": 0.0, "dice": 0.0}
@@ -74,7 +76,7 @@ def test_the_verdict_on_a_loss(skills, options, outcome, sentence):
         (
             *(NOTHING, {"seeds": 3}),
             "Nothing learnt: this says nothing about the losses.\nTo do: train longer, "
-            "raise the learning rate, or take a pretrained encoder.",
+            "or try another learning rate.",
         ),
         (
             *(ALIKE, {"spread": 0.02}),
@@ -110,8 +112,33 @@ def test_a_test_set_that_is_too_small_is_not_made_up_for_by_seeds():
         for place, loss in enumerate(("ce", "dice"))
         for seed in range(5)
     ]
-    text = headline(rows_of(outcomes, "ce"))
-    assert text.endswith("More seeds will not decide it: the test set is too small.")
+    small = (
+        " More seeds will not decide it: the test set is too small, with 40 examples"
+    )
+    assert headline(rows_of(outcomes, "ce")).endswith(f"{small}.")
+    for run in outcomes:
+        run.result["test"]["per_type"] = {"A": {"support": 33}, "B": {"support": 7}}
+    assert headline(rows_of(outcomes, "ce")).endswith(f"{small}, 7 of 'B'.")
+
+
+@pytest.mark.parametrize(
+    ("encoder", "advised"),
+    [(ScratchEncoder(), True), (PretrainedEncoder(path="x"), False)],
+)
+def test_a_pretrained_encoder_is_advised_only_to_those_without(encoder, advised):
+    experiment = dataclasses.replace(EXPERIMENT, encoder=encoder)
+    rows = [
+        dataclasses.replace(
+            row,
+            outcomes=[
+                dataclasses.replace(run, experiment=experiment) for run in row.outcomes
+            ],
+        )
+        for row in compared(NOTHING, seeds=3)
+    ]
+    for text in (headline(rows), warnings_of(rows)[0]):
+        assert "learnt" in text and "train longer" in text
+        assert ("pretrained encoder" in text) == advised
 
 
 def test_a_diverged_loss_is_worse_and_named():

@@ -7,11 +7,13 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from dicejax.errors import quote
 from dicejax.metrics.scores import heading
 from dicejax.study import significance
 from dicejax.study.compare.baselines import THRESHOLD
+from dicejax.study.compare.failures import support_of
 from dicejax.study.compare.statistics import Row, results_of, rivals_of, source_of
-from dicejax.study.compare.table import REMEDY
+from dicejax.study.compare.table import remedy
 from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
 from dicejax.study.significance import CrossedDifference, signed
 
@@ -118,7 +120,8 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
         return f"Nothing to compare: only {baseline} has run."
     metric = heading(results_of(rows)[0]["primary_metric"])
     if all(row.outcome == "nothing learnt" for row in losses):
-        return f"Nothing learnt: this says nothing about the losses.\nTo do: {REMEDY}."
+        text = "Nothing learnt: this says nothing about the losses."
+        return f"{text}\nTo do: {remedy(rows)}."
     tested = [row for row in losses if row.against.crossed is not None]
     if not tested:
         seeds, least = max(len(x.against.seeds) for x in losses), significance.MIN_SEEDS
@@ -222,12 +225,24 @@ def _next(rows: Sequence[Row], row: Row) -> str:
         [crossed.seeds, seeds], LEVEL / max(len(rivals), 1)
     )
     if significance.detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
-        return " More seeds will not decide it: the test set is too small."
+        return f" More seeds will not decide it: the test set {_size(rows)}."
     points = 100 * significance.detectable(crossed, level, seeds=seeds)
     return (
         f" Next: {_command(rows, seeds)}{_minutes(rows, more, rivals)} would settle "
         f"differences of {points:.1f}."
     )
+
+
+def _size(rows: Sequence[Row]) -> str:
+    """Say how small the test set is, and its rarest class where it has classes."""
+    result = results_of(rows)[0]
+    run = next(run for row in rows for run in row.outcomes if run.result)
+    counts = support_of(result["test"])
+    text = f"is too small, with {len(run.example_statistics):,} examples"
+    if counts:
+        rarest = min(counts, key=lambda name: counts[name])
+        text += f", {counts[rarest]:,} of {quote(rarest)}"
+    return text
 
 
 def _command(rows: Sequence[Row], seeds: int) -> str:

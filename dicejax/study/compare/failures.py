@@ -86,5 +86,10 @@ def one_class(test: Mapping[str, Any]) -> bool:
 
 def class_counts(test: Mapping[str, Any]) -> Counter[str]:
     """Count the examples of each class; Matthews' correlation is of texts alone."""
-    entries = test["per_type"] if "matthews" in test else {}
-    return Counter({name: int(x["support"]) for name, x in entries.items()})
+    return support_of(test) if "matthews" in test else Counter()
+
+
+def support_of(test: Mapping[str, Any]) -> Counter[str]:
+    """Count what the test set has of each class or type."""
+    entries = test.get("per_type", {}).items()
+    return Counter({name: int(x["support"]) for name, x in entries if "support" in x})

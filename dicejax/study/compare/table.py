@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
 from dicejax.metrics.scores import heading
 from dicejax.study.compare.failures import learnt_nothing, one_class
@@ -23,7 +24,6 @@ CONSEQUENCES = {
     "diverged": "diverged: they count as a score of 0 in the verdict, and are left out "
     "of means",
 }
-REMEDY = "train longer, raise the learning rate, or take a pretrained encoder"
 
 
 def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
@@ -89,6 +89,14 @@ def mean_and_spread(values: Sequence[float]) -> str:
     return f"{mean} ± {statistics.stdev(percent):.2f}" if len(percent) > 1 else mean
 
 
+def remedy(rows: Sequence[Row]) -> str:
+    """Return what may help where runs learnt nothing."""
+    experiments = [run.experiment for row in rows for run in row.outcomes]
+    if any(x and isinstance(x.encoder, ScratchEncoder) for x in experiments):
+        return "train longer, raise the learning rate, or take a pretrained encoder"
+    return "train longer, or try another learning rate"
+
+
 def warnings_of(rows: Sequence[Row]) -> list[str]:
     """Return the warnings to show before any number, the gravest first."""
     messages = []
@@ -104,7 +112,7 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
     if untaught:
         messages.append(
             f"{len(untaught)} of {len(runs)} runs learnt nothing: "
-            f"{', '.join(untaught)}.{answer if alike else ''} To do: {REMEDY}."
+            f"{', '.join(untaught)}.{answer if alike else ''} To do: {remedy(rows)}."
         )
     for status, consequence in CONSEQUENCES.items():
         names = [name for name, run in runs if run.status == status]

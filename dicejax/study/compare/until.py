@@ -11,7 +11,7 @@ from dicejax.study import significance
 from dicejax.study.compare import jobs
 from dicejax.study.compare.jobs import Job
 from dicejax.study.compare.statistics import Row, rivals_of
-from dicejax.study.compare.table import REMEDY
+from dicejax.study.compare.table import remedy
 from dicejax.study.compare.testing import LEVEL, MARGIN
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
@@ -84,7 +84,8 @@ def train_until_decided(
             if is_hopeless or (crossed and row.outcome in DECIDED):
                 settled.setdefault(row.loss, seeds)
         if all(row.outcome == "nothing learnt" for row in rows[1:]):
-            return rows, f"nothing learnt, so further seeds would not help: {REMEDY}"
+            sentence = "nothing learnt, so further seeds would not help"
+            return rows, f"{sentence}: {remedy(rows)}"
         waiting = [row for row in rivals_of(rows) if row.loss not in settled]
         if not waiting:
             rising = [row.loss for row in rows if row.rise > MARGIN]

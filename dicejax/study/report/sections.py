@@ -258,7 +258,19 @@ def classes(facts: Facts) -> Section:
     caption = "Scores (%) of each class on the test set, mean over seeds: "
     caption += " vs. ".join(both)
     tables = [_filled(caption, lines)] if lines else []
-    return Section("classes", "Classes", tables=tables)
+    return Section("classes", "Classes", _few(support), tables)
+
+
+def _few(support: Mapping[str, int]) -> list[str]:
+    """Say what a test example of the rarest class weighs, if a point or more."""
+    name = min(support, key=lambda name: support[name], default="")
+    if not 0 < support.get(name, 0) <= 100:
+        return []
+    return [
+        f"The test set has only {support[name]} of the rarest class, {quote(name)}: "
+        f"each is {100 / support[name]:.1f} points of its recall, so its scores "
+        "depend on few examples."
+    ]
 
 
 def _table(caption: str, lines: Sequence[Mapping[str, str]]) -> list[TextTable]:
