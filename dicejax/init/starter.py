@@ -40,6 +40,10 @@ KINDS: dict[Kind, type[Task]] = {
 ROWS = (64, 128, 256, 384, 512)
 IMBALANCED = 4.0  # negatives per positive that call for other losses
 MOST_EPOCHS = {"pretrained": 30, "scratch": 100}
+NEED = {
+    "pretrained": f"a pretrained encoder needs about {UPDATES['pretrained']:,}",
+    "scratch": f"random weights need about {UPDATES['scratch']:,}",
+}
 
 
 def task_of(kind: Kind, examples: Sequence[object]) -> Task:
@@ -228,6 +232,7 @@ def file_for(
         objectives=sorted({loss.partition("(")[0] for loss in suggested.losses}),
         suggested=suggested,
         few=suggested.encoder is not None and suggested.updates < UPDATES["pretrained"],
+        need=NEED["scratch" if suggested.encoder is None else "pretrained"],
         reason=textwrap.wrap(suggested.reason, 78),
         is_whole=_longest(profile) < ROWS[-1],
         facts=_facts(profile),

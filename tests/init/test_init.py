@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 
 import jax
 import pytest
@@ -235,8 +236,13 @@ def test_a_sample_is_written_and_read(tmp_path, capsys):
     assert [len(split) for split in splits] == [2800, 600, 600]
     # No set loss from random weights.
     assert experiment.compared == (CrossEntropy(), CrossEntropy(label_smoothing=0.1))
-    # Enough updates for random weights to learn from.
-    assert experiment.training.epochs * 2800 / experiment.training.batch_size > 1500
+    # Enough updates for random weights to learn from, and the file says so.
+    updates = experiment.training.epochs * math.ceil(
+        2800 / experiment.training.batch_size
+    )
+    assert updates > 1500
+    reason = f"about {updates:,} updates; random weights need about 1,500\n"
+    assert reason in (mine / "experiment.py").read_text()
     outside, inside = imbalance(corpus.train)
     assert outside / inside == pytest.approx(8, rel=0.1)
 
@@ -251,6 +257,7 @@ def test_few_updates_propose_the_rate_and_the_prior_before_dice(tmp_path):
     assert experiment.compared == (CrossEntropy(), from_prior, dice, Focal())
     text = (tmp_path / "few" / "experiment.py").read_text()
     assert "First try three and ten" in text and "few updates: raise the rate" in text
+    assert "# about 90 updates; a pretrained encoder needs about 200" in text
 
 
 def test_a_folder_of_splits_is_found_by_their_names(tmp_path):
