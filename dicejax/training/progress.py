@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -129,6 +130,21 @@ def progress_of(choice: Progress) -> Iterator[TrainingProgress]:
         console = Console(file=sys.stdout, force_jupyter=False, force_terminal=False)
     with TrainingProgress(console, quiet=not choice) as display:
         yield display
+
+
+def time_left(seconds: float, runs: int) -> str:
+    """Say how long further runs take if each takes as many seconds as the first.
+
+    >>> time_left(65.0, 11)
+    'about 12 minutes for the other 11 runs'
+    >>> time_left(900.0, 11), time_left(5.0, 1)
+    ('about 2.8 hours for the other 11 runs', 'about 1 minute for the other run')
+    """
+    minutes = math.ceil(seconds * runs / 60)
+    time = f"{minutes} minute{'s' * (minutes > 1)}"
+    if minutes >= 100:
+        time = f"{minutes / 60:.1f} hours"
+    return f"about {time} for the other {f'{runs} runs' if runs > 1 else 'run'}"
 
 
 def encoder_name(encoder: AnyEncoder, parameters: int | None = None) -> str:

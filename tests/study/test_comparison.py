@@ -166,13 +166,15 @@ def test_runs_that_cannot_be_compared_are_refused(runs):
 
 
 def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
-    lines, tried = [], []
+    lines, tried, clock = [], [], [0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[-1])
     progress = types.SimpleNamespace(
         begin=lambda *_, **__: 0, advance=lambda _: None, say=lines.append
     )
 
     def train(experiment, out, *, overwrite, progress):
         tried.append(experiment.objective.short_name)
+        clock.append(clock[-1] + 100)
         if experiment.objective.short_name == "dice":
             run = Run(epath.Path(out))
             write_setup(run, experiment)
@@ -184,6 +186,7 @@ def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
     first = jobs(tmp_path, seeds=1)
     comparison.train_all(first, progress)
     assert tried == ["ce", "dice", "focal"]
+    assert lines.pop(0) == "about 4 minutes for the other 2 runs"  # of 100 s each
     assert outcome_of(first[1]).status == "diverged"
     # The next time it is not tried again, unless everything is.
     comparison.train_all(first, progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -26,7 +27,7 @@ from dicejax.tasks import Task
 from dicejax.tasks.priors import require_classes
 from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.logging import FILE as METRICS
-from dicejax.training.progress import TrainingProgress
+from dicejax.training.progress import TrainingProgress, time_left
 from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
 from dicejax.training.setup import prepare
 from dicejax.training.train import train
@@ -195,6 +196,8 @@ def train_all(
 ) -> None:
     """Train every run that is not finished; of each only the best weights remain.
 
+    After the first that was trained from its beginning, the time of the others is said.
+
     Raises:
       InputError: a folder holds a run of other settings, raised before any is trained;
         or another process trains one of them.
@@ -203,6 +206,8 @@ def train_all(
     runs = [Run.create(job.folder, job.experiment, overwrite=overwrite) for job in jobs]
     overall = progress.begin("all runs", len(jobs), status="")
     options = {"overwrite": overwrite, "progress": progress}
+    left = sum(not (run.continues and run.has_ended) for run in runs)
+    a_run: float | None = None  # seconds
     for job, run in zip(jobs, runs, strict=True):
         name = f"{job.loss} seed {job.seed}"
         if run.continues and run.diverged() is not None:
@@ -215,7 +220,11 @@ def train_all(
                     progress.say(f"{name}: used again from {job.folder}")
                     best_step = run.result()["best_step"]
                 else:
+                    began, left = time.monotonic(), left - 1
                     best_step = train(job.experiment, job.folder, **options).best_step
+                    if a_run is None and left and not run.continues:
+                        a_run = time.monotonic() - began
+                        progress.say(time_left(a_run, left))
                 # The optimizer states of many runs would fill the disk.
                 only_weights_stay(run.path / CHECKPOINTS, best_step)
         except Diverged as error:
