@@ -181,3 +181,23 @@ def test_launch_files_start_a_run_that_exists(name):
     parse(["train", experiment, "--out", "x", *words])
     if "gs://" in text:  # a bucket wants the extra's package
         assert "[tpu]" in text
+
+
+def test_the_jobs_of_an_array_share_a_comparison(tmp_path):
+    """The file runs with a stand-in for Slurm's command that prints its words."""
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
+    srun.chmod(0o755)
+    file = ROOT / "launch" / "compare.sbatch"
+    (array,) = re.findall(r"^#SBATCH --array=1-(\d+)$", file.read_text(), re.MULTILINE)
+    job = {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": array}
+    env = os.environ | job | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    argv = ["bash", str(file), str(ROOT / "experiments/quickstart.py"), "--seeds", "10"]
+    run = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+    flag, *words = run.stdout.splitlines()
+    assert (flag, words[0]) == ("--kill-on-bad-exit=0", "dicejax")
+    command = parse(words[1:])
+    assert (command.shard, command.seeds) == (f"3/{array}", 10)
+    page = (ROOT / "docs/scaling.md").read_text()
+    for line in (f"#SBATCH --array=1-{array}", "srun --kill-on-bad-exit=0"):
+        assert line in page and line in file.read_text()
