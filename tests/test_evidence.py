@@ -332,6 +332,23 @@ def test_no_sentence_has_more_than_two_numbers(page):
         assert len(numbers) <= 2, sentence
 
 
+@pytest.mark.parametrize("name", ["readme.md.jinja", "choosing.md.jinja"])
+def test_measured_numbers_of_the_first_pages_are_computed(name):
+    """Updates and points are expressions of the templates, with no digit typed."""
+    template = (EVIDENCE / name).read_text()
+    measured = r"(?:\w+ )?(?:updates|points|F1)\b"
+    assert len(re.findall(rf"\}}\}} {measured}", template)) >= 3
+    assert not re.findall(rf"\d[\d.,]* {measured}", template)
+
+
+def test_the_readme_is_short():
+    text = re.sub(
+        r"^```.*?^```", "", (ROOT / "README.md").read_text(), flags=re.S | re.M
+    )
+    text = re.sub(r"<[^>]*>|\]\([^)]*\)", "", text)
+    assert len([word for word in text.split() if re.search(r"\w", word)]) <= 500
+
+
 def test_the_page_on_the_paper_has_numbers_of_the_archives():
     """Each row has the printed gain of the paper, and the archived one of ours."""
     page = (ROOT / "docs/reproduced.md").read_text().partition("## What did help")[0]

@@ -78,6 +78,7 @@ def pages() -> dict[str, str]:
         "gain_tuned": gain_tuned,
         "versus": versus,
         "mean": mean,
+        "updates": updates,
         "seeds_of": seeds_of,
         "trained": trained,
         "hours": hours,
@@ -146,6 +147,11 @@ def gain_tuned(loss: str, name: str) -> str:
 def mean(loss: str, sentences: int, epochs: int) -> str:
     """Return the mean gain of a loss in a cell, with one decimal and without a sign."""
     return f"{100 * abs(curve.cell(sentences, epochs).row(loss).against.mean):.1f}"
+
+
+def updates(runs: Compared | mechanism.Cell) -> str:
+    """Return the updates of the runs of a comparison."""
+    return f"{runs.updates:,.0f}"
 
 
 def versus(ours: str, other: str, name: str) -> str:
