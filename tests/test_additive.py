@@ -165,7 +165,7 @@ def test_pointwise_losses_are_additive_and_others_say_that_they_are_not():
         assert PLAIN[name].is_additive == (declared.kind == "pointwise")
     assert all(objective.is_additive for objective in ADDING.values())
     outputs, targets, _ = outputs_and_targets("softmax", np.float32)
-    message = "^objective [a-z_]+ is not additive: its loss of a batch is no sum"
+    message = "^objective [a-z_]+ is not additive: the loss of a batch is not a sum"
     others = (LinearSchedule(), StepSchedule(first=Dice()), Mined())
     for whole in (*OTHERS.values(), *others):
         assert not whole.is_additive

@@ -262,7 +262,7 @@ POSITIONS = WeightedCrossEntropy().bind_outputs(["start", "has"])
         ),
         (
             lambda: POSITIONS.with_class_counts({"has": np.array([[9, 1]])}),
-            "objective wce needs class counts, which output 'start' has none of:"
+            "objective wce needs class counts, but the labels of output 'start' are"
             " its labels are positions",
         ),
         (

@@ -325,7 +325,7 @@ NAMED_TOO = "classes is positive, but {} names a class too; want all"
         (lambda: SigmoidF1(reduce="sum").loss(*batch("multi-label")), ONE_VALUE),
         (
             lambda: Dice(output="tags", classes="PRE").bind_classes(NAMES, ["tags"]),
-            "classes has 'PRE', which output 'tags' has not: O, B-LOC",
+            "classes has 'PRE', which output 'tags' lacks: O, B-LOC",
         ),
     ],
 )

@@ -125,7 +125,7 @@ def with_classes(formula: Callable, average: Average | None) -> Callable:
         if average == "micro":
             if class_weights is not None or "class_axis" not in settings:
                 wish = "no class_weights, and a class axis"
-                raise ValueError(f"average is 'micro', which wants {wish}")
+                raise ValueError(f"average is 'micro', but needs {wish}")
             return formula(logits, labels, **_as_one_set(settings, logits.shape))
         losses = formula(logits, labels, **settings)
         if average == "none" and class_weights is None:
@@ -134,8 +134,8 @@ def with_classes(formula: Callable, average: Average | None) -> Callable:
         axes = set_axes(settings.get("axis"), logits.ndim - 1)
         if losses.ndim != logits.ndim - len(axes):
             raise ValueError(
-                "class_weights and average want a loss of each class, but with these "
-                "settings it has one value for all"
+                "class_weights and average need a loss for each class, but with these "
+                "settings there is a single value for all classes"
             )
         if class_weights is not None:
             losses = losses * class_weights[remaining]
@@ -157,8 +157,8 @@ def _without(exclude_class: int | tuple[int, ...] | None, classes: int) -> np.nd
     remaining = np.setdiff1d(np.arange(classes), np.array(excluded))
     if not all(0 <= number < classes for number in excluded) or not remaining.size:
         raise ValueError(
-            f"exclude_class is {exclude_class} but there are {classes} classes, of"
-            " which one must be left"
+            f"exclude_class is {exclude_class} but there are {classes} classes, and "
+            "at least 1 must remain"
         )
     return remaining
 
@@ -175,7 +175,7 @@ def _as_problems(
         logits, labels = (jnp.moveaxis(x, class_axis, -1) for x in (logits, labels))
         return logits, labels
     if settings.get("form") == "gold":
-        raise ValueError("form='gold' has one value for all classes")
+        raise ValueError("form='gold' has a single value for all classes")
     elements = prepare(logits, labels, where, class_axis)
     log_p, log_q = log_probabilities(elements)
     labels = elements.targets

@@ -259,7 +259,9 @@ def _check_arrays(
         kind = " for float labels" if soft else ""
         kind = " in the multi-label form" if form == "multi_label" else kind
         if integer and form == "softmax" and label_shape == shape:
-            kind = "; one-hot labels are floats, or of several labels: multi_label=True"
+            kind = (
+                "; one-hot labels are floats; for several labels set multi_label=True"
+            )
         raise ValueError(
             f"labels has shape {label_shape} but logits {shape} wants {fitting}{kind}"
         )

@@ -63,7 +63,7 @@ class Elements(NamedTuple):
     def require_integers(self) -> None:
         """Raise a ValueError for soft labels."""
         if not self.hard:
-            raise ValueError("labels are floats but this loss wants integers")
+            raise ValueError("labels are floats but this loss needs integers")
 
     def mask(self, values: Array) -> Array:
         """Return `values` (`[...]` or `[..., C]`) with exact zeros where masked."""

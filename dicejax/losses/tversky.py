@@ -269,7 +269,7 @@ def jaccard(
       [0.509, 0.504]
     """
     if squared and intersection == "minimum":
-        raise ValueError("squared wants intersection 'product', not 'minimum'")
+        raise ValueError("squared needs intersection 'product', not 'minimum'")
     counts = count(elements, squared=squared, intersection=intersection)
     overlap = counts.intersection
     # With squares P - I alone may be negative.

@@ -58,8 +58,8 @@ class LossObjective(Objective):
         """
         if self.declaration.kind != "pointwise":
             raise ValueError(
-                "train has weights of examples, but the loss of an element depends on "
-                "others here; take a loss over elements, such as ce, or leave them out"
+                "train has example weights, but the loss of an element depends on "
+                "others; take a loss over elements, such as ce, or leave them out"
             )
 
     def loss(self, logits: Array, labels: Array | Gold) -> Array:
@@ -153,8 +153,8 @@ class LossObjective(Objective):
         name = self._output_among(class_counts)
         if name not in class_counts:
             raise ValueError(
-                f"objective {self._name} needs class counts, which output {name!r} has"
-                " none of: its labels are positions"
+                f"objective {self._name} needs class counts, but the labels of output "
+                f"{name!r} are positions"
             )
         counts = np.maximum(class_counts[name], 1)
         changes: dict[str, Any] = {"class_counts": tuple(map(float, counts.ravel()))}

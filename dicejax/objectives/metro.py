@@ -75,8 +75,8 @@ class Metro(LossObjective):
         name = self._output_among(class_counts)
         if name not in class_counts:
             raise ValueError(
-                f"objective {self._name} needs classes, which output {name!r} has none "
-                "of: its labels are positions"
+                f"objective {self._name} needs classes, but the labels of output "
+                f"{name!r} are positions"
             )
         counts = class_counts[name]
         expected = len(counts) if counts.ndim == 2 else 1

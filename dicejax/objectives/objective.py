@@ -24,8 +24,8 @@ LabelCounts: TypeAlias = Any  # a pytree of counts
 _Class = TypeVar("_Class", bound=type)
 
 GOLD_REFUSED = (
-    "train has weights of examples or probabilities of classes, which this objective "
-    "takes none of; take a loss over elements, such as ce, or leave them out"
+    "train has example weights or class probabilities, which this objective does not "
+    "take; choose a loss over elements, such as ce, or leave them out"
 )
 NO_WEIGHTS: Mapping[str, float] = types.MappingProxyType({})
 
@@ -165,8 +165,8 @@ class Objective:
         objective is not additive.
         """
         raise TypeError(
-            f"objective {self._name} is not additive: its loss of a batch is no sum"
-            " over micro-batches"
+            f"objective {self._name} is not additive: the loss of a batch is not a "
+            "sum over micro-batches"
         )
 
     def contribution(

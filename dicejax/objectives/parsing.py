@@ -67,7 +67,7 @@ def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
     """Return a loss or an optimizer with default settings, or raise an InputError."""
     if name.endswith(FromPrior.SUFFIX):
         raise InputError(
-            f"{kind} {quote(name)} is one of compare; here take "
+            f"{kind} {quote(name)} is for compare alone; take "
             f"{name.removesuffix(FromPrior.SUFFIX)} with --training.head_bias prior"
         )
     if name not in classes and "," in name:

@@ -85,9 +85,9 @@ class SetObjective(LossObjective):
         """
         if self.over != "element":
             raise ValueError(
-                f"train has weights of examples, but a set is over {self.over}; take "
-                "over=element, or another loss over elements, such as ce, or leave "
-                "them out"
+                f"train has example weights, but a set is over {self.over}; take "
+                "over=element, or a loss over elements, such as ce, or leave the "
+                "weights out"
             )
 
     def loss_and_state(
@@ -149,7 +149,7 @@ class SetObjective(LossObjective):
                 numbers = [int(name)]
             if not numbers:
                 raise ValueError(
-                    f"classes has {name!r}, which output {output!r} has not: "
+                    f"classes has {name!r}, which output {output!r} lacks: "
                     f"{', '.join(class_names) or 'its classes have no names'}"
                     f"{hint(name, class_names)}"
                 )

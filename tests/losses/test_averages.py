@@ -160,13 +160,13 @@ REFUSED = [
     (
         "dice",
         {"average": "micro", "class_weights": WEIGHTS},
-        "average is 'micro', which wants no class_weights",
+        "average is 'micro', but needs no class_weights",
     ),
     ("mcc", {"variant": "multiclass", "average": "macro"}, "class_weights and average"),
     (
         "self_adjusting_dice",
         {"form": "gold", "axis": (), "exclude_class": 0},
-        "form='gold' has one value for all classes",
+        "form='gold' has a single value for all classes",
     ),
 ]
 

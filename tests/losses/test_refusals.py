@@ -223,7 +223,7 @@ def test_losses_of_decisions_refuse_probabilities_or_take_them(case):
         return
     logits = draw(case.form).logits
     soft = np.full(logits.shape, 0.5, np.float32)
-    message = "labels are floats but this loss wants integers"
+    message = "labels are floats but this loss needs integers"
     refuses(message, case.loss, logits=logits, labels=soft)
 
 

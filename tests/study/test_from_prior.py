@@ -38,7 +38,7 @@ def test_names_are_read_and_written():
     assert candidate_named("ce+prior") == CE
     assert candidate_named("dsc+prior:alpha=1") == DSC
     assert candidate_named("dsc:alpha=1") == DSC.objective
-    message = "loss 'ce.prior' is one of compare; here take ce with --training.head_bia"
+    message = "loss 'ce.prior' is for compare alone; take ce with --training.head_bia"
     with pytest.raises(InputError, match=message):
         objective_named("ce+prior")
     with pytest.raises(InputError, match="unknown loss 'cf'"):
@@ -74,7 +74,7 @@ def test_settings_that_contradict_are_refused():
         jobs(everywhere, (CE,))
     task = QuestionAnswering(form="positions")
     positions = dataclasses.replace(EXPERIMENT, task=task)
-    with pytest.raises(InputError, match="'start' are positions, which are none"):
+    with pytest.raises(InputError, match="'start' are positions; leave it"):
         jobs(positions, (CE,))
 
 
