@@ -25,11 +25,14 @@ Questions = Sequence[ReadingExample]
 
 HINDRANCES = {
     "beyond": (
-        "lie in no window wholly, or are of characters that the tokenizer drops",
+        "fit no window, or consist of characters that the tokenizer drops",
         "; raise --task.stride",
     ),
     "long": ("have more pieces than max_answer", "; raise --task.max_answer"),
-    "several": ("have spans that overlap, or several where one is predicted", ""),
+    "several": (
+        "have spans that overlap, or more spans than the one that is predicted",
+        "",
+    ),
     "inexact": ("begin or end inside a piece", ""),
 }
 """Why an answer cannot be predicted, and the remedy, by the reason."""

@@ -232,7 +232,7 @@ class TextTask(Task):
         names, gold, predicted, chances = self.arrays(examples, predictions, labels)
         if metric == "matthews":
             raise InputError(
-                f"task: {metric} is no sum over examples, as statistics over them "
+                f"task: {metric} is not a sum over examples, which the statistics "
                 "need; take --task.primary_metric f1 or accuracy"
             )
         if metric == "accuracy":
@@ -258,7 +258,7 @@ class TextTask(Task):
         """
         without = [example.id for example in examples if self.gold(example) is None]
         if without:
-            do = "label or remove them: null is unknown, and no class"
+            do = "label or remove them: null means unknown and is not a class"
             if len(without) == len(examples):
                 do = f"name a labelled one (--data.{split})"
             raise InputError(
@@ -324,7 +324,7 @@ class Classification(TextTask):
         )
         listed = ", ".join(map(quote, names))
         if len(names) < 2:
-            raise InputError(f"train has {listed or 'no class'} alone; want 2 classes")
+            raise InputError(f"train has only {listed or 'no class'}; want 2 classes")
         if self.positive is not None and self.positive not in names:
             raise InputError(
                 f"positive is {quote(self.positive)}, but the classes are {listed}"

@@ -75,7 +75,7 @@ class Decider:
         if self.tunes_threshold:
             raise ValueError(
                 f"threshold {self.threshold} and a threshold tuned for F1 exclude each "
-                "other; leave out either"
+                "other; leave one out"
             )
         if constraint.measure not in self.measures:
             rest = f"; take {' or '.join(self.measures)}" if self.measures else ""

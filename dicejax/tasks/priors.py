@@ -45,6 +45,6 @@ def require_classes(targets: Mapping[str, Target]) -> None:
     for name, target in targets.items():
         if target.kind == "positions":
             raise InputError(
-                f"training: head_bias prior wants class frequencies, but labels of "
-                f"output {name!r} are positions, which are none; leave it at zeros"
+                f"training: head_bias prior needs class frequencies, but the labels of "
+                f"output {name!r} are positions; leave it at zeros"
             )

@@ -116,9 +116,9 @@ class SpanTask(WordsTask):
             remarks.append("train has no span: there is nothing to learn")
         if lost := fit.lost["beyond"]:
             text = (
-                f"{lost} of {gold} {split} entities ({lost / gold:.0%}) lie in no "
-                f"window of {fit.cuts.longest} tokens wholly and count as misses; "
-                "raise --task.stride, to half of --training.max_length at most, or both"
+                f"{lost} of {gold} {split} entities ({lost / gold:.0%}) fit no window "
+                f"of {fit.cuts.longest} tokens and count as misses; raise "
+                "--task.stride, up to half of --training.max_length, or both"
             )
             remarks.append(Truncation("gold", text))
         crossed = gold - sum(len(flat_spans(sentence.spans)) for sentence in examples)

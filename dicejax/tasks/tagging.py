@@ -94,7 +94,7 @@ class TokenTask(WordsTask):
         prompt, *answers = line.split("\t")
         if len(answers) != 1 or not answers[0].strip():
             raise InputError(
-                f"text {number} is no prompt and answer with one tab between them; the "
+                f"text {number} is not a prompt, a tab and an answer; the "
                 "run reads both"
             )
         return dataclasses.replace(super().parse(answers[0], number), prompt=prompt)

@@ -66,7 +66,7 @@ def test_the_positive_class_may_be_named():
             ("1", None),
             "1 of 2 examples of train have no label, '1' among them; label or remove",
         ),
-        (Classification(), ("1", "1"), "train has '1' alone; want 2 classes"),
+        (Classification(), ("1", "1"), "train has only '1'; want 2 classes"),
         (Classification(positive="2"), ("0", "1"), "positive is '2', but the classes"),
         (Classification(positive="2"), ("0", "1", "2"), "are for 2 classes; there are"),
         (Classification(tune_threshold=True), ("0", "1", "2"), "are for 2 classes"),

@@ -273,9 +273,9 @@ def test_what_no_window_holds_counts_as_missed_and_is_no_label(tokenizer, task):
     assert last.arrays["end"][words[-1][5]] == IGNORED
     trip = round_trip(task, [sentence], tokenizer, room)
     assert (trip.scores["precision"], trip.scores["recall"]) == (1.0, 0.5)
-    assert trip.remarks[0].startswith("1 of 2 dev entities (50%) lie in no window of ")
+    assert trip.remarks[0].startswith("1 of 2 dev entities (50%) fit no window of ")
     assert trip.remarks[0].endswith(
-        "raise --task.stride, to half of --training.max_length at most, or both"
+        "raise --task.stride, up to half of --training.max_length, or both"
     )
 
 

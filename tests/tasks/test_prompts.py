@@ -148,7 +148,9 @@ def test_a_prompt_is_read_by_all_taggers_and_refused_by_other_tasks(tmp_path):
     with pytest.raises(InputError, match=r"line 7 has no prompt.*--task\.prompt"):
         TASK.adapt([Sentence(("a",), (), 7)])
     for line in ("Who is it?", "a\tb\tc", "a\t "):
-        with pytest.raises(InputError, match="text 2 is no prompt and answer"):
+        with pytest.raises(
+            InputError, match="text 2 is not a prompt, a tab and an answer"
+        ):
             TASK.parse(line, 2)
     assert TASK.parse("Who  is it?\tit is Bo", 2) == Sentence(
         ("it", "is", "Bo"), (), 2, prompt="Who  is it?"

@@ -229,7 +229,7 @@ def test_what_is_in_no_window_is_said_and_missed():
     scores, lost, _ = round_trip(task, examples, tokenizer, max_length=8)
     assert lost == [1] and scores["exact"] == 0
     (remark,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 8))
-    assert str(remark).startswith("dev: 1 of 1 answers lie in no window wholly")
+    assert str(remark).startswith("dev: 1 of 1 answers fit no window")
     task = dataclasses.replace(task, max_answer=1)
     (remark,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 64))
     assert remark.kind == "gold" and "more pieces than max_answer" in remark.text
