@@ -75,7 +75,7 @@ def test_train_and_evaluate(project, capsys):
     fails(capsys, argv, "data: no such folder")
     assert json.loads((folder / "result.json").read_text()) == result
     assert run(TRAIN) == 0
-    assert "already finished; --overwrite trains it anew" in capsys.readouterr().err
+    assert "already finished; --overwrite trains it again" in capsys.readouterr().err
     assert json.loads((folder / "result.json").read_text()) == result
 
 
@@ -143,7 +143,9 @@ def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
     assert "report in runs/small/report.html" in output.out
     record = (project / "runs/small/report.md").read_text()
     assert f"| version of jax | {jax.__version__} |" in record
-    fails(capsys, [*argv, "--optimizer.learning_rate", "1e-3"], "run of other settings")
+    fails(
+        capsys, [*argv, "--optimizer.learning_rate", "1e-3"], "run with other settings"
+    )
 
 
 WAYS = [

@@ -174,8 +174,12 @@ def test_every_loss_that_fits_trains_two_steps(trainer, loss, request):
     [
         ("qa/squad1 over positions", "dice", "output 'start'"),
         ("qa/squad1 over positions", "wce", "output 'start'"),
-        ("qa/squad1 over positions", "metro", "needs classes, which output 'start' ha"),
-        ("pos/tweets", "metro", "of the classes of output 'tags' none is negative"),
+        (
+            "qa/squad1 over positions",
+            "metro",
+            "needs classes, but the labels of output",
+        ),
+        ("pos/tweets", "metro", "no class of output 'tags' is negative"),
     ],
 )
 def test_a_loss_that_does_not_fit_the_labels_is_refused(name, loss, message, tmp_path):

@@ -113,7 +113,7 @@ def input_errors(path: epath.Path, done: str = "written") -> Iterator[None]:
         yield
     except OSError as error:
         what = f"cannot be {done}: {error.strerror or error}"
-        do = "make room or mend the folder, then run the same command again"
+        do = "make room or repair the folder, then run the same command again"
         raise InputError.at(path, None, what, do) from error
 
 
@@ -301,7 +301,7 @@ def file_name(text: str, what: str) -> str:
     if text.isprintable() and not text.startswith(".") and text and "/" not in text:
         return text
     raise InputError(
-        f"{what} is {quote(text)}; a folder will be called so: want letters, digits "
+        f"{what} is {quote(text)}; which names a folder: want letters, digits "
         "and signs, but no slash, and no dot in front"
     )
 

@@ -168,11 +168,13 @@ class Checkpoints:
             reasons = "; ".join(f"{step}: {error}" for step, error in damaged.items())
             raise InputError(
                 f"{self._folder}: no checkpoint can be read ({reasons}); nothing was "
-                "deleted; bring one back, or start anew with --overwrite"
+                "deleted; restore one, or start again with --overwrite"
             )
         for step, error in damaged.items():
             place = self._folder / str(step)
-            then = "going back to the one before" if step > intact else "deleted"
+            then = (
+                "going back to the previous checkpoint" if step > intact else "deleted"
+            )
             warn(f"{place}: damaged: {error}; {then}")
             with self._errors_in_one_line():
                 delete(place)
@@ -203,7 +205,7 @@ class Checkpoints:
         except (OSError, ValueError, RuntimeError, Damaged) as error:
             raise InputError(
                 f"{self._folder}: cannot write a checkpoint: {first_line(error)}; make"
-                " room or mend the folder, then run the same command again: the run"
+                " room or repair the folder, then run the same command again: the run"
                 " resumes from its last checkpoint"
             ) from error
 
@@ -257,8 +259,8 @@ def _record(place: epath.Path, *items: str) -> Record:
             record.verify(place, *items)
     except Damaged as error:
         raise InputError(
-            f"{place}: damaged: {error}; bring it back, or delete it to use the next "
-            "best or the one before"
+            f"{place}: damaged: {error}; restore it, or delete it to use the next best "
+            "or the previous checkpoint"
         ) from error
     return record
 
@@ -326,7 +328,7 @@ def _mismatches(stored: Any, expected: Params) -> list[str]:
     )
     return [
         f"{name} is {shapes.get(name, 'missing')}, "
-        f"wanted {targets.get(name, 'nothing')}"
+        f"expected {targets.get(name, 'nothing')}"
         for name in sorted(shapes.keys() | targets.keys())
         if shapes.get(name) != targets.get(name)
     ]

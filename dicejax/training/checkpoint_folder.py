@@ -191,7 +191,7 @@ def _read_errors(place: epath.Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(
             f"{place}: cannot be read: {error.strerror or error}; nothing was deleted; "
-            "mend the disk or the folder and run the same command again"
+            "repair the disk or the folder and run the same command again"
         ) from error
 
 

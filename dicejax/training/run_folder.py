@@ -111,7 +111,7 @@ class Run:
         if changes:
             state = "a finished" if run.is_finished else "an unfinished"
             raise InputError(
-                f"{path}: holds {state} run of other settings: {'; '.join(changes)}; "
+                f"{path}: holds {state} run with other settings: {'; '.join(changes)}; "
                 "name another folder with --out, or replace it with --overwrite"
             )
         for name in (LABELS, ENCODER, tokenize.FILE):  # later commands read them

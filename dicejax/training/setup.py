@@ -157,14 +157,14 @@ class Setup:
                 if leaf.is_of_a_set and targets[leaf.output].kind == "positions":
                     raise ValueError(
                         "compares classes over the batch, but labels of output "
-                        f"{leaf.output!r} are positions, which are none; choose "
+                        f"{leaf.output!r} are positions; choose "
                         "another form of the task (--task.form sigmoid) or loss"
                     )
                 kind, _, has_negative = targets[leaf.output]
                 if leaf.reads_decisions and kind == "classes" and not has_negative:
                     raise ValueError(
-                        f"weighs positives, but of the classes of output "
-                        f"{leaf.output!r} none is negative"
+                        f"weights positives, but no class of output "
+                        f"{leaf.output!r} is negative"
                     )
             classes = {
                 output: target.classes
@@ -230,8 +230,8 @@ class Setup:
             plan = packing_plan(lengths, rows=rows, **settings)
         if plan.weights is not None and self.example_weights is not None:
             raise InputError(
-                "sampling: it weighs what it draws, and examples of train have weights;"
-                " leave out either, or take OverSampling"
+                "sampling: it weights what it draws, and the examples of train have "
+                "weights; leave one out, or take OverSampling"
             )
         layout = self.experiment.task.layout(self.data.tokenizer)
         sequences = {**layout.sequences, **dict.fromkeys(soft_arrays(items), 0)}

@@ -130,7 +130,7 @@ class Result:
             return cls(folder=str(run.path), **run.result())
         except TypeError as error:
             raise InputError(
-                f"{run.path / RESULT}: is no result of this version of dicejax "
+                f"{run.path / RESULT}: is not a result of this version of dicejax "
                 f"({error}); train again with --overwrite"
             ) from error
 
@@ -211,7 +211,7 @@ def train(
                 f"{run.path}: a trial of tuning, never scored on test; name another "
                 "folder with --out, or replace it with --overwrite"
             )
-        display.say(f"{run.path}: already finished; --overwrite trains it anew")
+        display.say(f"{run.path}: already finished; --overwrite trains it again")
         return result
 
 

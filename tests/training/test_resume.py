@@ -108,7 +108,7 @@ def test_a_damaged_checkpoint_falls_back(uninterrupted, half, capsys, tmp_path):
     file.write_bytes(content)
     finished_here(out)
     errors = capsys.readouterr().err
-    assert "20: damaged" in errors and "going back to the one before" in errors
+    assert "20: damaged" in errors and "going back to the previous" in errors
     same_end(out, uninterrupted)
 
 

@@ -261,7 +261,7 @@ def get_config():
     [
         ("Dice()", None, {"weighted": True}, "a set is over batch; take over=element"),
         ("by_short_name()['mom']()", None, {"soft": True}, "train has probabilities"),
-        (None, "ImportanceSampling()", {"weighted": True}, "it weighs what it draws"),
+        (None, "ImportanceSampling()", {"weighted": True}, "it weights what it draws"),
         (None, None, {"weighted": True, "low": -1}, "of train: weight is -1.0; want a"),
     ],
 )

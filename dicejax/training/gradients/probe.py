@@ -345,7 +345,7 @@ def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"{file}: damaged: the record before step {step} has no counts of "
-                f"{output.name}; restore it, or start anew with --overwrite"
+                f"{output.name}; restore it, or start again with --overwrite"
             ) from error
     return by_output
 
