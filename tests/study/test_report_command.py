@@ -151,7 +151,7 @@ def test_only_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys):
     assert list(record["losses"]) == ["ce", "dice", "focal"]
     assert record["tuning"] == tuning
     (differs,) = record["rerun"]["differences"]
-    assert differs.startswith("focal has settings of its own: optimizer.learning_rate")
+    assert differs.startswith("focal has its own settings: optimizer.learning_rate")
 
 
 def test_tuned_class_weights_stay_a_control(tmp_path):

@@ -168,13 +168,13 @@ FLAWS = [
     (GOOD, "data,loss,seed", "line 1: has no column score, but data, loss, seed"),
     (GOOD, "loss,loss,seed,score", "line 1: repeats loss, but"),
     ([*GOOD, ("a", "dice", 0, 3)], RUNS, "line 5: repeats line 4; keep one"),
-    ([*GOOD, ("a", "dice", "x", 3)], RUNS, "line 5: seed 'x' is no whole number"),
-    ([*GOOD, ("a", "dice", 1, "nan")], RUNS, "line 5: score 'nan' is no number of"),
-    ([*GOOD, ("a", "dice", 1, 101)], RUNS, "line 5: score '101' is no number of"),
+    ([*GOOD, ("a", "dice", "x", 3)], RUNS, "line 5: seed 'x' is not a whole number"),
+    ([*GOOD, ("a", "dice", 1, "nan")], RUNS, "line 5: score 'nan' is not a number of"),
+    ([*GOOD, ("a", "dice", 1, 101)], RUNS, "line 5: score '101' is not a number of"),
     ([*GOOD, ("a", "dice", 1)], RUNS, "line 5: has 3 fields where the header has"),
     ([*GOOD, ("a", "", 1, 3)], RUNS, "line 5: names no loss; add it"),
     ([*GOOD, ("b", "dice", 1, 3)], RUNS, "'b' has no score of ce to compare with"),
-    ([*GOOD, ('"a', "dice", 1, 3)], RUNS, "line 5: is no row of CSV"),
+    ([*GOOD, ('"a', "dice", 1, 3)], RUNS, "line 5: is not a row of CSV"),
     ([("../x", "ce", 0, 5), ("y", "ce", 0, 5)], RUNS, "'../x'"),
     (UNLIKE, EXAMPLES, "line 3: ce seed 1 has no example 'x', unlike ce seed 0"),
     (REGROUPED, GROUPS, "line 4: group is 'd2', on line 2 'd0'; correct it"),
@@ -191,7 +191,7 @@ FLAWS = [
     ),
     (
         runs({"ce": FRACTIONS["ce"], "dsc": POINTS["dsc"]}),
-        *(RUNS, "line 7: score '85.0' is no fraction from 0 to 1", "fraction"),
+        *(RUNS, "line 7: score '85.0' is not a fraction from 0 to 1", "fraction"),
     ),
 ]
 
@@ -299,7 +299,7 @@ def test_scores_have_a_page_that_says_no_more_than_they_do(tmp_path, kind):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--scores", "scores.csv"], "--scores goes with --out FOLDER"),
+        (["--scores", "scores.csv"], "--scores needs --out FOLDER"),
         (["--scores", "x.csv", "runs", "--out", "x"], "--scores goes with --out"),
         (["runs", "--unit", "points"], "--unit goes with --scores"),
     ],

@@ -188,11 +188,13 @@ def compare(
     if until is None and budget is not None:
         raise InputError("--budget limits --until decided; add it")
     if until is not None and (shard is not None or overwrite or not seeds):
-        raise InputError("--until adds to runs: no --shard, --overwrite or --seeds 0")
+        raise InputError(
+            "--until adds seeds: leave out --shard, --overwrite and --seeds 0"
+        )
     if resample and not seeds:
         raise InputError(
-            "--seeds 0 with --resample: each seed has trials of its own; name the "
-            "seeds; with --shard each process tunes those of its runs"
+            "--seeds 0 with --resample: each seed has its own trials; give the number "
+            "of seeds; with --shard each process tunes those of its runs"
         )
     folder = os.fspath(out or f"runs/{experiment.name}")
     fraction = _fraction(margin)
@@ -326,7 +328,7 @@ def compare_runs(
     """
     fraction = _fraction(margin)
     if not paths:
-        raise InputError("report wants folders of runs: none is named")
+        raise InputError("report needs run folders: none is named")
     jobs = jobs_from(paths)
     losses = dict.fromkeys(job.loss for job in jobs)
     if baseline not in losses:

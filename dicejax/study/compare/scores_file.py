@@ -152,11 +152,11 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
         for name in (DATA, "loss", GROUP):
             if not row.get(name, name):
                 raise _refused(path, number, f"names no {name}", "add it")
-        what = f"seed {quote(row['seed'])} is no whole number"
+        what = f"seed {quote(row['seed'])} is not a whole number"
         try:
             seed = int(row["seed"])
             kind = "fraction from 0 to 1" if largest == 1 else _POINTS
-            what = f"score {quote(row['score'])} is no {kind}"
+            what = f"score {quote(row['score'])} is not a {kind}"
             score = float(row["score"])
         except ValueError:
             raise _refused(path, number, what) from None
@@ -171,7 +171,7 @@ def _cells(path: str, number: int, text: str) -> list[str]:
     try:
         return next(csv.reader([text], strict=True))
     except csv.Error as error:
-        raise _refused(path, number, f"is no row of CSV ({error})") from None
+        raise _refused(path, number, f"is not a row of CSV ({error})") from None
 
 
 def _refused(path: str, line: int, what: str, do: str = "correct it") -> InputError:

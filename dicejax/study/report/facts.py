@@ -179,7 +179,7 @@ def experiment_of(
     for loss, candidate, each in zip(losses, candidates, experiments, strict=True):
         same = jobs.with_candidate(experiment, candidate)
         if settings := changed_settings(same, each):
-            differences.append(f"{loss} has settings of its own: {'; '.join(settings)}")
+            differences.append(f"{loss} has its own settings: {'; '.join(settings)}")
     return experiment, differences
 
 

@@ -188,7 +188,7 @@ def _new_chart(rows: Sequence[Row], label: str) -> Axes:
 def learning(facts: Facts) -> Iterator[Picture]:
     """Draw the dev score and the training loss by training step."""
     metric, baseline = f"Dev {heading(facts.metric)}", facts.baseline
-    scale = ", logarithmic. Each loss has a scale of its own, so heights cannot be "
+    scale = ", logarithmic. Each loss has its own scale, so heights cannot be "
     scale += "compared."
     for is_score in (True, False):
         what = f"{metric} (%)" if is_score else "Training loss"

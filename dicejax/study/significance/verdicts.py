@@ -106,7 +106,7 @@ def holm(p_values: ArrayLike) -> np.ndarray:
         raise ValueError(f"p_values have shape {p_values.shape}, not [m]")
     strange = p_values[~((p_values >= 0) & (p_values <= 1))]  # NaN too
     if strange.size:
-        raise ValueError(f"{strange[0]} is no p-value")
+        raise ValueError(f"{strange[0]} is not a p-value")
     order = np.argsort(p_values, kind="stable")
     steps = np.arange(len(p_values), 0, -1) * p_values[order]
     adjusted = np.empty_like(p_values)
