@@ -51,7 +51,7 @@ def test_a_saved_folder_of_splits_from_init_to_predict(tmp_path, capsys):
     assert [row["id"] for row in rows] == [str(n) for n in range(5)]
     assert rows[0]["tokens"] == rows[0]["words"] == ["Ada", "Berg", "met", "Bo"]
     assert "read as" not in capsys.readouterr().err
-    fails(capsys, [*argv[:-1], str(tmp_path / "x.parquet")], "results are no tables")
+    fails(capsys, [*argv[:-1], str(tmp_path / "x.parquet")], "results are not tables")
     saved.to_parquet(tmp_path / "n.parquet", [{"n": 1}], {"n": saved.INT})
     argv = ["predict", out, "--file", str(tmp_path / "n.parquet")]
     fails(capsys, argv, "n.parquet: [0]: has no 'text'")

@@ -68,7 +68,7 @@ class Processes:
     """Connect the processes of one run.
 
     Args:
-      find: let JAX find them: it knows Slurm, Open MPI, Kubernetes and Cloud TPU.
+      find: let JAX detect them under Slurm, Open MPI, Kubernetes and Cloud TPU.
       coordinator: address of the first process, HOST:PORT, where JAX cannot find it.
       count: number of processes; goes with `coordinator`.
       index: index of this process, from 0; goes with `coordinator`.
@@ -104,8 +104,8 @@ class Processes:
             jax.distributed.initialize(*explicit, heartbeat_timeout_seconds=HEARTBEAT_S)
         except (ValueError, RuntimeError) as error:
             raise InputError(
-                f"processes: the others cannot be found: {first_line(error)}; name the"
-                " first with --processes.coordinator HOST:PORT --processes.count N "
+                f"processes: JAX does not reach the others: {first_line(error)}; name "
+                "the first with --processes.coordinator HOST:PORT --processes.count N "
                 "--processes.index I"
             ) from error
 
@@ -222,14 +222,14 @@ class Compare:
       tune: tuning trials per loss, cross-entropy included: they vary the learning rate
         and the loss's hyper-parameters that --losses does not set; the first trial
         uses the given settings. Trials are scored on dev and use seed 1000000, which
-        no compared run has. With --resample each seed S has trials of its own, with
+        no compared run has. With --resample each seed S has its own trials, with
         seed and sample 1000000 + S.
       baselines: also score cheap baselines: cross-entropy with class weights, and
         cross-entropy with logit adjustment or a threshold chosen on dev.
       resample: draw another training sample for each seed (with --data.max_train), so
         that verdicts hold for training data of this size and not for one sample.
-      shard: train only every N-th run from the I-th on, as I/N, for job arrays that
-        share the output directory. With --seeds 0, tune only every N-th loss: do that
+      shard: train only part I of N, every N-th run, for job arrays that share the
+        output directory. With --seeds 0, tune only every N-th loss: do that
         first. With --resample each shard tunes its own runs.
     """
 
@@ -260,8 +260,8 @@ class Compare:
         if comparison.unfinished:
             tuning = ("trials", "tuning.json")
             left, file = ("runs", "the report") if self.seeds else tuning
-            show(f"{comparison.unfinished} {left} are left to other shards: the one")
-            show(f"that ends last writes {file}")
+            show(f"{comparison.unfinished} {left} are left to other shards")
+            show(f"the last shard to finish writes {file}")
         if comparison.rows:
             print_table(comparison)
         for line in comparison.lines():

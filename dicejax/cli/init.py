@@ -40,7 +40,7 @@ class Init:
       folder: directory to create the file in.
       data: a file, or a folder with a train file and optionally a dev and a test file.
       sample: instead of --data, write 4,000 sentences for ner to FOLDER/sample.conll.
-      text: column or JSON field of the text, the first of a pair; or its number.
+      text: column or JSON field of the text (the first of a pair), or its number.
       second: column of the second text of a pair.
       label: column of the class, of a list of labels, or of an entity's label.
       spans: JSON field of a text's entities.

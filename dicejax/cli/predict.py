@@ -72,7 +72,7 @@ class Predict:
         if not (self.text or self.file):
             raise InputError("nothing to predict: give texts, or a file with --file")
         if self.text and self.file:
-            raise InputError("texts and --file are given; want one of them")
+            raise InputError("texts and --file are both given; leave one out")
         if self.json and self.out_format not in (None, "jsonl"):
             raise InputError(f"--json contradicts --out_format {self.out_format}")
         if self.out is not None:

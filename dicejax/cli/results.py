@@ -35,11 +35,11 @@ def check_target(out: str) -> None:
     if path.is_dir():
         fault = ("is a folder", "name a file in it")
     elif os.path.exists(out) and not os.path.isfile(out):
-        fault = ("is no regular file", "name one, or leave --out away to print")
+        fault = ("is not a regular file", "name another, or leave out --out to print")
     elif folder.is_dir() and not os.access(folder, os.W_OK):
         fault = (f"{folder} cannot be written to", "name a file elsewhere")
     elif tables.is_table(path):
-        fault = ("results are no tables", "name a .jsonl file")
+        fault = ("results are not tables", "name a .jsonl file")
     elif path.name.endswith(".gz"):
         fault = ("results are written uncompressed", "name it without .gz")
     else:

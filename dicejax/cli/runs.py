@@ -113,7 +113,7 @@ class Evaluate:
                 training = run.result()
                 flags = remedy(run.experiment(), training["steps"], training["skipped"])
                 show(f"Nothing learnt: {result.nothing_learnt}.")
-                show(f"Likely cause: {flags} where it is trained again.")
+                show(f"Likely cause: {flags} when it is trained again.")
         warn_of_cuts(console, result.cut)
 
 
@@ -158,7 +158,7 @@ class Report:
 
         if self.scores is not None:
             if self.runs or self.out is None:
-                raise InputError("--scores goes with --out FOLDER and without runs")
+                raise InputError("--scores needs --out FOLDER and takes no run folders")
             for each in compare_scores(
                 self.scores,
                 out=self.out,
@@ -194,8 +194,8 @@ class Export:
 
     The folder holds config.json, model.safetensors, the tokenizer's files and a card,
     README.md: scores, limits, and the verdict of the comparison that the run is part
-    of. The class that opens it is printed. A threshold that dev has chosen is
-    `decision_threshold` of its configuration.
+    of. The class that opens it is printed. A threshold that was chosen on dev is
+    `decision_threshold` in its configuration.
 
     Args:
       folder: directory to create.
