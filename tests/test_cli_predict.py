@@ -264,7 +264,7 @@ def test_tables_keep_their_columns(reviews, predict, tmp_path, capsys):
         ),
         (
             "id,text\n1,a\n2,b,c\n",
-            "bad.csv:3: 3 columns where 2 are expected, as in line 1; mend the row",
+            "bad.csv:3: 3 columns where 2 are expected, as in line 1; fix the row",
         ),
     ):
         (tmp_path / "bad.csv").write_text(content)

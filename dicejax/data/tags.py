@@ -229,5 +229,5 @@ def forms(scheme: str | None = None) -> str:
 def _check_scheme(scheme: str) -> None:
     if scheme not in PREFIXES:
         raise ValueError(
-            f"unknown scheme {quote(scheme)}; known are {', '.join(PREFIXES)}"
+            f"unknown scheme {quote(scheme)}; choose from {', '.join(PREFIXES)}"
         )

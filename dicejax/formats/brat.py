@@ -76,7 +76,7 @@ def _document(file: epath.Path, on_error: OnError | None) -> dict:
             continue
         match = _ENTITY.fullmatch(row)
         if match is None:
-            what = f"{quote(row)} is no entity"
+            what = f"{quote(row)} is not an entity"
             raise Flaw(what, "write ID<tab>TYPE START END<tab>TEXT", line)
         name, label, places, quoted = match.groups()
         bounds = [[*map(int, part.split(" "))] for part in places.split(";")]

@@ -91,9 +91,9 @@ class TableSource(LabelledSource):
             self._check(self.columns(labelled), names)
         except Flaw as flaw:
             raise flaw.at(path, first_line) from None
-        do = "mend the line; a text may hold no tab"
+        do = "fix the line; a text may hold no tab"
         if self.quoted:
-            do = f"mend the row; put a text that holds {self.separator!r} in quotes"
+            do = f"fix the row; put a text that holds {self.separator!r} in quotes"
         expected = f"{len(names)} are expected, as in line {first_line}"
         for line, fields in rows:
             value: Any
@@ -107,7 +107,7 @@ class TableSource(LabelledSource):
         """Refuse a file that lacks a column, or has one of that name twice."""
         for part, column in columns.items():
             if isinstance(column, int) and column not in names:
-                what = f"but the {part} is asked from column {column}"
+                what = f"but the {part} is expected in column {column}"
                 between = "tabs" if self.separator == "\t" else repr(self.separator)
                 do = f"columns count from 0 and are separated by {between}"
                 raise Flaw(f"{count(len(names), 'column')}, {what}", do)

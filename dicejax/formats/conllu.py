@@ -57,14 +57,14 @@ def _word(line: str, next_id: int, column: str | None) -> list[str] | None:
     if not _WORD.fullmatch(id_):
         if _NO_WORD.fullmatch(id_):
             return None
-        what = f"id {quote(id_)} is no number, range or empty node"
+        what = f"id {quote(id_)} is not a number, range or empty node"
         raise Flaw(what, "correct it")
     if id_ != str(next_id):
         what = f"id {truncate(id_, 40)} where {next_id} is next"
-        do = "mend the numbering, or put a blank line between sentences"
+        do = "fix the numbering, or put a blank line between sentences"
         raise Flaw(what, do)
     if not word:
-        raise Flaw("the word is empty", "mend the row")
+        raise Flaw("the word is empty", "fix the row")
     label = fields[COLUMNS.index(column)] if column else word
     if not label or (label == "_" and column in _NEVER_BLANK):
         raise Flaw(f"the word has no {column}", "add it, or name another column")

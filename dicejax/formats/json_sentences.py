@@ -94,7 +94,7 @@ def _of_gliner(record: dict, count: int) -> tuple[Span, ...]:
     for place, value in enumerate(json_text.field(record, "ner", list)):
         if not isinstance(value, list) or [*map(type, value)] != [int, int, str]:
             raise Flaw(
-                f"ner[{place}] is no list of first, last and label", "correct it"
+                f"ner[{place}] is not a list of first, last and label", "correct it"
             )
         first, last, label = value
         if not 0 <= first <= last < count:

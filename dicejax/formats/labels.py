@@ -49,7 +49,7 @@ def class_of(value: object, field: str, names: Sequence[str]) -> str | None:
         return names[value]
     if type(value) is float:
         what = f"{quote(field)} is {quote(value)}, a number and no class"
-        raise Flaw(what, "name classes: regression is not for this tool")
+        raise Flaw(what, "name classes: regression is not supported")
     try:
         label = json_text.value_of(value, str).strip()
     except Flaw as flaw:
@@ -253,5 +253,5 @@ def _split(text: str, field: str, between: str) -> list[Any]:
             return list(ast.literal_eval(items))
         except (ValueError, SyntaxError):
             pass
-    what = f"{quote(field)} is {quote(text)}, no list"
+    what = f"{quote(field)} is {quote(text)}, not a list"
     raise Flaw(what, 'write ["a", "b"], or name what separates labels: between=","')

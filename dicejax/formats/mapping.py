@@ -189,5 +189,5 @@ def _check_classes(path: epath.Path, name: str, values: Sequence[str]) -> None:
     if numbers and (not whole or len(numbers) > _NUMBERS):
         few = ", ".join(distinct[:3])
         what = f"column {quote(name)} has {len(numbers)} different numbers ({few}, ...)"
-        do = "give classes, or name another with --label: regression is not for this"
-        raise InputError.at(path, None, what, f"{do} tool")
+        do = "give classes, or name another with --label: regression is not"
+        raise InputError.at(path, None, what, f"{do} supported")

@@ -246,7 +246,7 @@ def _format(kind: Kind, file: FileSample) -> tuple[type[FileSource], dict]:
     for source in SOURCES[kind]:
         if source.fits(file):
             return source, source.settings(file)
-    what, hint = "is no JSON" if kind == "qa" else "is of another format", ""
+    what, hint = "is not JSON" if kind == "qa" else "is of another format", ""
     for other, sources in SOURCES.items():
         likely = [s for s in sources if s not in (WordLabelFiles, LabelFirstFiles)]
         if not has_tags(file):

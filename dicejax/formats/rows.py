@@ -217,7 +217,7 @@ class WordColumns:
                 if len(row) != self.width:
                     self._check_width(line, len(row))
                 if not row[self.layout.word]:  # only where a separator is named
-                    raise Flaw("the word is empty", "mend the row")
+                    raise Flaw("the word is empty", "fix the row")
                 if self.is_gold and (label := row[self.layout.label]) not in self.good:
                     if self.check is not None:
                         self.check(label)
@@ -229,7 +229,7 @@ class WordColumns:
         columns, word, label = count(width, "column"), *self.layout[:2]
         if self.width:
             what = f"{columns} where {self.width} are expected, as in line "
-            do = "mend the row, or name the separator if words hold spaces"
+            do = "fix the row, or name the separator if words hold spaces"
             raise Flaw(f"{what}{self.first_line}", do)
         if not self.is_gold:
             if word >= width:
@@ -238,7 +238,7 @@ class WordColumns:
         else:
             for name, column in (("word", word), ("tag", label)):
                 if not -width <= column < width:
-                    what = f"{columns}, but the {name} is asked from column {column}"
+                    what = f"{columns}, but the {name} is expected in column {column}"
                     raise Flaw(what, "columns count from 0, or from the end: -1")
             if word % width == label % width:
                 what = f"{columns}, so word and tag would be the same one"

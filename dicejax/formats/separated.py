@@ -119,7 +119,7 @@ def _texts(
 
 def flaw(error: csv.Error, line: int | None = None) -> Flaw:
     """Return what an error of the library says of quotes."""
-    message, do = str(error), "mend the row"
+    message, do = str(error), "fix the row"
     if "expected after" in message:
         message = "text follows the quote that ends a field"
         do = 'double the quotes within a field: ""'

@@ -60,7 +60,7 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
     except Exception as error:
         raise InputError(
             f"{name}: cannot be read from {builder.data_dir}: {first_line(error)}; "
-            "prepare it anew as array_record"
+            "prepare it again as array_record"
         ) from error
 
 
@@ -82,7 +82,7 @@ def _check_classes(folder: epath.Path) -> None:
                 if is_named and not name.startswith("tensorflow_datasets."):
                     raise InputError(
                         f"{file}: a feature is of class {quote(name)}, which is "
-                        "not of tensorflow-datasets; prepare the set anew"
+                        "not of tensorflow-datasets; prepare the set again"
                     )
 
 
@@ -99,7 +99,7 @@ def _prepare(name: str, builder, download: bool) -> None:
         raise InputError(f"{what}; install the package named here") from error
     except Exception as error:  # builders may raise anything
         raise InputError(
-            f"{name}: cannot be prepared: {first_line(error)}; mend that, or copy a "
+            f"{name}: cannot be prepared: {first_line(error)}; fix that, or copy a "
             f"prepared set to {builder.data_dir}"
         ) from error
 
@@ -112,7 +112,9 @@ def _plain(value: Any) -> Any:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise Flaw(f"{quote(value)} is not UTF-8", "prepare the set anew") from None
+            raise Flaw(
+                f"{quote(value)} is not UTF-8", "prepare the set again"
+            ) from None
     if hasattr(value, "tolist"):
         value = value.tolist()
         return _plain(value) if isinstance(value, bytes | list) else value
@@ -155,7 +157,7 @@ def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Cal
             return None
         if len(words) != len(labels):
             what = f"{len(words)} words but {len(labels)} labels"
-            raise Flaw(what, "prepare the set anew")
+            raise Flaw(what, "prepare the set again")
         if names:
             labels = [names[place] for place in labels]
         if scheme:
@@ -263,7 +265,7 @@ class TensorflowDataset(Source):
         """
         if not PLAIN_NAME.fullmatch(self.name):
             raise InputError(
-                f"data set {quote(self.name)} is no plain name: tensorflow-datasets "
+                f"data set {quote(self.name)} is not a plain name: tensorflow-datasets "
                 "may fetch code for it and run it"
             )
         return dataclasses.replace(self, download=False)

@@ -144,7 +144,7 @@ def clopper_pearson(hits: int, total: int) -> tuple[float, float]:
     """
     rest = total - hits
     if hits < 0 or rest < 0:
-        raise ValueError(f"{hits} of {total} is no share")
+        raise ValueError(f"{hits} of {total} is not a share")
     low = special.betaincinv(hits, rest + 1, 0.025) if hits else 0.0
     high = special.betaincinv(hits + 1, rest, 0.975) if rest else 1.0
     return float(low), float(high)

@@ -89,7 +89,7 @@ def reliability(
         raise ValueError(f"bins is {bins}; it must be at least 1")
     strange = confidence[~((confidence >= 0) & (confidence <= 1))]  # NaN too
     if strange.size:
-        raise ValueError(f"{strange[0]} is no probability")
+        raise ValueError(f"{strange[0]} is not a probability")
     if not np.isin(correct, (0, 1)).all():
         raise ValueError("correct holds something that is neither 0 nor 1")
     edges = np.linspace(0, 1, bins + 1)

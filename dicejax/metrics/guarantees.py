@@ -106,7 +106,7 @@ class Constraint:
     def __post_init__(self):
         if self.measure not in MEASURES:
             raise ValueError(
-                f"{quote(self.measure)} is no measure; want {', '.join(MEASURES)}"
+                f"{quote(self.measure)} is not a measure; want {', '.join(MEASURES)}"
             )
         for name, value in (("bound", self.bound), ("delta", self.delta)):
             if not 0 < value < 1:

@@ -98,7 +98,7 @@ def restore(
     if loop.data != data:
         raise InputError(
             f"{run.path}: the training data has changed since the run began; "
-            "bring it back, or start anew with --overwrite"
+            "restore it, or start again with --overwrite"
         )
     return state, loop
 

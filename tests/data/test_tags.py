@@ -139,7 +139,7 @@ def test_a_tag_of_no_scheme_is_refused(tag, scheme):
 )
 def test_an_unknown_scheme_is_refused_with_the_known_ones(call):
     with pytest.raises(
-        ValueError, match="'BIOLU'; known are IOB1, BIO, IOBES, BMES, BILOU"
+        ValueError, match="'BIOLU'; choose from IOB1, BIO, IOBES, BMES, BILOU"
     ):
         call()
 

@@ -302,7 +302,7 @@ def test_other_sentencepiece_models_are_refused(tmp_path):
     whole = file.read_bytes()
     for damaged in (whole[:-3], b"", b"text", whole[1:], b"\x0a\x02\x08\x01"):
         file.write_bytes(damaged)
-        fails(tmp_path, "spiece.model is no SentencePiece model or damaged")
+        fails(tmp_path, "spiece.model is not a SentencePiece model, or is damaged")
     model = made.sentencepiece_model()
     model.trainer_spec.model_type = 2
     file.write_bytes(model.SerializeToString())

@@ -121,7 +121,7 @@ HOSTILE = {
         "index.json: has no weight_map": [
             {"weight_map": value} for value in (None, [], {}, "a.safetensors", 1)
         ],
-        "index.json: weight_map has ... no name of a file in this folder": [
+        "index.json: weight_map has ... not the name of a file in this folder": [
             {"weight_map": {"a": shard}} for shard in NO_SHARDS
         ],
     },

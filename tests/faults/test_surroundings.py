@@ -62,7 +62,7 @@ def test_results_go_where_a_link_points(whole, tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     for device in ("/dev/null", str(tmp_path / "pipe")):
         words = ["predict", str(whole), "Anna", "--out", device]
-        fails(capsys, words, f"{device}: is no regular file")
+        fails(capsys, words, f"{device}: is not a regular file")
 
 
 def test_a_terminal_that_closes_loses_no_step(whole, tmp_path, capsys):

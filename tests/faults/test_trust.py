@@ -88,9 +88,9 @@ def test_a_data_set_is_accepted_from_the_user_s_experiment_file(foreign, tmp_pat
     other = foreign(data=TensorflowDataset(name="kaggle:other"))
     with config.classes_of(file):
         assert mine.offline_experiment().data.name == "kaggle:titanic"
-        with pytest.raises(InputError, match="'kaggle:other' is no plain name"):
+        with pytest.raises(InputError, match="'kaggle:other' is not a plain name"):
             other.offline_experiment()
-    with pytest.raises(InputError, match="is no plain name"):
+    with pytest.raises(InputError, match="is not a plain name"):
         mine.offline_experiment()
 
 

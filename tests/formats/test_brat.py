@@ -63,7 +63,7 @@ def test_a_gap_is_refused_or_left_out_and_counted(folder):
     ("line", "message"),
     [
         ("T4\tX 0 3\tSony", "a.ann:9: entity T4 is 'Sony', but 0 to 3 of the text is"),
-        ("T4 X 0 4 Sony", "a.ann:9: 'T4 X 0 4 Sony' is no entity"),
+        ("T4 X 0 4 Sony", "a.ann:9: 'T4 X 0 4 Sony' is not an entity"),
         ("T4\tX 0 3", r"a.ann: entities\[3\] \('T4'\) is 'Son', which cuts a word"),
         ("T4\tX 900 904", r"a.ann: entities\[3\] \('T4'\) is at 900 to 904 of"),
         ("T4\tX 10 16\tJo Ann", r"a.ann: entities 'X' \('Jo Ann'\) and 'Person' \("),

@@ -216,7 +216,7 @@ FLAWS = [
     (CSV, "text,label,w,label\nx,a,1,b\n", ":1: the header has 'label' twice"),
     (CSV_SOFT, "text,good,bad\nx,0.5,0.4\n", ":2: the probabilities in 'probabilit"),
     (CSV_SOFT, "text,good\nx,0.5\n", ":1: the header has no column 'bad'"),
-    (CSV_LISTS, "text,labels\nx,\n", ":2: 'labels' is '', no list"),
+    (CSV_LISTS, "text,labels\nx,\n", ":2: 'labels' is '', not a list"),
     (CSV_COLUMNS, "text,a,b\nx,1,-1\n", ":2: 'b' is '-1', not 0 or 1"),
     (FastTextFiles(dir=""), "__label__a __label__b x\n", ":1: the text has 2 labels;"),
     (FastTextFiles(dir=""), "__label__a\n", ":1: the text is empty; add it, remove"),

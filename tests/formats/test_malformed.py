@@ -104,11 +104,11 @@ WRONG = f"{row(1, 'a')}\nwrong\n{row(9, 'b')}\n\n"
 CONLLU = [
     ("a X\n", ":1: 1 column where CoNLL-U has 10; separate them with one tab"),
     (row(1, "a") + "\tx", ":1: 11 columns where CoNLL-U has 10;"),
-    (row(2, "a"), ":1: id 2 where 1 is next; mend the numbering"),
+    (row(2, "a"), ":1: id 2 where 1 is next; fix the numbering"),
     (f"{row(1, 'a')}\n{row(1, 'b')}", ":2: id 1 where 2 is next;"),
-    (row("x", "a"), ":1: id 'x' is no number, range or empty node; correct"),
-    (row("01", "a"), ":1: id '01' is no number,"),
-    (row("1-", "a"), ":1: id '1-' is no number,"),
+    (row("x", "a"), ":1: id 'x' is not a number, range or empty node; correct"),
+    (row("01", "a"), ":1: id '01' is not a number,"),
+    (row("1-", "a"), ":1: id '1-' is not a number,"),
     (row(1, ""), ":1: the word is empty;"),
     (row(1, "a", "_"), ":1: the word has no UPOS; add it, or name another"),
     (row(1, "a", ""), ":1: the word has no UPOS;"),
@@ -120,8 +120,8 @@ CONLLU = [
     (f"{WRONG}{FRENCH}\n{WRONG}", ":2: 1 column where | :20: 1 column", "7:Il 16:Oui"),
 ]
 PAIRS = [
-    ("1\ta\n", ":1: 2 columns, but the second is asked from column 2; column"),
-    ("1 a b 3\n", ":1: 1 column, but the first is asked from column 1;"),
+    ("1\ta\n", ":1: 2 columns, but the second is expected in column 2; column"),
+    ("1 a b 3\n", ":1: 1 column, but the first is expected in column 1;"),
     ("1\ta\tb\t3\n1\ta\tb\n", ":2: 3 columns where 4 are expected, as in lin", "1:a#3"),
     ("1\ta\tb\t3\n1\ta\tb\tc\t4\n", ":2: 5 columns where 4 are expected,", "1:a#3"),
     ("2\ta\tb\t3\n", ":1: label '2' is unknown; name one of 0, 1"),
@@ -189,7 +189,7 @@ TEXTS = [
     ({"label": 1}, "has no 'text'"),
 ]
 LABELS = [
-    ({"text": "a", "labels": "good"}, "'labels' is 'good', no list; write ["),
+    ({"text": "a", "labels": "good"}, "'labels' is 'good', not a list; write ["),
     (
         {"text": "a", "labels": ["good", "good"]},
         "'labels' has 'good' twice; remove one",

@@ -231,7 +231,7 @@ def test_flawed_examples_are_left_out_where_someone_listens(monkeypatch):
     skipped = Skipped()
     assert len(read("mine", "train", on_error=skipped)) == 1
     assert skipped.messages == [
-        "mine:train: example 2: b'\\xff' is not UTF-8; prepare the set anew",
+        "mine:train: example 2: b'\\xff' is not UTF-8; prepare the set again",
         "mine:train: example 3: a text is empty; leave the example out",
     ]
     corpus = TensorflowDataset(name="mine", on_error="skip").load()

@@ -85,7 +85,7 @@ def test_a_task_without_a_choice_is_left_out_and_counted(write):
 
 def test_numbers_of_tasks_are_refused_as_those_of_columns_are(write):
     path = write([task(f"text {n}", {"number": n / 2}) for n in range(8)], "train.json")
-    with pytest.raises(InputError, match="regression is not for this tool"):
+    with pytest.raises(InputError, match="regression is not supported"):
         recognise.source_of("classification", str(path))
 
 

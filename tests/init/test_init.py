@@ -201,7 +201,7 @@ def test_measures_are_no_classes(tmp_path, capsys):
     file.write_text("text,label\n" + "".join(f"so fine,{n}\n" for n in range(127)) * 2)
     argv = command(tmp_path / "m", "classification", file)
     message = "column 'label' has 127 different numbers (0, 1, 10, ...); give classes"
-    fails(capsys, argv, f"{file}: {message}", "regression is not for this tool")
+    fails(capsys, argv, f"{file}: {message}", "regression is not supported")
 
 
 def test_a_format_of_another_kind_is_named(tmp_path, capsys):
@@ -210,7 +210,7 @@ def test_a_format_of_another_kind_is_named(tmp_path, capsys):
         "ner": ("# text = Ada\n" + conllu, "is CoNLL-U; `init ner` reads a word and"),
         "classification": ("Ada B-PER\nruns O\n\n", "a word and its tag on each line"),
         "pos": ('{"tokens": ["a"]}\n', "is JSON lines; `init pos` reads a word and"),
-        "qa": ("a,b\n", "is no JSON; `init qa` reads SQuAD's JSON"),
+        "qa": ("a,b\n", "is not JSON; `init qa` reads SQuAD's JSON"),
     }
     for kind, (text, message) in files.items():
         file = tmp_path / kind

@@ -369,7 +369,7 @@ def test_the_interval_is_that_of_scipy(hits, total):
     [
         ("recall", 0.1, "want it as recall:0.95, not 'recall'"),
         ("recall:high", 0.1, "not 'recall:high'"),
-        ("f1:0.9", 0.1, "'f1' is no measure; want recall, precision"),
+        ("f1:0.9", 0.1, "'f1' is not a measure; want recall, precision"),
         ("recall:95", 0.1, "bound is 95; want it between 0 and 1"),
         ("fpr:0", 0.1, "bound is 0;"),
         ("fpr:nan", 0.1, "bound is nan;"),

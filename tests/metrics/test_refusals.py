@@ -21,9 +21,9 @@ BLANK = dict.fromkeys(UNANSWERABLE, "")
 @pytest.mark.parametrize(
     ("message", "function", "arguments"),
     [
-        ("is no probability", reliability, ([1.5], [1])),
-        ("is no probability", reliability, ([-0.1], [1])),
-        ("is no probability", reliability, ([math.nan], [1])),
+        ("is not a probability", reliability, ([1.5], [1])),
+        ("is not a probability", reliability, ([-0.1], [1])),
+        ("is not a probability", reliability, ([math.nan], [1])),
         (r"shape \(1,\) and correct \(2,\)", reliability, ([0.5], [1, 0])),
         ("correct holds", reliability, ([0.5], [2])),
         ("bins is 0; it must be", functools.partial(reliability, bins=0), ([0], [1])),

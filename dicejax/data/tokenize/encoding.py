@@ -211,5 +211,5 @@ def _refuse_surrogates(units, start: int, cause: Exception) -> None:
             if half:
                 raise InputError(
                     f"text {number}: {part!a} holds U+{ord(half[0]):04X}, half of "
-                    "a surrogate pair, which is no character; mend the text"
+                    "a surrogate pair, which is not a character; fix the text"
                 ) from cause

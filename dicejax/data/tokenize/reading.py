@@ -328,7 +328,7 @@ def _unigram(file: Path) -> tuple[Tokenizer, int]:
     sound = all(scores) and all(map(math.isfinite, scores.values()))
     unknown = model.trainer_spec.unk_id
     if not (sound and len(scores) == len(model.pieces) and unknown < len(scores)):
-        what = f"{file.name} is no SentencePiece model or damaged"
+        what = f"{file.name} is not a SentencePiece model, or is damaged"
         raise InputError(f"{what}; fetch it again")
     if model.trainer_spec.model_type != model.trainer_spec.UNIGRAM:
         raise InputError(f"{file.name} is not of the unigram kind")

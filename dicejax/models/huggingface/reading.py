@@ -117,7 +117,7 @@ def _open(file: Path) -> Iterator[Any]:
     """Open a safetensors file; the library checks its header and the places in it."""
     try:
         if not file.is_file():
-            raise OSError("missing" if not file.exists() else "no regular file")
+            raise OSError("missing" if not file.exists() else "not a regular file")
         with safe_open(file, framework="flax") as content:
             yield content
     except (SafetensorError, OSError) as error:
@@ -178,8 +178,8 @@ def _weight_files(folder: Path) -> list[Path]:
         for shard in shards.values():
             if not isinstance(shard, str) or not _FILE_NAME.fullmatch(shard):
                 raise InputError(
-                    f"{index}: weight_map has {quote(shard)}, which is no name of a "
-                    "file in this folder; fetch it again"
+                    f"{index}: weight_map has {quote(shard)}, which is not the "
+                    "name of a file in this folder; fetch it again"
                 )
         return [folder / shard for shard in sorted(set(shards.values()))]
     single = folder / WEIGHTS
