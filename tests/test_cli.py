@@ -408,7 +408,7 @@ def test_a_threshold_that_dev_cannot_promise_is_refused_before_training(
         fails(capsys, [*argv, "--task.threshold", *flags], *parts)
         assert not (tmp_path / "run").exists()
     for flags, text in (
-        (["f1:0.9"], "threshold f1:0.9: 'f1' is no measure"),
+        (["f1:0.9"], "threshold f1:0.9: 'f1' is not a measure"),
         (["recall:0.5", "--task.tune_threshold"], "exclude each other"),
     ):
         with pytest.raises(SystemExit, match="2"):

@@ -104,7 +104,7 @@ def test_evaluate_asks_before_it_loads_the_data(monkeypatch, foreign):
     run = foreign(data=TensorflowDataset(name="kaggle:titanic"))
     monkeypatch.setattr(Run, "open", classmethod(lambda cls, path: run))
     monkeypatch.setattr(TensorflowDataset, "load", lambda self: pytest.fail("loaded"))
-    with pytest.raises(InputError, match="no plain name"):
+    with pytest.raises(InputError, match="not a plain name"):
         inference.evaluate("theirs")
 
 

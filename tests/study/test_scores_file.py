@@ -300,7 +300,7 @@ def test_scores_have_a_page_that_says_no_more_than_they_do(tmp_path, kind):
     ("words", "message"),
     [
         (["--scores", "scores.csv"], "--scores needs --out FOLDER"),
-        (["--scores", "x.csv", "runs", "--out", "x"], "--scores goes with --out"),
+        (["--scores", "x.csv", "runs", "--out", "x"], "--scores needs --out"),
         (["runs", "--unit", "points"], "--unit goes with --scores"),
     ],
 )

@@ -123,8 +123,8 @@ def test_a_budget_of_another_form_is_refused(wrong):
     ("settings", "message"),
     [
         ({"budget": "2h"}, "add it"),
-        ({"until": "decided", "shard": "1/2"}, "no --shard"),
-        ({"until": "decided", "overwrite": True}, "no --shard, --overwrite"),
+        ({"until": "decided", "shard": "1/2"}, "leave out --shard"),
+        ({"until": "decided", "overwrite": True}, "leave out --shard, --overwrite"),
     ],
 )
 def test_settings_that_contradict_are_refused(settings, message):

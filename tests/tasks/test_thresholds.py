@@ -432,7 +432,7 @@ RECALL = {"threshold": "recall:0.9"}
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
-        (Classification, {"threshold": "f1:0.9"}, "'f1' is no measure"),
+        (Classification, {"threshold": "f1:0.9"}, "'f1' is not a measure"),
         (Classification, {"threshold": "complete:0.9"}, "tion cannot promise"),
         (Classification, {**RECALL, "tune_threshold": True}, "exclude each other"),
         (MultiLabelClassification, {**RECALL, "tune_thresholds": True}, "exclude each"),

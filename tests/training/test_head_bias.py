@@ -176,7 +176,9 @@ def test_outputs_without_classes_are_refused(tmp_path):
     training = dataclasses.replace(settings.training, head_bias="prior")
     settings = dataclasses.replace(settings, training=training)
     over = dataclasses.replace(settings, objective=PositionCrossEntropy())
-    message = "head_bias prior wants class frequencies, but labels of output 'start'"
+    message = (
+        "head_bias prior needs class frequencies, but the labels of output 'start'"
+    )
     with pytest.raises(InputError, match=message):
         prepare(over, lambda text: None)
     setup = prepare(settings, lambda text: None)  # binary ends have classes

@@ -139,7 +139,7 @@ def test_p_equal_to_y_brings_semimetrics_to_0_and_not_dice_or_jaccard():
         assert abs(loss(exact, targets, **settings)).max() < 1e-12
     assert losses.dice(exact, targets).min() > 0.1
     assert losses.jaccard(exact, targets).min() > 0.1
-    with pytest.raises(ValueError, match="squared wants intersection 'product'"):
+    with pytest.raises(ValueError, match="squared needs intersection 'product'"):
         losses.jaccard(exact, targets, squared=True, **least)
 
 
