@@ -262,8 +262,8 @@ POSITIONS = WeightedCrossEntropy().bind_outputs(["start", "has"])
         ),
         (
             lambda: POSITIONS.with_class_counts({"has": np.array([[9, 1]])}),
-            "objective wce needs class counts, but the labels of output 'start' are"
-            " its labels are positions",
+            "objective wce needs class counts, but the labels of output 'start' are "
+            "positions",
         ),
         (
             lambda: WeightedCrossEntropy().with_class_counts({}),

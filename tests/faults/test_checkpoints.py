@@ -191,7 +191,7 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(
             state, notes, warnings = restored(folder, state_at)
         same(state, state_at(1))
         assert notes == {"step": 1}
-        assert "2: damaged" in warnings[0] and "the one before" in warnings[0]
+        assert "2: damaged" in warnings[0] and "the previous" in warnings[0]
         if kind in ("pipe", "link to a device", "folder"):
             name = file.relative_to(whole / "2")
             assert f"2: damaged: {name} is " in warnings[0]

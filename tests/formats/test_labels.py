@@ -204,8 +204,8 @@ FLAWS = [
     (JSON, {"label": {"a": 1.5, "b": -0.5}}, "'label[b]' is -0.5, no finite number fr"),
     (JSON, {"label": {"a": True}}, "'label[a]' is True, no finite number"),
     (JSON, {"label": {}}, "'label' names no class"),
-    (JSON_LISTS, {"labels": "['a' 'b']"}, "no list"),  # as NumPy prints two
-    (JSON_LISTS, {"labels": "[a, b]"}, "no list"),
+    (JSON_LISTS, {"labels": "['a' 'b']"}, "not a list"),  # as NumPy prints two
+    (JSON_LISTS, {"labels": "[a, b]"}, "not a list"),
     (JSON_LISTS, {"labels": [1, 0, 0]}, "'labels' has '0' twice; remove one, or set"),
     (INDICATORS, {"labels": [1, 0, 0]}, "'labels' has 3 values for 2 names"),
     (INDICATORS, {"labels": [1, 2]}, "'labels[1]' is 2, not 0 or 1"),

@@ -36,7 +36,7 @@ CONLL = [
     ("a,O\n", ":1: 1 column, so word and tag would be the same one; name"),
     ("a O\n", ":1: 2 columns, so word and tag would be the", "", {"tag_column": 0}),
     ("a O\n", ":1: 2 columns, but the tag is expected in co", "", {"tag_column": 3}),
-    ("a O\n", ":1: 2 columns, but the word is asked fr", "", {"word_column": -3}),
+    ("a O\n", ":1: 2 columns, but the word is expected", "", {"word_column": -3}),
     ("\tO\n", ":1: the word is empty;", "", {"separator": "\t"}),
     ("a O\n", ": the separator is empty;", "", {"separator": ""}),
     ("a O\n", ": scheme 'BIOLU' is unknown; name one of IOB1", "", {"scheme": "BIOLU"}),
