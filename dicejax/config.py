@@ -154,8 +154,8 @@ class Recording:
     """Checkpoints and logs of a run.
 
     Args:
-      checkpoint_every: updates between checkpoints, besides one per epoch; a kill loses
-        at most this many, SIGTERM none.
+      checkpoint_every: updates between checkpoints, apart from one per epoch; a kill
+        loses at most this many, SIGTERM none.
       keep_last: number of most recent checkpoints to keep.
       keep_best: number of checkpoints with the best dev scores to keep.
       tensorboard: write the metrics for TensorBoard too.

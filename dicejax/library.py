@@ -68,7 +68,7 @@ def encode(
     """Encode words, and their labels if there are any, as one batch of packed rows.
 
     Args:
-      tokenizer: as `from_pretrained` returns it.
+      tokenizer: tokenizer from `from_pretrained`.
       sentences: words of each sentence.
       tag_ids: label of each word, assigned to its first piece; -100 is masked. None:
         there are no labels.

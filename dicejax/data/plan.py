@@ -31,7 +31,7 @@ class BatchPlan:
       batch_starts: int `[steps + 1]`, where each batch begins in the rows, and its end.
       epochs: int `[steps]`, the pass over the data that a batch belongs to, from 0.
       widths: int `[steps]`, tokens per row of a batch.
-      rows: of a full batch; an epoch's last may have fewer.
+      rows: rows of a full batch; an epoch's last may have fewer.
       weights: float32 `[N]`, of each item's loss; None: all are 1.
     """
 

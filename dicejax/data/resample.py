@@ -194,7 +194,7 @@ class ImportanceSampling(Sampling):
     ([4, 4, 4, 5, 5, 5], [1.67, 1.67, 1.67, 0.33, 0.33, 0.33])
 
     Args:
-      power: of the frequency of a class; from 0 on.
+      power: exponent of the class frequency, at least 0.
       size: number of examples per epoch; None draws as many as there are.
     """
 

@@ -62,7 +62,7 @@ def fields_of(value: object) -> dict:
     """Return an object, or spaCy 2's pair of a text and an object as one.
 
     Raises:
-      Flaw: it is neither.
+      Flaw: the value is neither.
     """
     if isinstance(value, list) and [type(part) for part in value] == [str, dict]:
         return {"text": value[0], **value[1]}

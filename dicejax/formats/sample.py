@@ -120,7 +120,7 @@ class FileSample:
 
     @functools.cached_property
     def table(self) -> Table | None:
-        """What separates its columns; None where nothing does."""
+        """Separator of the columns; None without columns."""
         first = self.first_line
         tried = sorted(
             (separator for separator in separated.SEPARATORS if separator in first),

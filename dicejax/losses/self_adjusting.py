@@ -46,7 +46,7 @@ def self_adjusting_dice(
     authors' code do: without it many small probabilities push a rare class down faster
     than it is learned. With `axis=(), squared=False, alpha=1` it is eq. 11, a loss of
     each element (the preset `dsc-eq11`). The published code (the preset `dsc-official`)
-    is this loss for yes-or-no outputs, and of each element for several classes: on
+    is this loss for binary outputs, and of each element for several classes: on
     those, at its defaults, it is neither.
 
     The factor has its own optimum: f is largest at p* = 1 / (1 + alpha), 0.990 for
@@ -94,7 +94,7 @@ def self_adjusting_dice(
 
     Source: Li et al., ACL 2020, eq. 11 (https://arxiv.org/abs/1911.02855v1), with the
     ACL edition's 2, alpha and gamma (https://aclanthology.org/2020.acl-main.45). Its
-    gamma of 1 is the default; few elements of a class per set want less, such as 0.01.
+    gamma of 1 is the default; with few elements of a class per set take less, as 0.01.
 
     Example:
       >>> import jax.numpy as jnp

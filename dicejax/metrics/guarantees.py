@@ -325,7 +325,7 @@ class GuaranteedThreshold:
 
     @property
     def constraint(self) -> Constraint:
-        """What is promised."""
+        """The promised bound."""
         return Constraint(self.measure, self.bound, self.delta, self.label)
 
     @property
@@ -335,7 +335,7 @@ class GuaranteedThreshold:
 
     @property
     def warnings(self) -> list[str]:
-        """What could not be promised."""
+        """Bounds that could not be promised, in words."""
         of_label = self._is_several or len(self.unattained) > 1
         return [
             f"{self.constraint}{f' of {quote(label)}' * of_label} cannot be promised: "

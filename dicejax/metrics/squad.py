@@ -193,7 +193,7 @@ def score_v2(
       predictions: one answer per question; ids that no question has are ignored.
       no_answer: score for a question having no answer.
       threshold: a question with a no-answer score above it counts as refused.
-      by_characters: as in `score_v1`.
+      by_characters: see `score_v1`.
 
     Raises:
       ValueError: a question has no prediction or no no-answer score (the official

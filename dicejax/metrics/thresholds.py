@@ -114,7 +114,7 @@ def tune(scores: ArrayLike, gold: ArrayLike, *, default: float = 0.5) -> TunedTh
     (0.25, 1.0, 0.6667, 4)
 
     Args:
-      scores: of any shape, probabilities, or logits with `default=0`.
+      scores: probabilities, or logits with `default=0`; of any shape.
       gold: the same shape, 1 or True for positives.
       default: threshold without tuning.
 
@@ -143,7 +143,7 @@ def tune_per_label(
       default: threshold without tuning.
 
     Raises:
-      ValueError: as `tune`; or not as many labels as columns.
+      ValueError: as of `tune`, or labels and columns differ in number.
     """
     columns = zip(labels, np.asarray(scores).T, np.asarray(gold).T, strict=True)
     tuned = {label: tune(*pair, default=default) for label, *pair in columns}

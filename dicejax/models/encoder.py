@@ -52,7 +52,7 @@ class SequenceSummary:
       projected: whether there is a dense layer.
       activation: activation after it, a name of `ACTIVATIONS`; None: identity.
       bias: whether the dense layer has one.
-      norm_epsilon: of a layer normalisation behind the activation; None: there is none.
+      norm_epsilon: epsilon of a layer norm after the activation; None: no layer norm.
       norm_bias: whether that has a bias.
       dropout_before: share of the hidden state set to zero before the dense layer.
       dropout_after: the same of the vector that the classifier sees.
@@ -213,7 +213,7 @@ class Encoder(nnx.Module):
 
         Args:
           ids: the arguments of `__call__` by name.
-          keys: as many as `draws`; each None where dropout is off.
+          keys: `draws` keys; each None where dropout is off.
 
         Returns:
           The first layer's input `[B, T, D]`, what all layers share, and further

@@ -184,7 +184,7 @@ def check_memory(setup: Setup, most: int) -> None:
     """Check by arithmetic, before anything is compiled, that parameters fit.
 
     Raises:
-      InputError: they take more bytes than `most`.
+      InputError: parameters take more bytes than `most`.
     """
     folder = setup.data.folder
     origin = "encoder" if folder is None else str(folder / CONFIG)

@@ -254,7 +254,7 @@ class TextTask(Task):
         """Check that all gold labels are known.
 
         Raises:
-          InputError: those of an example are not.
+          InputError: an example has no label.
         """
         without = [example.id for example in examples if self.gold(example) is None]
         if without:

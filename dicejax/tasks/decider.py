@@ -126,7 +126,7 @@ class Decider:
         """Check that dev has the examples that the constraint takes, for any scores.
 
         Raises:
-          InputError: it has not.
+          InputError: dev has too few.
         """
         if (constraint := self.constraint) is None:
             return

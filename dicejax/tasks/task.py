@@ -84,7 +84,7 @@ class Prediction:
       values: a label per word, the spans, or the labels of a text.
       probabilities: one per value, None where a word has no piece; of a text those of
         all labels by name.
-      word_probabilities: of the tag of each word, where `values` are spans of tags.
+      word_probabilities: that of each word's tag, where `values` are spans of tags.
     """
 
     values: Sequence[Any]
@@ -249,7 +249,7 @@ class Codec(abc.ABC):
 
 
 class Trainable(abc.ABC):
-    """What a task trains: labels, heads of the network, and targets of the loss."""
+    """Training of a task: labels, heads of the network, and targets of the loss."""
 
     @abc.abstractmethod
     def label_names(self, examples: Examples) -> tuple[str, ...]:

@@ -184,7 +184,7 @@ class Checkpoints:
         """Wait until everything is written, and delete old checkpoints.
 
         Raises:
-          InputError: it cannot be.
+          InputError: a checkpoint cannot be written.
         """
         with self._errors_in_one_line():
             self._writer.wait_until_finished()

@@ -315,7 +315,7 @@ class _Predictor:
 
     Attributes:
       step: update at which the checkpoint was saved.
-      threshold: that was chosen on dev, if this is the best checkpoint.
+      threshold: threshold chosen on dev, if this is the best checkpoint.
       guarantee: the threshold with what it promises, if it promises something.
       temperature: that calibrates its probabilities, if dev gave one.
     """

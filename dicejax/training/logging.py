@@ -185,7 +185,7 @@ class TensorBoard:
     folder and copied at each flush.
 
     Raises:
-      InputError: they cannot be written; so do all its methods.
+      InputError: a file cannot be written; all methods raise it too.
     """
 
     def __init__(self, folder: epath.Path, after_step: int = 0):
@@ -277,7 +277,7 @@ def require_wandb() -> ModuleType:
     """Return the module wandb.
 
     Raises:
-      InputError: it is not installed.
+      InputError: wandb is not installed.
     """
     with contextlib.suppress(ImportError):
         wandb = importlib.import_module("wandb")

@@ -57,8 +57,8 @@ class Result:
     Attributes:
       folder: the run's.
       steps: number of updates.
-      best_dev_score: of the best epoch, by the primary metric.
-      last_dev_score: of the last epoch.
+      best_dev_score: primary metric on dev in the best epoch.
+      last_dev_score: primary metric on dev in the last epoch.
       skipped: number of skipped steps, at most a tenth of all.
       seconds: time of the training steps, compilation and evaluation apart.
       examples: number of examples of each split.
@@ -71,7 +71,7 @@ class Result:
       share_filled: share of places with a token, by the plan.
       devices: number of devices.
       device_kind: name of their kind.
-      versions: of the libraries that numbers depend on, by name.
+      versions: versions of the libraries that numbers depend on, by name.
       primary_metric: name of the metric.
       cut: warnings of inputs that are cut off; None without any.
       best_step: step of the best checkpoint; None, as the rest, if test was not scored.
@@ -124,7 +124,7 @@ class Result:
         """Read the result of a finished run.
 
         Raises:
-          InputError: it is missing or damaged, or of another version.
+          InputError: the file is missing, damaged or of another version.
         """
         try:
             return cls(folder=str(run.path), **run.result())

@@ -30,9 +30,9 @@ from .test_squad import CONTEXT, answer, document, question
 NEITHER = "does not belong to any scheme (O, B-TYPE"
 CONLL = [
     ("-DOCSTART- -X- O O\n\n", ": holds no sentences;"),
-    ("a b c O\na b O\n", ":2: 3 columns where 4 are expected, as in line 1; mend"),
-    ("\na O\nb x O\n", ":3: 3 columns where 2 are expected, as in line 2; mend"),
-    ("a O\n\nb\n", ":3: 1 column where 2 are expected, as in line 1; mend", "1:a"),
+    ("a b c O\na b O\n", ":2: 3 columns where 4 are expected, as in line 1; fix"),
+    ("\na O\nb x O\n", ":3: 3 columns where 2 are expected, as in line 2; fix"),
+    ("a O\n\nb\n", ":3: 1 column where 2 are expected, as in line 1; fix", "1:a"),
     ("a,O\n", ":1: 1 column, so word and tag would be the same one; name"),
     ("a O\n", ":1: 2 columns, so word and tag would be the", "", {"tag_column": 0}),
     ("a O\n", ":1: 2 columns, but the tag is expected in co", "", {"tag_column": 3}),
@@ -95,9 +95,9 @@ CONLL = [
     ),
 ]
 WORDS = [
-    ("a X\n\nb\n", ":3: 1 column where 2 are expected, as in line 1; mend", "1:a"),
+    ("a X\n\nb\n", ":3: 1 column where 2 are expected, as in line 1; fix", "1:a"),
     ("a\n", ":1: 1 column, so word and tag would be the same one; name"),
-    ("a b X\nb X\n", ":2: 2 columns where 3 are expected, as in line 1; mend"),
+    ("a b X\nb X\n", ":2: 2 columns where 3 are expected, as in line 1; fix"),
     ("title\n\na X\n", ":1: 1 column", "3:a"),  # sets no number of columns
 ]
 WRONG = f"{row(1, 'a')}\nwrong\n{row(9, 'b')}\n\n"

@@ -114,7 +114,7 @@ def dice_loss(alpha, of_columns):
     """Return ShannonAI's `DiceLoss` with smooth 1, without mining.
 
     Its mean divides by all elements; ours by the labelled ones. Of several columns of
-    yes-or-no outputs each has a call of its own.
+    binary outputs each has a separate call.
     """
 
     def core(p, y):

@@ -137,7 +137,7 @@ class Projection(nnx.Module):
 
 
 class TokenStates(nnx.Module):
-    """What the classifiers of tokens see of the hidden states: `[B, T, D]`."""
+    """Hidden states that token classifiers read: `[B, T, D]`."""
 
     def __init__(self, encoder: EncoderConfig, **options):
         projects = encoder.projects_tokens

@@ -88,7 +88,7 @@ def write(
     Args:
       folder: folder to create; missing or empty.
       network: an encoder with one head, or with none.
-      params: as `Network.init` returns them.
+      params: network parameters, see `Network.init`.
       labels: names of the head's classes, in their order; a reader has none.
       tokenizer: tokenizer of the encoder.
       settings: further entries of the configuration.

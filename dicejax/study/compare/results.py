@@ -181,7 +181,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
 
 
 def latex(rows: Sequence[Row]) -> str:
-    """Return a table of scores, differences and verdicts; it wants booktabs."""
+    """Return a table of scores, differences and verdicts; it needs booktabs."""
     metric = visible(heading(statistics.results_of(rows)[0]["primary_metric"]))
     escapes = str.maketrans(_COMMANDS)
     heads = rf"loss & {metric.translate(escapes)} & difference (95\% CI) & verdict \\"

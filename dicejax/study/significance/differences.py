@@ -170,7 +170,7 @@ def approximate_randomisation(
       ours: [S, N, C, 2], see `score`; one seed is enough.
       baseline: the same shape: the same seeds and sentences in the same order.
       resamples: R.
-      seed: of the random swaps; the same one gives the same number.
+      seed: seed of the random swaps.
 
     Raises:
       ValueError: the shapes differ or are no such shape, or a number is not finite.

@@ -57,7 +57,7 @@ def nominal_level(looks: Sequence[int], level: float) -> float:
 
     Args:
       looks: [J], numbers of seeds at all looks so far, growing, at least 3.
-      level: of all looks together, in (0, 1].
+      level: error rate of all looks together, in (0, 1].
 
     Raises:
       ValueError: looks are no such numbers.

@@ -100,7 +100,7 @@ def holds_on(p_values: Sequence[float], *, level: float = 0.05) -> int:
 
     Args:
       p_values: one-sided, one per data set.
-      level: of the test.
+      level: significance level of the test.
     """
     ordered = np.sort(np.asarray(p_values, np.float64))
     tests = np.maximum.accumulate(ordered * np.arange(len(ordered), 0, -1))
