@@ -23,7 +23,10 @@ from dicejax.losses.elements import Elements, log_probabilities, probabilities
         why="recall counts half or twice as much as precision",
     ),
     amplification=POSITIVE.tuned(
-        2.0, 73.0, scale="log", why="from the first to the last value of its authors"
+        2.0,
+        73.0,
+        scale="log",
+        why="from the smallest to the largest value of its authors",
     ),
 )
 def anyloss(

@@ -14,7 +14,7 @@ from dicejax.losses.elements import Elements
     kind="set",
     class_name="AUCMargin",
     margin=POSITIVE.tuned(
-        0.1, 1.0, why="what LibAUC's authors suggest for probabilities"
+        0.1, 1.0, why="values that LibAUC's authors suggest for probabilities"
     ),
 )
 def auc_margin(elements: Elements, *, margin: float | Array = 1.0) -> Array:

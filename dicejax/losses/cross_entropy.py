@@ -22,7 +22,7 @@ from dicejax.losses.elements import Elements, over_labels
 # Not tuned: label smoothing is a separate loss in a comparison.
 SMOOTHING = UNIT_INTERVAL._replace(off=0.0)
 _EPSILON = Bounds(-1.0, float("inf")).tuned(
-    -1.0, 5.0, why="from the least allowed to a slope near p = 1 six times as steep"
+    -1.0, 5.0, why="from the smallest allowed to six times the slope near p = 1"
 )
 
 

@@ -137,21 +137,21 @@ CLASS_COUNTS = Bounds(0.0, math.inf, "class", low_inside=False)
 
 # Bounds shared by several losses.
 SMOOTH = NON_NEGATIVE.tuned(
-    1e-5, 10.0, scale="log", why="in counts, from next to none; Li et al. 2020 have 1"
+    1e-5, 10.0, scale="log", why="in counts, from almost 0; Li et al. 2020 use 1"
 )
 SHARE_OF_ERRORS = NON_NEGATIVE.tuned(
-    0.1, 0.9, rest="beta", why="what Li et al. 2020 try, with beta 1 - alpha"
+    0.1, 0.9, rest="beta", why="values of Li et al. 2020, with beta 1 - alpha"
 )
-FOCUSING = NON_NEGATIVE.tuned(0.0, 5.0, why="what Lin et al. 2017 try")
+FOCUSING = NON_NEGATIVE.tuned(0.0, 5.0, why="values of Lin et al. 2017")
 TAU = NON_NEGATIVE.tuned(
-    0.0, 2.0, why="from cross-entropy's 0 to twice what balances the classes"
+    0.0, 2.0, why="from cross-entropy's 0 to twice the balancing value"
 )
 _OF_BETA = functools.partial(
     BELOW_ONE.tuned,
     0.9,
     0.9999,
     scale="log from 1",
-    why="what Cui et al. 2019 choose from: 0.9, 0.99, 0.999, 0.9999",
+    why="values of Cui et al. 2019: 0.9, 0.99, 0.999, 0.9999",
 )
 EFFECTIVE_BETA = _OF_BETA()
 OF_SCHEMES: dict[str, Any] = {
@@ -160,7 +160,7 @@ OF_SCHEMES: dict[str, Any] = {
         100.0,
         scale="log",
         only=("scheme", "log_ratio"),
-        why="from the least allowed to weights that are all but equal",
+        why="from the smallest allowed to nearly equal weights",
     ),
     "beta": _OF_BETA(only=("scheme", "effective_number")),
 }

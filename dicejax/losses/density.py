@@ -50,7 +50,7 @@ def ghm_state(bins: int = 10) -> GHMState:
     class_name="GHM",
     initial_state=ghm_state,
     bins=AT_LEAST_ONE.tuned(
-        5, 50, scale="log", whole=True, why="coarser blurs them, finer leaves gaps"
+        5, 50, scale="log", whole=True, why="fewer bins blur them, more leave gaps"
     ),
     momentum=BELOW_ONE.tuned(
         0.0, 0.99, why="from this batch alone to about 100 batches"

@@ -81,7 +81,7 @@ def soft_f1(
     multi_label=True,
     average="macro",
     slope=POSITIVE.tuned(
-        0.5, 10.0, scale="log", why="above, it is flat one logit away"
+        0.5, 10.0, scale="log", why="above this it is flat one logit away"
     ),
     offset=ANY.tuned(-2.0, 2.0, why="in units of logits, to either side"),
     smooth=SMOOTH,

@@ -104,7 +104,10 @@ def hard_negative_mask(
 @loss(
     kind="batch",
     negatives_per_positive=NON_NEGATIVE.tuned(
-        1.0, 10.0, scale="log", why="from as many as positives to most negatives"
+        1.0,
+        10.0,
+        scale="log",
+        why="from as many negatives as positives to most of them",
     ),
     minimum=NON_NEGATIVE,
 )

@@ -30,7 +30,9 @@ _HUGE = 1e30
     gamma_positive=NON_NEGATIVE.tuned(
         0.0, 2.0, why="from no focusing to twice the usual 1"
     ),
-    margin=BELOW_ONE.tuned(0.0, 0.2, why="above, negatives in doubt are left out"),
+    margin=BELOW_ONE.tuned(
+        0.0, 0.2, why="above this, uncertain negatives are left out"
+    ),
 )
 def asymmetric(
     elements: Elements,
@@ -158,7 +160,7 @@ def zlpr(elements: Elements) -> Array:
         0.1, 0.9, why="where weights rise: they are of shares in [0, 1]"
     ),
     kappa=NON_NEGATIVE.tuned(
-        0.005, 0.5, scale="log", why="ten times either way of the usual"
+        0.005, 0.5, scale="log", why="from a tenth to ten times the usual value"
     ),
     scale=POSITIVE.tuned(
         1.0, 10.0, scale="log", why="from no delay of negatives to no easy ones"

@@ -30,19 +30,19 @@ SCALE = POSITIVE.tuned(
     10.0,
     scale="log",
     only=("surrogate", "logistic"),
-    why="from a slope for every pair to one for pairs in the wrong order",
+    why="from a gradient for every pair to misordered pairs alone",
 )
 BARRIER = AT_LEAST_ONE.tuned(
     1.0,
     100.0,
     scale="log",
     only=("surrogate", "barrier_hinge"),
-    why="from the least allowed to a wall at both ends",
+    why="from the smallest allowed to a steep wall at both ends",
 )
 
 
 def _margin(*hinges: str) -> Bounds:
-    why = "what LibAUC's authors suggest for probabilities"
+    why = "values that LibAUC's authors suggest for probabilities"
     return POSITIVE.tuned(0.1, 1.0, only=("surrogate", *hinges), why=why)
 
 

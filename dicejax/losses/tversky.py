@@ -144,7 +144,7 @@ def tversky(
     alpha=SHARE_OF_ERRORS,
     beta=NON_NEGATIVE,
     gamma=Bounds(1.0, 8.0).tuned(
-        1.0, 3.0, why="what Abraham and Khan 2019 try; 1 is Tversky"
+        1.0, 3.0, why="values of Abraham and Khan 2019; 1 is Tversky"
     ),
     smooth=SMOOTH,
 )

@@ -19,7 +19,7 @@ Variant = Literal["asymmetric", "symmetric"]
     kind="set",
     multi_label=None,
     average=None,
-    weight=UNIT_INTERVAL.tuned(0.1, 0.9, why="some of both of its parts"),
+    weight=UNIT_INTERVAL.tuned(0.1, 0.9, why="a mixture of both its parts"),
     delta=UNIT_INTERVAL.tuned(0.5, 0.9, why="from even to nearly all for rare classes"),
     gamma=BELOW_ONE.tuned(0.1, 0.9, why="inside [0, 1), where it is defined"),
     smooth=NON_NEGATIVE,

@@ -53,7 +53,11 @@ class Mined(Combination):
 
     of: Objective = dataclasses.field(default_factory=lambda: at_defaults("dsc"))
     negatives_per_positive: float = tunable(
-        3.0, 1.0, 10.0, scale="log", why="from as many as positives to most negatives"
+        3.0,
+        1.0,
+        10.0,
+        scale="log",
+        why="from as many negatives as positives to most of them",
     )
     minimum: float = 1.0
     negative_class: int = 0

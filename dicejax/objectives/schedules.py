@@ -73,7 +73,7 @@ class StepSchedule(Schedule):
 
     short_name: ClassVar[str] = "step"
 
-    at: float = tunable(0.4, 0.1, 0.9, why="so that both have a part of training")
+    at: float = tunable(0.4, 0.1, 0.9, why="so that both losses get a part of training")
 
     def share(self, progress: float | Array) -> Array:
         """Return 0 before the change and 1 after it."""
