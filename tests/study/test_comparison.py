@@ -157,7 +157,7 @@ def test_runs_that_cannot_be_compared_are_refused(runs):
         rows_of(without, "ce")
     run = run_of(runs[4])
     run.write_result(run.result() | {"test_data": 2})
-    with pytest.raises(InputError, match="another test data than"):
+    with pytest.raises(InputError, match="the test data differs from"):
         require_one_test_set([outcome_of(job) for job in runs])
     file = epath.Path(runs[0].folder) / "test_statistics.npz"
     file.write_bytes(file.read_bytes()[:50])

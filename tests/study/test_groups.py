@@ -85,7 +85,7 @@ def test_runs_with_other_documents_are_refused(folder):
     path, jobs, groups = folder
     run = run_of(jobs[-1])
     run.write_statistics(run.example_statistics(), groups=groups[::-1])
-    with pytest.raises(InputError, match="other documents of the test examples"):
+    with pytest.raises(InputError, match="the documents of the test examples differ"):
         comparison.compare_runs([str(path)])
 
 

@@ -249,7 +249,7 @@ def test_shards_take_a_finished_tuning_and_make_no_trial(tmp_path, training):
     made = len(training.made)
     assert tune(tmp_path, may_train=False, overwrite=True) == whole
     assert len(training.made) == made
-    with pytest.raises(InputError, match="ce has no 9 finished trials"):
+    with pytest.raises(InputError, match="ce has not finished 9 trials"):
         tune(tmp_path, 9, may_train=False)
 
 

@@ -98,7 +98,7 @@ def test_the_budget_is_kept_and_the_end_says_how_much_an_hour_tells():
     outcomes, ended, _ = decided(runs, budget=25 * 60)
     assert 12 * 60 <= runs.now <= 25 * 60
     assert set(outcomes.values()) <= {"inconclusive", "worse"}
-    assert ended.startswith("the budget is spent; in a further hour ")
+    assert ended.startswith("the budget is spent; in another hour ")
     assert ended.endswith(" points with a power of 80%")
     first = Runs(dict.fromkeys(SKILLS, 0.8), spread=0.02)
     decided(first, budget=60)  # less than the first round takes, which is run

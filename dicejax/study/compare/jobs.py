@@ -315,8 +315,8 @@ def share_groups(outcomes: Sequence[Outcome]) -> list[Outcome]:
     for run in grouped:
         if not np.array_equal(run.groups, grouped[0].groups):
             raise InputError(
-                f"{run.folder}: other documents of the test examples than "
-                f"{grouped[0].folder}: their scores cannot be compared"
+                f"{run.folder}: the documents of the test examples differ from those "
+                f"of {grouped[0].folder}; their scores cannot be compared"
             )
     groups = grouped[0].groups if grouped else None
     return [dataclasses.replace(run, groups=groups) for run in outcomes]
@@ -333,6 +333,6 @@ def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
     for run, key in itertools.product(finished, ("test_data", "primary_metric")):
         if run.result.get(key) != finished[0].result.get(key):
             raise InputError(
-                f"{run.folder}: another {key.replace('_', ' ')} than "
-                f"{finished[0].folder}: their scores cannot be compared"
+                f"{run.folder}: the {key.replace('_', ' ')} differs from that of "
+                f"{finished[0].folder}; their scores cannot be compared"
             )

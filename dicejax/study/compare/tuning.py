@@ -140,7 +140,7 @@ def tune(
     if any(job.experiment.task.constraint is not None for job in jobs):
         raise InputError(
             "--tune chooses settings by dev, so that a threshold chosen there promises "
-            "less than --task.threshold says; leave out either"
+            "less than --task.threshold says; leave one out"
         )
     overwrite = overwrite and may_train
     if any(job.seed >= SEED for job in jobs):
@@ -158,7 +158,7 @@ def tune(
             continue
         if not may_train:
             raise InputError(
-                f"{folder}: {study.name} has no {trials} finished trials; give "
+                f"{folder}: {study.name} has not finished {trials} trials; run with "
                 f"--tune {trials} --seeds 0 first, with or without --shard"
             )
         for job in jobs if not overwrite else ():

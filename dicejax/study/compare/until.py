@@ -111,6 +111,6 @@ def _outlook(waiting: Sequence[Row], a_run: float) -> str:
         later = significance.detectable(test.crossed, level, seeds=seeds)
         then.append(f"{row.loss} ±{100 * later:.1f} (now ±{100 * test.detectable:.1f})")
     return (
-        f"in a further hour {more} more seeds would show differences of "
+        f"in another hour {more} more seeds would show differences of "
         f"{', '.join(then)} points with a power of 80%"
     )

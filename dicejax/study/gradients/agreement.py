@@ -86,7 +86,7 @@ def agreements(
     setup = prepare(experiment, warn, weights=False, fetch=False)
     labels, tokenizer = setup.data.labels, setup.data.tokenizer
     if labels != run.labels():
-        raise InputError(f"{folder}: its data has other labels now than it had then")
+        raise InputError(f"{folder}: the labels of its data have changed since")
     mesh = MeshShape().make(jax.local_devices())
     step, params = restore_params(run.path / CHECKPOINTS, setup.network, which, mesh)
     task = experiment.task

@@ -92,11 +92,11 @@ def changed_answers(
     summary = (
         f"{best.loss} is right in more seeds than {rows[0].loss} on {up:,} test "
         f"example{'s' * (up != 1)}, and in fewer on {down:,}"
-        f"{', which nearly cancels out' * cancel}. Right means that all of an example "
-        "is. Those that change in most seeds come first."
+        f"{', which nearly cancels out' * cancel}. An example is right if all of its "
+        "predictions are. Those that change in most seeds come first."
     )
     if any(predictions):
-        summary += " Shown is the prediction that most seeds agree on."
+        summary += " The prediction is that which most seeds agree on."
     if not texts and not names:
         summary += " Numbers count from 1 in the test set."
     return Changed(summary, tables, texts)
