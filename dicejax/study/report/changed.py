@@ -96,7 +96,7 @@ def changed_answers(
         "predictions are. Those that change in most seeds come first."
     )
     if any(predictions):
-        summary += " The prediction is that which most seeds agree on."
+        summary += " Predictions are those that most seeds agree on."
     if not texts and not names:
         summary += " Numbers count from 1 in the test set."
     return Changed(summary, tables, texts)
