@@ -195,7 +195,7 @@ def fit_temperature(log_shares: ArrayLike, outcomes: ArrayLike) -> float | None:
 class Calibration:
     """Scores of probabilities before and after a temperature.
 
-    >>> print(Calibration.of(2.0, np.log([[0.01, 0.99]] * 4), [1, 1, 1, 0]))
+    >>> print(Calibration.from_outcomes(2.0, np.log([[0.01, 0.99]] * 4), [1, 1, 1, 0]))
     temperature 2, log loss 1.159 to 0.670, Brier score 0.245 to 0.213, calibration \
 error 0.240 to 0.159
 
@@ -210,7 +210,7 @@ error 0.240 to 0.159
     after: ProbabilityScores
 
     @classmethod
-    def of(
+    def from_outcomes(
         cls, temperature: float, log_shares: ArrayLike, outcomes: ArrayLike
     ) -> Calibration | None:
         """Score some predictions; None of none, see `probability_scores`."""

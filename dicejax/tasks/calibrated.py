@@ -110,7 +110,7 @@ def fit(
     if temperature is None:
         return None
     scores = {
-        split: Calibration.of(temperature, *outcomes(task, *pair))
+        split: Calibration.from_outcomes(temperature, *outcomes(task, *pair))
         for split, pair in splits.items()
     }
     by_split = {split: dataclasses.asdict(x) for split, x in scores.items() if x}

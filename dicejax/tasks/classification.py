@@ -248,7 +248,7 @@ class TextTask(Task):
     def compact(self, prediction: Prediction) -> Prediction:
         """Return a prediction whose probabilities take eight bytes for each label."""
         chances = prediction.probabilities
-        return Prediction(prediction.values, CompactChances.of(chances))
+        return Prediction(prediction.values, CompactChances(chances))
 
     def require_gold(self, split: str, examples: Examples) -> None:
         """Check that all gold labels are known.

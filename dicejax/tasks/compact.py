@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 
 class CompactChances(Mapping[str, float]):
     """Probabilities by label, eight bytes each; the labels are shared by all.
 
-    >>> dict(CompactChances.of({"no": 0.75, "yes": 0.25}))
+    >>> dict(CompactChances({"no": 0.75, "yes": 0.25}))
     {'no': 0.75, 'yes': 0.25}
     """
 
     __slots__ = ("_places", "_values")
 
-    def __init__(self, places: Mapping[str, int], values: Iterable[float]):
-        self._places, self._values = places, array("d", values)
-
-    @classmethod
-    def of(cls, chances: Mapping[str, float]) -> CompactChances:
-        """Return a copy of probabilities."""
-        return cls(_places(tuple(chances)), chances.values())
+    def __init__(self, chances: Mapping[str, float]):
+        self._places = _places(tuple(chances))
+        self._values = array("d", chances.values())
 
     def __getitem__(self, label: str) -> float:
         return self._values[self._places[label]]

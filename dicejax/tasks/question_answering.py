@@ -134,9 +134,7 @@ class QuestionAnswering(Task):
         if self.head == "xlnet" and self.form != "positions":
             raise ValueError(f"head 'xlnet' chooses positions; {self.form!r} does not")
         if self.unanswerable and self.several_spans:
-            raise ValueError(
-                "no metric takes both unanswerable and several_spans; set one"
-            )
+            raise ValueError("set unanswerable or several_spans: no metric has both")
         several = self.several_spans and self.form != "positions"
         if self.tune_threshold and not (self.unanswerable or several):
             raise ValueError(

@@ -148,7 +148,7 @@ def evaluate(
     if outcomes:
         some = [each for each in outcomes if len(each[1])] or outcomes[:1]
         columns = map(np.concatenate, zip(*some, strict=True))
-        calibration = Calibration.of(temperature, *columns)
+        calibration = Calibration.from_outcomes(temperature, *columns)
     if threshold is not None:
         tuned = task.score(examples, decided, labels)
     if rows is not None:

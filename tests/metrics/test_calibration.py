@@ -215,7 +215,7 @@ def test_the_temperature_of_drawn_labels_is_estimated(true):
     losses = [log_loss(gold, softmax(logits / t, axis=1)) for t in true * GRID]
     best = log_loss(gold, softmax(logits / fitted, axis=1))
     assert best <= min(losses) + 1e-9
-    after = calibration.Calibration.of(fitted, logits, gold).after
+    after = calibration.Calibration.from_outcomes(fitted, logits, gold).after
     assert after.log_loss == pytest.approx(best) and after.expected_error < 0.02
 
 
@@ -223,4 +223,4 @@ def test_without_an_error_or_an_example_there_is_no_temperature():
     assert calibration.fit_temperature([[2.0, 0.0], [0.0, 1.0]], [0, 1]) is None
     assert calibration.fit_temperature([[2.0, 0.0], [0.0, 1.0]], [1, 0]) is None
     assert calibration.fit_temperature(np.zeros((0, 2)), []) is None
-    assert calibration.Calibration.of(2.0, np.zeros((0, 2)), []) is None
+    assert calibration.Calibration.from_outcomes(2.0, np.zeros((0, 2)), []) is None

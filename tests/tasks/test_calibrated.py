@@ -85,7 +85,7 @@ def test_what_is_certain_stays_ordered_and_finite():
     two = calibrate(Classification(), Classification().decide({"n": 0.0, "p": 1.0}), 3)
     assert two.probabilities == {"n": 0.0, "p": 1.0}
     examples = [MultiLabelText("t", None, ("never",), "0", 1)]
-    calibration = Calibration.of(3.0, *outcomes(task, examples, [guess]))
+    calibration = Calibration.from_outcomes(3.0, *outcomes(task, examples, [guess]))
     assert np.isfinite(calibration.before.log_loss)
 
 
