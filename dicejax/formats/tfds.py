@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from etils import epath
@@ -22,7 +22,7 @@ from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.formats import squad
 from dicejax.formats.records import FileRecord, read_examples
 from dicejax.formats.skipping import OnError, Skipped, did_you_mean
-from dicejax.io import json_text
+from dicejax.io import files, json_text
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
 
@@ -65,7 +65,11 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
 
 
 def _check_classes(folder: epath.Path) -> None:
-    """Refuse features of other packages' classes, which would be imported by name."""
+    """Refuse pipes, and features of other packages, which would be imported by name."""
+    with files.input_errors(folder, "read"):  # to open a pipe would wait for ever
+        for file in folder.rglob("*"):
+            if not file.is_dir():
+                files.check_regular(file)
     # NAME/VERSION or NAME/CONFIGURATION/VERSION.
     for file in (*folder.glob("*/features.json"), *folder.glob("*/*/features.json")):
         parts = [json_text.read(file)]
@@ -101,6 +105,16 @@ def _prepare(name: str, builder, download: bool) -> None:
         raise InputError(
             f"{name}: cannot be prepared: {first_line(error)}; fix that, or copy a "
             f"prepared set to {builder.data_dir}"
+        ) from error
+
+
+def _records(source: Iterable[Any], path: str) -> Iterator[Any]:
+    try:
+        yield from source
+    except Exception as error:  # of files that are opened late
+        do = "prepare the set anew"
+        raise InputError(
+            f"{path}: cannot be read: {first_line(error)}; {do}"
         ) from error
 
 
@@ -242,7 +256,7 @@ class TensorflowDataset(Source):
         path, do = f"{self.name}:{split}", "name another split"
         records = (
             FileRecord(value, number, path, where=f"example {number}")
-            for number, value in enumerate(source, start=1)
+            for number, value in enumerate(_records(source, path), start=1)
         )
         return read_examples(path, records, make, on_error, empty="is empty", do=do)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from dicejax.formats import (
 from dicejax.formats.skipping import Skipped
 
 from ..data import glue
+from ..faults.commands import limited
+from ..faults.mutations import mutate, restore
 
 package = pytest.importorskip("tensorflow_datasets")
 pytest.importorskip("tensorflow_datasets.text")
@@ -145,6 +148,22 @@ def test_pairs(prepared):
     assert {e.label for e in test} == {None}
     (pair,) = read("glue/qqp", "train", data_dir=prepared)
     assert (pair.first, pair.second, pair.label) == ("Who?", "What?", "1")
+
+
+def test_a_damaged_set_is_read_or_refused_in_one_line(prepared, tmp_path, request):
+    count = 1000 if request.config.getoption("exhaustive") else 20
+    refused, rng, place = 0, random.Random(0), tmp_path / "glue"
+    for _ in range(count):
+        restore(prepared / "glue", place)
+        files = sorted(x for x in (place / "sst2").rglob("*") if x.is_file())
+        mutate(rng.choice(files), rng)
+        try:
+            with limited(seconds=60, memory=2 << 30):
+                read("glue/sst2", "train", data_dir=tmp_path)
+        except InputError as error:
+            assert "\n" not in str(error) and len(str(error)) < 2100
+            refused += 1
+    assert refused > count / 10
 
 
 def test_sentences(prepared, raw):
