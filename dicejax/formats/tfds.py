@@ -66,11 +66,11 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
 
 def _check_classes(folder: epath.Path) -> None:
     """Refuse pipes, and features of other packages, which would be imported by name."""
+    # NAME/VERSION or NAME/CONFIGURATION/VERSION.
     with files.input_errors(folder, "read"):  # to open a pipe would wait for ever
-        for file in folder.rglob("*"):
+        for file in (*folder.glob("*/*"), *folder.glob("*/*/*")):
             if not file.is_dir():
                 files.check_regular(file)
-    # NAME/VERSION or NAME/CONFIGURATION/VERSION.
     for file in (*folder.glob("*/features.json"), *folder.glob("*/*/features.json")):
         parts = [json_text.read(file)]
         while parts:
