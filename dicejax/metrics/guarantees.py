@@ -216,7 +216,10 @@ class Constraint:
             return None
         if is_rate:
             floor = float(-limit)  # the highest negative score that is not accepted
-            return between(floor, float(scores[scores > floor].min(initial=np.inf)))
+            upper = float(scores[scores > floor].min(initial=np.inf))
+            # Above all scores: a threshold of infinity could not be written.
+            least = float(np.nextafter(floor, np.inf))
+            return between(floor, upper) if upper < np.inf else least
         lower = float(scores[scores < limit].max(initial=-np.inf))
         return between(lower, float(limit))
 

@@ -396,7 +396,8 @@ def score_test_split(
     (candidates,) = search.candidates
     test, labels = (data.corpus.test, candidates), data.labels
     decided = [task.decide(candidate) for candidate in candidates]
-    by_dev, arrays = {}, by_example(data.corpus.test, decided)
+    by_dev: dict[str, Any] = {}
+    arrays = by_example(data.corpus.test, decided)
     decides = task.tunes_threshold or task.constraint is not None
     if decides or calibrated.has_probabilities(task):
         (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates

@@ -332,7 +332,7 @@ def test_thresholds_on_few_scores_by_hand(measure):
         limit = Constraint("fpr", 0.3).choose(1 - scores, ~gold)
         assert limit == pytest.approx(0.85)
         limit = Constraint("fpr", 0.3).choose(1 - scores[:7], ~gold[:7])
-        assert limit > 0.8 and not (1 - scores[:7] >= limit).any()
+        assert limit == np.nextafter(0.8, 1) and not (1 - scores[:7] >= limit).any()
     observed = Constraint("recall", 0.7).observe(scores, gold, 0.35)
     assert observed == Observation(5, 7)
     assert Constraint("precision", 0.7).observe(scores, ~gold, 0.35)[:2] == (0, 5)
