@@ -140,9 +140,8 @@ def test_json_and_tables_in_and_out_with_characters_and_ids(folder, predict):
         words = first["words"][entity["start"] : entity["end"]]
         assert text.split() == words and " ".join(words) == entity["text"]
         chances = first["probabilities"][entity["start"] : entity["end"]]
-        calibration = Run.open(folder).result().get("calibration")
-        temperature = calibration["temperature"] if calibration else 1.0
-        calibrated = expit(logit(np.prod(chances)) / temperature)
+        fitted = Run.open(folder).result().get("calibration") or {"temperature": 1}
+        calibrated = expit(logit(np.prod(chances)) / fitted["temperature"])
         assert entity["probability"] == pytest.approx(calibrated, abs=1e-6)
     assert [e["text"] for e in first["entities"]] == ["Bob", "New York"]
     (row,) = predict(folder, "text\nAnna saw Oslo\n", "a.csv")
@@ -167,8 +166,7 @@ def test_texts_with_classes(reviews, predict, tmp_path, capsys):
     record, blank = predict(reviews, content)
     assert (record["id"], record["text"], blank) == ("x", "a fine film", {})
     chances = record["probabilities"]
-    result = Run.open(reviews).result()
-    limit = result.get("calibration") or result["threshold"]
+    limit = (x := Run.open(reviews).result()).get("calibration") or x["threshold"]
     assert record["label"] == ("good", "bad")[chances["bad"] >= limit["threshold"]]
     assert sum(chances.values()) == pytest.approx(1)
     capsys.readouterr()

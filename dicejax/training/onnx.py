@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import importlib.util
 import logging
 import warnings
@@ -76,9 +77,8 @@ def write(exported: Exported) -> None:
     Raises:
       InputError: PyTorch cannot write the model.
     """
-    import torch
-    from onnxruntime import quantization
-
+    torch = importlib.import_module("torch")
+    quantization = importlib.import_module("onnxruntime.quantization")
     model, names = open_in_torch(exported.folder, exported.opener)
     inputs = {name: torch.ones(2, 8, dtype=torch.long) for name in names}
     ((_, head),) = exported.network.heads
@@ -156,8 +156,7 @@ class _Session:
     """A network whose logits onnxruntime computes, and compares with its own."""
 
     def __init__(self, file: Path, network: Network):
-        import onnxruntime
-
+        onnxruntime = importlib.import_module("onnxruntime")
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(
