@@ -235,7 +235,7 @@ class Export:
             self.checkpoint,
             encoder_only=self.encoder_only,
             card=card,
-            **({"more": add} if self.onnx else {}),
+            more=add if self.onnx else None,
         )
         show(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
         for text in checks:

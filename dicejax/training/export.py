@@ -58,7 +58,7 @@ def export(
     *,
     encoder_only: bool = False,
     card: Callable[[str], str] | None = None,
-    more: Callable[[Exported], Iterable[str]] = lambda exported: (),
+    more: Callable[[Exported], Iterable[str]] | None = None,
 ) -> tuple[str, list[str]]:
     """Export weights, architecture, labels, threshold and tokenizer for transformers.
 
@@ -101,7 +101,8 @@ def export(
     def finish(draft: Path, opener: str) -> None:
         exported = Exported(draft, opener, run, network, params, tokenizer, threshold)
         checks.append(_check(exported))
-        checks.extend(more(exported))
+        if more is not None:
+            checks.extend(more(exported))
         if card is not None:
             text = "\n\n".join([f"{card(opener)}\n## Export", *checks])
             (draft / "README.md").write_text(f"{text}\n", encoding="utf-8")
