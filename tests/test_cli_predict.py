@@ -156,9 +156,8 @@ def test_what_cannot_be_predicted_or_written_is_one_line(folder, tmp_path, capsy
     fails(capsys, argv, f"{bad}:2: has no 'text'")
     fails(capsys, [*argv, "--out", str(tmp_path)], "is a folder")
     fails(capsys, [*argv, "--out", "a.gz"], "uncompressed")
-    fails(capsys, ["predict", folder, "a", "--file", "b"], "want one of them")
-    both = ["predict", folder, "a", "--json", "--out_format", "conll"]
-    fails(capsys, both, "--json contradicts")
+    fails(capsys, ["predict", folder, "a", "--file", "b"], "leave one out")
+    fails(capsys, [*argv[:2], "a", "--json", "--out_format", "conll"], "contradicts")
 
 
 def test_texts_with_classes(reviews, predict, tmp_path, capsys):

@@ -75,9 +75,9 @@ def calibrate(
 
     Those of the tags of words, of which a span is made, are the network's.
     """
-    shares = prediction.probabilities
-    if temperature is None or shares is None:
+    if temperature is None or prediction.probabilities is None:
         return prediction
+    shares = prediction.probabilities
     if isinstance(shares, Mapping) and not task.has_several:
         with np.errstate(divide="ignore"):
             logs = np.log(list(shares.values())) / temperature
