@@ -16,7 +16,7 @@ from jax import Array, lax
 from dicejax.errors import quote
 from dicejax.mesh import pin_rows
 from dicejax.models.dropout import DropoutKeys
-from dicejax.models.layers import PRODUCT, recompute, wide
+from dicejax.models.layers import PRODUCT, Kernel, recompute, wide
 from dicejax.models.settings import Remat, Scale, Size, check_fields
 
 
@@ -261,6 +261,7 @@ class Encoder(nnx.Module):
         x, shared, per_layer = self.prepare(ids, keys)
         per_layer = (*per_layer, None if rng is None else all_keys[:depth])
         graph, parameters = nnx.split(self.layers)
+        parameters = _cast_kernels(parameters, self.dtype)
 
         def body(x: Array, scanned) -> tuple[Array, Array]:
             layer, part = scanned
@@ -281,3 +282,16 @@ class Encoder(nnx.Module):
         layers = parameters, per_layer
         last, inputs = lax.scan(body, pin_rows(x), layers, unroll=unroll)
         return self.finish(last, keys), inputs
+
+
+def _cast_kernels(parameters: nnx.State, dtype: jnp.dtype) -> nnx.State:
+    """Cast the kernels of stacked layers, see `Kernel`."""
+
+    def cast(variable: nnx.Variable) -> nnx.Variable:
+        if not isinstance(variable, Kernel):
+            return variable
+        return variable.copy(variable[...].astype(dtype))
+
+    return jax.tree.map(
+        cast, parameters, is_leaf=lambda leaf: isinstance(leaf, nnx.Variable)
+    )

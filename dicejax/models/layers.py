@@ -27,6 +27,15 @@ def wide(dtype: jnp.dtype) -> jnp.dtype:
     return jnp.promote_types(dtype, jnp.float32)
 
 
+class Kernel(nnx.Param):
+    """A float32 matrix that is used in its module's `dtype` alone.
+
+    Many layers' kernels are cast together, in front of the loop over layers. Cast in
+    it, each would be stored a second time for the backward pass, and the gradients,
+    which have that type, would be stored in float32.
+    """
+
+
 class Dense(nnx.Module):
     """`x @ kernel + bias` over the last axis, accumulated in float32.
 
@@ -45,7 +54,7 @@ class Dense(nnx.Module):
         bias: bool = True,
     ):
         draw = nnx.initializers.normal(scale, jnp.float32)
-        self.kernel = nnx.Param(draw(rngs.params(), (in_features, out_features)))
+        self.kernel = Kernel(draw(rngs.params(), (in_features, out_features)))
         zeros = jnp.zeros((out_features,), jnp.float32)
         self.bias = nnx.Param(zeros) if bias else None
         self.dtype = dtype
@@ -77,7 +86,7 @@ def project(
     biases = [None] * len(kernels) if biases is None else biases
     width = x.shape[-1]
     rows = x.reshape(-1, width).astype(dtype)
-    flat = tuple(kernel.reshape(width, -1).astype(dtype) for kernel in kernels)
+    narrow = tuple(kernel.astype(dtype) for kernel in kernels)
     # Then products are sums over devices.
     is_split = automatic_axes().get("tensor", 1) > 1
     # A GPU adds the bias before it rounds if both are of one type. In float32 it would
@@ -85,7 +94,7 @@ def project(
     on_gpu = platform() == "gpu"
     outputs = []
     for kernel, bias, product in zip(
-        kernels, biases, _products(rows, flat, is_split or on_gpu), strict=True
+        kernels, biases, _products(rows, narrow, is_split or on_gpu), strict=True
     ):
         if bias is not None:
             bias = bias.reshape(-1)
@@ -114,25 +123,33 @@ def matmul(x: Array, w: Array) -> Array:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _products(x: Array, ws: tuple[Array, ...], narrow: bool) -> tuple[Array, ...]:
-    """Multiply `x` by each of the matrices.
+    """Multiply `x` `[..., M, K]` by each of the matrices `[..., K, N]`.
 
-    With `narrow` products, and gradients of `x`, are in the type of the operands: half
-    the bytes are written, or sent where devices add them up. The default gradient would
-    multiply a float32 cotangent by a bfloat16 operand, which processors without mixed
-    products do in float32; here the cotangent is rounded to the operands' type first.
+    N may be several axes, which the products have as one. With `narrow` products, and
+    gradients of `x`, are in the type of the operands: half the bytes are written, or
+    sent where devices add them up. The default gradient would multiply a float32
+    cotangent by a bfloat16 operand, which processors without mixed products do in
+    float32; here the cotangent is rounded to the operands' type first.
     """
-    return tuple(_dot(x, w, (-1, -2), narrow) for w in ws)
+    return tuple(_dot(x, _flatten(x, w), (-1, -2), narrow) for w in ws)
+
+
+def _flatten(x: Array, w: Array) -> Array:
+    return w.reshape(*x.shape[:-2], x.shape[-1], -1)
 
 
 def _products_fwd(x, ws, narrow):
-    return _products(x, ws, narrow), (x, ws)
+    # XLA takes stacks of equal shapes for one and copies it, here the rows of all
+    # layers and gradients of kernels, if there are as many rows as the kernels have.
+    return _products(x, ws, narrow), (x[None], ws)
 
 
 def _products_bwd(narrow, residuals, gs):
     x, ws = residuals
+    x = x[0]
     gs = tuple(g.astype(x.dtype) for g in gs)
     pairs = list(zip(gs, ws, strict=True))
-    of_x = (_dot(g, w, (-1, -1), narrow).astype(x.dtype) for g, w in pairs)
+    of_x = (_dot(g, _flatten(x, w), (-1, -1), narrow).astype(x.dtype) for g, w in pairs)
 
     def by_rows(x: Array, g: Array) -> Array:
         columns = x.swapaxes(-1, -2)
@@ -146,7 +163,7 @@ def _products_bwd(narrow, residuals, gs):
         transposed_dot = functools.partial(
             lax.platform_dependent, cpu=by_rows, default=transposed_dot
         )
-    of_ws = (transposed_dot(x, g).astype(w.dtype) for g, w in pairs)
+    of_ws = (transposed_dot(x, g).astype(w.dtype).reshape(w.shape) for g, w in pairs)
     return functools.reduce(jnp.add, of_x), tuple(of_ws)
 
 

@@ -19,7 +19,14 @@ from dicejax.models.attention import attend, by_position, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
-from dicejax.models.layers import Dense, LayerNorm, add_and_norm, project, wide
+from dicejax.models.layers import (
+    Dense,
+    Kernel,
+    LayerNorm,
+    add_and_norm,
+    project,
+    wide,
+)
 from dicejax.models.settings import (
     Activation,
     Epsilon,
@@ -98,9 +105,9 @@ class XLNetLayer(nnx.Module):
         scale, epsilon = config.initializer_range, config.layer_norm_eps
         draw = nnx.initializers.normal(scale, jnp.float32)
 
-        def parameter(*leading: int) -> nnx.Param:
+        def parameter(*leading: int) -> Kernel:
             shape = (*leading, heads, width // heads)
-            return nnx.Param(draw(rngs.params(), shape))
+            return Kernel(draw(rngs.params(), shape))
 
         for name in ("query", "key", "value", "position_key", "attention_output"):
             setattr(self, name, parameter(width))
