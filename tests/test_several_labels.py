@@ -150,7 +150,8 @@ def test_an_onnx_file_that_is_worse_is_refused_without_force(
     calibration = result["calibration"]
     assert config["calibration_temperature"] == calibration["temperature"]
     assert config["calibrated_decision_threshold"] == calibration["threshold"]
-    assert (config["window_length"], config["window_stride"]) == (128, 64)
+    length = Run.open(str(folder / "run")).experiment().training.max_length
+    assert (config["window_length"], config["window_stride"]) == (length, 64)
     assert config["is_split_into_words"] is False
 
 
