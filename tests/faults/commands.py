@@ -25,6 +25,7 @@ TINY = {
     "--data.test": 10,
     "--training.epochs": 2,
     "--training.max_length": 64,
+    "--recording.checkpoint_every": 3,
     "--encoder.hidden_size": 8,
     "--encoder.intermediate_size": 8,
     "--encoder.num_attention_heads": 2,

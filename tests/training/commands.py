@@ -29,7 +29,7 @@ SMALL = {
     "--training.epochs": 4,
     "--training.log_every": 1,
     "--training.batch_size": 10,
-    "--recording.checkpoint_every": 3,
+    "--recording.checkpoint_every": 10,  # each takes as long as 20 steps
     "--encoder.hidden_size": 32,
     "--encoder.intermediate_size": 64,
     "--encoder.num_hidden_layers": 1,

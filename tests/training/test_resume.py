@@ -52,11 +52,11 @@ AGAIN = pytest.mark.slow if why_not() else pytest.mark.exhaustive
 )
 def test_kills_change_nothing(uninterrupted, cache, tmp_path, count):
     out, rng, kills = tmp_path / "killed", random.Random(0), 0
-    steps = len(records(uninterrupted))
+    steps, often = len(records(uninterrupted)), {"--recording.checkpoint_every": 3}
     # Half of them a moment after a step, checkpoints being written; half at any time
     # since the program was started.
     while kills < count:
-        process = begin(out, cache)
+        process = begin(out, cache, **often)
         if kills % 2 == 0:
             wait_for_step(out, rng.randrange(1, steps), process)
             time.sleep(rng.random() * 0.05)
@@ -69,7 +69,7 @@ def test_kills_change_nothing(uninterrupted, cache, tmp_path, count):
             # It got to its end between two kills: the others fall on a new run.
             same_end(out, uninterrupted)
             out = tmp_path / f"killed-{kills}"
-    finished(out, cache)
+    finished(out, cache, **often)
     same_end(out, uninterrupted)
 
 
