@@ -149,7 +149,7 @@ def test_a_case_is_predicted_as_it_was_trained(cases, tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     case = cases / "A1_predict_splits_words_otherwise"
     data = str(case / "train.jsonl")
-    train(tmp_path, "ner", data, 15)
+    train(tmp_path, "ner", data, 4)
     capsys.readouterr()
     assert run(["evaluate", "run", "--split", "train", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["f1"] == 1
@@ -160,7 +160,7 @@ def test_a_case_is_predicted_as_it_was_trained(cases, tmp_path, monkeypatch, cap
 
 def test_comment_rows_come_out_as_they_are(cases, tmp_path):
     case = cases / "A2_predict_comment_rows"
-    train(tmp_path, "ner", case / "train.conll", 15)
+    train(tmp_path, "ner", case / "train.conll", 5)
     out = tmp_path / "o.conll"
     argv = ["predict", str(tmp_path / "run"), "--file", str(case / "new.conll")]
     assert run([*argv, "--out", str(out)]) == 0

@@ -188,11 +188,12 @@ SMALL = """
 --encoder.hidden_size 32 --encoder.num_hidden_layers 1
 --encoder.num_attention_heads 2 --encoder.intermediate_size 64
 --optimizer.learning_rate 0.01 --data.dev_share 0.05 --data.test_share 0.05
+--training.batch_size 2
 """
 
 
-def train(folder, kind, file, epochs):
-    """Run init and train a small encoder on a file."""
+def train(folder, kind, file, epochs=2):
+    """Run init and train a small encoder on a file; an epoch takes a checkpoint."""
     argv = ["init", kind, str(folder / "e"), "--data", str(file)]
     assert run([*argv, "--encoder", "scratch"]) == 0
     argv = ["train", str(folder / "e/experiment.py"), "--out", str(folder / "run")]
@@ -225,7 +226,7 @@ def test_entities_that_are_written_have_the_score_of_evaluate(tmp_path, capsys, 
     write, read = ENTITIES[name]
     file = tmp_path / ("data.json" if name == "label studio" else "data.jsonl")
     file.write_text(write(sentences()))
-    train(tmp_path, "ner", file, 4)
+    train(tmp_path, "ner", file)
     out = tmp_path / f"out{file.suffix}"
     argv = ["predict", str(tmp_path / "run"), "--file", str(file), "--out", str(out)]
     assert run([*argv, "--out_format", "same"]) == 0

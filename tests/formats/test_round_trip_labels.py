@@ -87,7 +87,7 @@ def test_classes_that_are_written_have_the_score_of_evaluate(tmp_path, capsys, n
     write, read = TEXTS[name]
     file = tmp_path / name
     file.write_text(write(reviews()))
-    train(tmp_path, "classification", file, 4)
+    train(tmp_path, "classification", file)
     predicted = read(predict(tmp_path, file, capsys))
     rows = evaluated(tmp_path, file, capsys)
     by_text = {row["texts"][0]: row["predicted"]["label"] for row in rows}
@@ -141,7 +141,7 @@ def test_lists_of_labels_have_the_score_of_evaluate(tmp_path, capsys, name):
     pairs = [(text, gold[n % 3]) for n, text in enumerate(texts)]
     file = tmp_path / name
     file.write_text(write(pairs))
-    train(tmp_path, "classification", file, 10)
+    train(tmp_path, "classification", file)
     predicted = read(predict(tmp_path, file, capsys))
     rows = {r["texts"][0]: r for r in evaluated(tmp_path, file, capsys)}
     expected = [rows[text]["predicted"]["labels"] for text in texts]
@@ -209,7 +209,7 @@ def test_tags_in_columns_have_the_score_of_evaluate(tmp_path, capsys, name):
     write, read = TAGS[name]
     file = tmp_path / name
     file.write_text(write(sentences()))
-    train(tmp_path, "ner", file, 4)
+    train(tmp_path, "ner", file)
     predicted = read(predict(tmp_path, file, capsys))
     gold = [tags(*row) for row in sentences()]
     check_f1(gold, predicted, evaluated(tmp_path, file, capsys))
@@ -224,7 +224,7 @@ def test_a_folder_of_brat_has_the_score_of_evaluate(tmp_path, capsys):
             f"T{n}\t{t} {s} {e}\t{text[s:e]}\n" for n, (s, e, t) in enumerate(spans)
         ]
         (folder / f"{number:02}.ann").write_text("".join(named))
-    train(tmp_path, "ner", folder, 4)
+    train(tmp_path, "ner", folder)
     argv = ["predict", str(tmp_path / "run"), "--file", str(folder), "--out", str(out)]
     assert run([*argv, "--out_format", "same"]) == 0
     predicted = []
@@ -251,7 +251,7 @@ def test_parts_of_speech_in_a_treebank_have_the_score_of_evaluate(tmp_path, caps
             rows.append(f"{place}\t{word}\t_\t{label}" + "\t_" * 6)
         rows.append("")
     file.write_text("\n".join(rows) + "\n")
-    train(tmp_path, "pos", file, 4)
+    train(tmp_path, "pos", file)
     content = predict(tmp_path, file, capsys).splitlines()
     gold, predicted = (
         [row.split("\t")[3] for row in part if row and row[0] != "#"]
