@@ -274,7 +274,7 @@ def test_answers_have_the_score_of_evaluate(tmp_path, capsys):
         asked = {"id": str(number), "question": "Who slept?", "answers": answers}
         articles.append({"paragraphs": [{"context": context, "qas": [asked]}]})
     file.write_text(json.dumps({"data": articles}))
-    train(tmp_path, "qa", file, 10)
+    train(tmp_path, "qa", file)
     records = [json.loads(x) for x in predict(tmp_path, file, capsys).splitlines()]
     gold = [article["paragraphs"][0]["qas"][0]["answers"] for article in articles]
     right = 0
