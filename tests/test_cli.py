@@ -414,6 +414,6 @@ def test_a_threshold_that_dev_cannot_promise_is_refused_before_training(
         with pytest.raises(SystemExit, match="2"):
             run([*argv, "--task.threshold", *flags])
         assert text in " ".join(capsys.readouterr().err.split())
-    write_experiment(tmp_path, "ConllFiles", "Tagging", CORPUS)
+    write_experiment(tmp_path, "ConllFiles", "WordTagging", CORPUS)
     argv = [*argv[:2], "--task.threshold", "recall:0.9"]
-    fails(capsys, argv, "--task.threshold is not for Tagging")
+    fails(capsys, argv, "--task.threshold is not for WordTagging")

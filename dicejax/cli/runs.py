@@ -68,7 +68,8 @@ class Evaluate:
 
         if self.predictions is not None:
             check_target(self.predictions)
-        with Progress(console=console, transient=True, redirect_stdout=False) as bar:
+        is_shown = console.is_terminal  # elsewhere it would be an empty line
+        with Progress(console=console, transient=True, disable=not is_shown) as bar:
             task = bar.add_task("evaluate", total=None)
             result = evaluate(
                 self.run,
