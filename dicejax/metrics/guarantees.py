@@ -86,7 +86,7 @@ class Constraint:
     >>> round(Constraint("recall", 0.9).choose(scores, gold), 3)
     0.525
     >>> round(Constraint("recall", 0.9).choose(scores, gold, np.arange(200) // 2), 3)
-    0.505
+    0.51
 
     Attributes:
       measure: a key of `MEASURES`.
