@@ -145,7 +145,7 @@ def evaluate(
             warn(note)
     scores, tuned = task.score(examples, default, labels), None
     calibration = None
-    if outcomes:
+    if temperature is not None and outcomes:
         some = [each for each in outcomes if len(each[1])] or outcomes[:1]
         columns = map(np.concatenate, zip(*some, strict=True))
         calibration = Calibration.from_outcomes(temperature, *columns)
