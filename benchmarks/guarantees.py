@@ -297,7 +297,7 @@ def means(settings: Settings, delta: float) -> Iterator[str]:
     for measure, bound in BOUNDS.items():
         for corpus in CORPORA:
             cells = ""
-            for size in settings.sizes[:3]:
+            for size in settings.sizes:
                 constraint = Constraint(measure, bound, delta)
                 rng = np.random.default_rng(size)
                 row = in_units(rng, constraint, corpus, size, settings.samples)
