@@ -149,8 +149,8 @@ def test_an_evaluation_does_not_depend_on_what_is_predicted_at_once(
         out = tmp_path / f"{count}.jsonl"
         argv = ["evaluate", folder, "--split", "train", "--predictions", str(out)]
         assert run([*argv, "--json"]) == 0
-        shown = capsys.readouterr()
-        outputs.append((shown.out, shown.err, rounded(out.read_text())))
+        output = capsys.readouterr()
+        outputs.append((output.out, output.err, rounded(out.read_text())))
     assert json.loads(outputs[0][0])["step"] and len(outputs[0][2]) == 16
     assert outputs[0] == outputs[1] == outputs[2]
 

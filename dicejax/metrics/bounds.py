@@ -1,4 +1,4 @@
-"""What a sample says of a share: order statistics, tests and intervals."""
+"""Order statistics, tests and intervals of a share in a sample."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Observation(NamedTuple):
     Attributes:
       hits: k, or the sum of shares.
       total: n.
-      units: what the units are; empty where examples are counted.
+      units: noun of the units; empty where examples are counted.
     """
 
     hits: float

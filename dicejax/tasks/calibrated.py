@@ -57,7 +57,7 @@ def outcomes(
             right += [label in gold for label in by_value]
             continue
         if isinstance(task, SpanTask):
-            truths = [span in set(example.spans) for span in prediction.values]
+            truths = list(map(set(example.spans).__contains__, prediction.values))
         else:
             truths = list(map(str.__eq__, example.labels, prediction.values))
         pairs = zip(by_value, truths, strict=True)

@@ -17,14 +17,14 @@ from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 
 
 class Judged(NamedTuple):
-    """What a threshold is to decide, and whether it should be accepted.
+    """Scores that a threshold cuts, and the gold of each.
 
     Attributes:
       gold: bool [N].
       scores: float [N], None if not decoded.
       units: int [N], the document of each, or another unit, of which draws are
         independent; None where the N are.
-      noun: what the units are.
+      noun: name of the units, in the plural.
     """
 
     gold: ArrayLike

@@ -127,15 +127,16 @@ def evaluate(
     for part in new_texts.split_parts(task, examples):
         items, candidates = predictor(part, decoded)
         fit += task.fit(part, items)
-        default += (task.compact(task.decide(each)) for each in candidates)
-        predictions = [task.decide(each, threshold) for each in candidates]
+        predictions = [task.decide(each) for each in candidates]
+        default += map(task.compact, predictions)
+        if threshold is not None:
+            predictions = [task.decide(each, threshold) for each in candidates]
+            decided += map(task.compact, predictions)
         if temperature is not None:
             outcomes.append(calibrated.outcomes(task, part, predictions))
         if rows is not None:
             sure = [calibrated.calibrate(task, x, temperature) for x in predictions]
             rows.add(part, sure)
-        if threshold is not None:
-            decided += map(task.compact, predictions)
         if guarantee is not None and is_new:
             observed_on += candidates
     notes = task.remarks(split, examples, fit, labels)

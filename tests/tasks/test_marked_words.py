@@ -28,10 +28,10 @@ def test_words_are_marked_by_the_probability_that_they_are_not_outside():
     )
     best = logits[0, :, 1:].argmax(-1) + 1
     for limit in (None, 0.0, 0.3, 0.9):
-        kept = inside[0] >= (0.5 if limit is None else limit)
+        marked = inside[0] >= (0.5 if limit is None else limit)
         names = [
             labels[n] if k and p else "O"
-            for n, k, p in zip(best, kept, has_piece, strict=True)
+            for n, k, p in zip(best, marked, has_piece, strict=True)
         ]
         assert task.decide(words, limit).values == tags.spans(names, "BIO")
     # A span is found when all of its words are.

@@ -90,6 +90,6 @@ def class_counts(test: Mapping[str, Any]) -> Counter[str]:
 
 
 def support_of(test: Mapping[str, Any]) -> Counter[str]:
-    """Count what the test set has of each class or type."""
+    """Count the test examples of each class, or spans of each type."""
     entries = test.get("per_type", {}).items()
     return Counter({name: int(x["support"]) for name, x in entries if "support" in x})

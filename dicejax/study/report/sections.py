@@ -262,7 +262,7 @@ def classes(facts: Facts) -> Section:
 
 
 def _few(support: Mapping[str, int]) -> list[str]:
-    """Say what a test example of the rarest class weighs, if a point or more."""
+    """Say how many points one test example of the rarest class is, if at least one."""
     name = min(support, key=lambda name: support[name], default="")
     if not 0 < support.get(name, 0) <= 100:
         return []
