@@ -8,11 +8,10 @@ import numpy as np
 
 from dicejax.errors import InputError
 from dicejax.metrics.scores import heading
+from dicejax.study.compare.testing import MARGIN
 from dicejax.study.significance import score, seeds_and_items, verdict
 from dicejax.training import onnx
 from dicejax.training.export import ROUNDING, Exported
-
-MARGIN = 0.005  # differences of scores within it do not matter in practice
 
 
 def add(exported: Exported, *, force: bool = False) -> Iterator[str]:
