@@ -33,7 +33,7 @@ from dicejax.cli.init import Init
 from dicejax.cli.predict import Predict
 from dicejax.cli.process import quieten, use_huge_pages
 from dicejax.cli.runs import Evaluate, Export, Plot, Report
-from dicejax.errors import Diverged, InputError, Stopped, hint, quote
+from dicejax.errors import Diverged, InputError, Stopped, first_line, hint, quote
 from dicejax.io.terminal import literal
 
 COMMANDS = {
@@ -151,14 +151,32 @@ def run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         console.print("dicejax: interrupted")
         return 130
-    except ImportError as error:
-        if not any("://" in word for word in argv):
+    except Exception as error:
+        if not (any("://" in word for word in argv) and is_remote(error)):
             raise
-        # From fsspec, which names the package that opens such addresses.
-        text = f"dicejax: {error}: the extras gcs and s3 have it"
-        console.print(literal(text), style="red", soft_wrap=True)
+        # Of a package that is missing fsspec names it.
+        is_missing, reason = isinstance(error, ImportError), first_line(error)
+        remedy = "the extras gcs and s3 have it"
+        if not is_missing:
+            remedy = "check the address, your credentials and the network"
+        console.print(
+            literal(f"dicejax: {reason}: {remedy}"), style="red", soft_wrap=True
+        )
         return 2
     return 0
+
+
+def is_remote(error: Exception) -> bool:
+    """Return whether fsspec or a package that it opens addresses with raised an error.
+
+    Of the errors of the operating system they raise those without a number.
+    """
+    package = type(error).__module__.partition(".")[0]
+    if package in ("aiohttp", "botocore", "gcsfs", "google"):
+        return True
+    return isinstance(error, ImportError | OSError) and (
+        getattr(error, "errno", None) is None
+    )
 
 
 def parse(argv: Sequence[str]) -> Any:

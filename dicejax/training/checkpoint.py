@@ -45,7 +45,7 @@ class Checkpoints:
     deleted before a later checkpoint is complete.
 
     Args:
-      folder: local, gs:// or s3://.
+      folder: local or gs://.
       keep_last: number of last checkpoints to keep; two, in case one is damaged.
       keep_best: number of checkpoints with the best dev scores to keep.
 

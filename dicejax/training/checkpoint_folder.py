@@ -152,6 +152,15 @@ def delete_leftovers(folder: epath.Path) -> None:
                 place.rmtree()
 
 
+def require_orbax(folder: str) -> None:
+    """Raise an InputError for an address that orbax cannot write checkpoints to."""
+    if not is_local(epath.Path(folder)) and not folder.startswith("gs://"):
+        raise InputError(
+            f"{folder}: orbax writes checkpoints to folders and gs:// alone; name one "
+            "with --out, for instance a folder that the bucket is mounted as"
+        )
+
+
 @contextlib.contextmanager
 def path_for_orbax(folder: epath.Path) -> Iterator[epath.Path]:
     """Yield a path to a folder that orbax and tensorstore read as it is written.
@@ -162,7 +171,8 @@ def path_for_orbax(folder: epath.Path) -> Iterator[epath.Path]:
     Raises:
       InputError: there can be no such link.
     """
-    absolute = folder.resolve()  # orbax refuses relative paths
+    # Orbax refuses relative paths, and epath takes addresses of buckets for them.
+    absolute = folder.resolve() if is_local(folder) else folder
     if not _MISREAD.search(os.fspath(absolute)):
         yield absolute
         return

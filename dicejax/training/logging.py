@@ -29,8 +29,8 @@ WANDB_ID = "wandb_id.txt"
 class MetricsLog(contextlib.AbstractContextManager["MetricsLog"]):
     """Writer of a record per reported step to a JSONL file and to boards.
 
-    A local file is appended to: a killed process loses no record. Object stores (gs://,
-    s3://) cannot append: there the file is written whole at each flush and at the end.
+    A local file is appended to: a killed process loses no record. Object stores (gs://)
+    cannot append: there the file is written whole at each flush and at the end.
 
     The folder is made where it is missing; None writes nothing, for processes other
     than the first. Records behind `after_step`, the checkpoint that the run continues

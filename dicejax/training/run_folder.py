@@ -380,7 +380,7 @@ def run_lock(folder: epath.Path) -> Iterator[None]:
     kernel frees it when the process ends, however it ends. Of the processes of one run
     the main one takes it; a thread that has it may take it again.
 
-    Object stores (gs://, s3://) and some network file systems have no locks. There
+    Object stores (gs://) and some network file systems have no locks. There
     nothing is locked: start one command per folder.
 
     Raises:

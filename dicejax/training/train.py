@@ -26,6 +26,7 @@ from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
 from dicejax.tasks import calibrated
 from dicejax.training.checkpoint import Checkpoints, restore_params
+from dicejax.training.checkpoint_folder import require_orbax
 from dicejax.training.logging import require_wandb
 from dicejax.training.outcome import (
     by_example,
@@ -197,6 +198,7 @@ def train(
     """
     experiment = config.load(experiment)
     folder = os.fspath(out or default_folder(experiment))
+    require_orbax(folder)
     with progress_of(progress) as display:
         run = Run.create(folder, experiment, overwrite=overwrite)
         if not (run.continues and run.is_finished):

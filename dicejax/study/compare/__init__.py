@@ -46,6 +46,7 @@ from dicejax.study.compare.table import mean_and_spread, remarks, table, warning
 from dicejax.study.compare.testing import MARGIN, baseline_name
 from dicejax.study.compare.until import seconds_of, train_until_decided
 from dicejax.study.significance import MIN_SEEDS, Verdict
+from dicejax.training.checkpoint_folder import require_orbax
 from dicejax.training.progress import Progress, TrainingProgress, progress_of
 
 
@@ -197,6 +198,7 @@ def compare(
             "of seeds; with --shard each process tunes those of its runs"
         )
     folder = os.fspath(out or f"runs/{experiment.name}")
+    require_orbax(folder)
     fraction = _fraction(margin)
     result = Comparison(name=experiment.name, folder=folder, margin=fraction)
     limit = None if budget is None else seconds_of(budget)
