@@ -171,8 +171,6 @@ def _sum_parts(
 
     if mesh is None or mesh.shape["data"] == 1:
         return total(params, parts)
-    if mesh.shape["tensor"] > 1:  # XLA of jaxlib 0.12 aborts on it
-        return total(params, parts)
     return jax.shard_map(
         lambda params, parts: lax.psum(total(params, parts), "data"),
         in_specs=(P(), P(None, "data")),
