@@ -225,7 +225,8 @@ def _difference(cell_: Cell, arm: str, other: str) -> str:
 def primary_gain(sentences: int, epochs: int) -> str:
     """Return the primary difference of a cell with its interval and p-value."""
     difference = tables.with_interval(cell(sentences, epochs).difference(*PRIMARY))
-    return f"{difference} (p = {tables.p_value(adjusted_p()[sentences, epochs])})"
+    p = tables.p_value(adjusted_p()[sentences, epochs])
+    return f"{difference} (p {p})" if p.startswith("<") else f"{difference} (p = {p})"
 
 
 def lead(sentences: int, epochs: int) -> float:

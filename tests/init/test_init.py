@@ -86,7 +86,7 @@ def test_one_file_is_parted_and_looked_at(tmp_path, conll):
     assert f"O tokens per entity token ({outside:,} vs. {inside:,})" in text
     assert f"{outside / inside:.1f} negatives to a" in text
     # From some 200 updates of a pretrained encoder on, no loss is shown to be better.
-    assert experiment.compared == (CrossEntropy(), Focal())
+    assert experiment.compared == (CrossEntropy(), FromPrior(CrossEntropy()), Focal())
     assert "First try a third and three" in text
 
 
