@@ -20,6 +20,7 @@ from pathlib import Path
 import archive
 import curve
 import documents
+import early
 import jinja2
 import mechanism
 import reading
@@ -87,6 +88,8 @@ def pages() -> dict[str, str]:
         "slopes": curve.slopes(cells),
         "tables": tables,
         "analysed": analysed,
+        "early": early,
+        "first": early.archived(),
         "later": {
             loss: why.late(by_loss) for loss, by_loss in analysed["14041-2"].items()
         },
@@ -185,6 +188,7 @@ def main(argv: list[str]) -> None:
             ),
             "thinned": thinned.draw(thinned.finished()),
             "why": why.draw(why.archived()),
+            "early": early.draw(early.archived()),
         }
         for name, figure in drawn.items():
             (drawings / f"{name}.svg").write_bytes(figures.rendered(figure, "svg"))
