@@ -305,12 +305,16 @@ def test_what_cannot_be_done_is_said_in_one_line(project, capsys, words, parts):
 
 
 @pytest.mark.parametrize(
-    ("out", "package"), [("gs://bucket/run", "gcsfs"), ("s3://bucket/run", "s3fs")]
+    ("words", "package"),
+    [
+        ("train mine.py --out gs://bucket/run", "gcsfs"),
+        ("init ner new --data s3://bucket/train.txt", "s3fs"),
+    ],
 )
-def test_a_bucket_without_its_package_is_one_line(project, capsys, out, package):
+def test_a_bucket_without_its_package_is_one_line(project, capsys, words, package):
     if importlib.util.find_spec(package):
         pytest.skip(f"{package} is installed")
-    assert run(["train", "mine.py", "--out", out]) == 2
+    assert run(words.split()) == 2
     *notes, line = capsys.readouterr().err.splitlines()
     assert line.startswith("dicejax: ") and package in line and "extras" in line
     assert not any("Traceback" in note for note in notes)

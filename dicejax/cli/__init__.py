@@ -154,14 +154,11 @@ def run(argv: Sequence[str]) -> int:
     except Exception as error:
         if not (any("://" in word for word in argv) and is_remote(error)):
             raise
-        # Of a package that is missing fsspec names it.
-        is_missing, reason = isinstance(error, ImportError), first_line(error)
-        remedy = "the extras gcs and s3 have it"
-        if not is_missing:
-            remedy = "check the address, your credentials and the network"
-        console.print(
-            literal(f"dicejax: {reason}: {remedy}"), style="red", soft_wrap=True
-        )
+        remedy = "check the address, your credentials and the network"
+        if isinstance(error, ImportError):  # fsspec names the package
+            remedy = "the extras gcs and s3 have it"
+        text = f"dicejax: {first_line(error)}: {remedy}"
+        console.print(literal(text), style="red", soft_wrap=True)
         return 2
     return 0
 
@@ -170,6 +167,9 @@ def is_remote(error: Exception) -> bool:
     """Return whether fsspec or a package that it opens addresses with raised an error.
 
     Of the errors of the operating system they raise those without a number.
+
+    >>> is_remote(OSError("Forbidden")), is_remote(OSError(28, "No space left"))
+    (True, False)
     """
     package = type(error).__module__.partition(".")[0]
     if package in ("aiohttp", "botocore", "gcsfs", "google"):

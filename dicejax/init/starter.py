@@ -135,7 +135,7 @@ def _choose_losses(
         return smoothed, f"{hardly}xpect little of any loss but cross-entropy."
     if updates >= UPDATES[kind]:
         return ("CrossEntropy()", "FromPrior(CrossEntropy())", "Focal()"), (
-            f"{balance}. From some {UPDATES[kind]} updates on no loss was shown to beat "
+            f"{balance}. From {UPDATES[kind]} updates on no loss was shown to beat "
             "cross-entropy, whose threshold is tuned as a control; ce+prior gained."
         )
     dice = "SelfAdjustingDice(alpha=0.01, smooth=0.01)"

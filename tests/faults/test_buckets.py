@@ -1,6 +1,5 @@
 """Runs in a bucket: the same as those in a folder, also after a kill."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -14,15 +13,12 @@ from ..training.commands import PIPES
 from .commands import end, tiny
 from .fake_bucket import NAME, FakeBucket
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("gcsfs") is None,
-    reason="gcsfs, of the extra gcs, is not installed",
-)
 RUN = f"gs://{NAME}/runs/tiny"
 
 
 @pytest.fixture
 def bucket():
+    pytest.importorskip("gcsfs", reason="gcsfs, of the extra gcs, is not installed")
     server = FakeBucket()
     yield server
     server.shutdown()
