@@ -47,8 +47,8 @@ def points(folder: Path) -> Points:
     """Return the quantities of the first updates of each seed.
 
     The share is that of all positive classes of the gradient by logits; the cosine is
-    with the gradient of micro soft F1. What is predicted is the mean of 1 - p for the
-    words outside entities, from a histogram.
+    with the gradient of micro soft F1; `predicted` is the mean of 1 - p over the words
+    outside entities, from a histogram.
     """
     rows: Points = {name: [] for name in QUANTITIES}
     for seed in SEEDS:

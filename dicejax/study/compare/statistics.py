@@ -213,7 +213,7 @@ def source_of(rows: Sequence[Row]) -> Source:
 
 
 def interval_of(rows: Sequence[Row]) -> str:
-    """Return in words for what the intervals of a comparison hold."""
+    """Describe the intervals of a comparison: level, sampling and looks."""
     return f"95% CI over {samples_of(rows)}, valid over all looks"
 
 
