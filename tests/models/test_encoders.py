@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dicejax.data.pack import BatchLayout, fill, pack
+from dicejax.models import encoder
 from dicejax.models.attention import attend
 
 from .small import KINDS, drawn, encoder_of, network_of, quickly
@@ -219,3 +220,22 @@ def test_float64_gradients_are_those_of_finite_differences(config):
         differences = float(loss(h) - loss(-h)) / (2 * h)
     assert abs(float(slope)) > 1
     np.testing.assert_allclose(float(slope), differences, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("platform", "remat", "depth", "turns"),
+    [
+        *[("cpu", "none", 6, 0), ("cpu", "none", 7, 7), ("cpu", "layer", 6, 6)],
+        *[("gpu", "none", 24, 0), ("gpu", "none", 25, 25), ("gpu", "layer", 24, 24)],
+    ],
+)
+def test_layers_are_written_out_as_far_as_it_pays(
+    monkeypatch, platform, remat, depth, turns
+):
+    monkeypatch.setattr(encoder, "platform", lambda: platform)
+    network = network_of(encoder_of("bert", 8, 8, depth=depth), remat=remat)
+    params = jax.eval_shape(network.init, jax.random.key(0))
+    batch = fill([[s] for s in sentences(network.encoder, [5])], 5, LAYOUT)
+    program = jax.jit(network.apply).lower(params, batch).as_text()
+    assert program.count("stablehlo.while") == (turns > 0)
+    assert not turns or f"dense<{turns}> : tensor<i32>" in program
