@@ -66,10 +66,10 @@ class Section:
 
 SECTIONS = {
     "right": Section("on_device.right", 200, (), {"XLA_FLAGS": QUICK_COMPILATION}),
-    "fast-bert-base": Section("on_device.fast", 150, ("bert-base",)),
+    "fast-bert-base": Section("on_device.fast", 200, ("bert-base",)),
     "attention": Section("on_device.paths", 90),
     "tune": Section("on_device.tune", 60),
-    "fast-bert-large": Section("on_device.fast", 150, ("bert-large",)),
+    "fast-bert-large": Section("on_device.fast", 280, ("bert-large",)),
     "fast-modernbert-base": Section("on_device.fast", 100, ("modernbert-base",)),
     "profile-bert-base": Section("on_device.profiled", 100, ("bert-base",)),
     "planned": Section("on_device.planned", 60, (), {"JAX_PLATFORMS": "cpu"}),
