@@ -86,7 +86,7 @@ def test_tuned_comparisons_are_corrected_over_their_part(evidence):
 def test_the_mechanism_is_corrected_over_the_cells_of_its_protocol(
     evidence, monkeypatch, request
 ):
-    mechanism, archive = evidence("mechanism"), evidence("archive")
+    part, archive = evidence("mechanism").MECHANISM, evidence("archive")
     curve = archive.read("curve/250-2")
     names = {"ce": "ce+prior", "dsc-smooth=0.01": "dsc-smooth=0.01"}
     runs = [
@@ -96,10 +96,10 @@ def test_the_mechanism_is_corrected_over_the_cells_of_its_protocol(
     ]
     cells = {"mechanism/250-2": archive.Archived(tuple(runs), (), {})}
     nothing = archive.Archived((), (), {})
-    request.addfinalizer(mechanism.cell.cache_clear)
-    mechanism.cell.cache_clear()
+    request.addfinalizer(type(part).cell.cache_clear)
+    type(part).cell.cache_clear()
     monkeypatch.setattr(archive, "read", lambda name: cells.get(name, nothing))
-    (cell,) = mechanism.finished()
+    (cell,) = part.finished()
     difference = cell.difference("dsc", "ce+prior")
     means = [
         np.mean([100 * run.score for run in runs if run.loss == loss])
@@ -107,10 +107,10 @@ def test_the_mechanism_is_corrected_over_the_cells_of_its_protocol(
     ]
     assert 100 * difference.mean == pytest.approx(means[1] - means[0])
     assert difference.sentences == 231
-    assert mechanism.adjusted_p()[250, 2] == pytest.approx(4 * difference.p_value)
-    assert mechanism.adjusted_p()[3500, 2] == 1
-    assert mechanism.claim(cell) == "unstable: no claim"  # cross-entropy fails in some
-    assert "250 sentences and 2 epochs (`ce`, `prior bias`" in mechanism.waiting()
+    assert part.adjusted_p()[250, 2] == pytest.approx(4 * difference.p_value)
+    assert part.adjusted_p()[3500, 2] == 1
+    assert part.claim(cell) == "unstable: no claim"  # cross-entropy fails in some
+    assert "250 sentences and 2 epochs (`ce`, `prior bias`" in part.waiting()
 
 
 def test_documents_take_the_place_of_their_sentences(evidence):

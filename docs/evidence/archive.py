@@ -40,7 +40,7 @@ from dicejax.training.setup import prepare
 SCORES = Path(__file__).parent / "scores"
 LOOKS = (5, 10)
 """Seeds, from 0 on, of the looks of the protocol."""
-WITHOUT_MOVED = ("mechanism",)
+WITHOUT_MOVED = ("mechanism", "mpnet")
 """Parts of the second protocol, all arms of which are trained."""
 KEPT = (
     "primary_metric",
@@ -49,6 +49,7 @@ KEPT = (
     "test_with_tuned_threshold",
     "steps",
     "seconds",
+    "device_kind",
     "control",
 )
 

@@ -1,14 +1,21 @@
-"""Part 1 of the second protocol: dice and a cross-entropy whose head is mended.
+"""Parts 1 and 4 of the second protocol: dice and a cross-entropy whose head is mended.
 
-Statistics and tables, for `results.py`, from the archives. The items of all intervals
-are documents.
+    python docs/evidence/mechanism.py runs/mpnet-rate
+
+archives the dev scores that part 4 chooses its rate by, as scores/mpnet/rates.json.
+Statistics and tables, for `results.py`, are from the archives of runs. The items of all
+intervals are documents.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
-from collections.abc import Sequence
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import archive
 import documents
@@ -26,24 +33,8 @@ from dicejax.study.significance import (
     verdict,
 )
 
-CELLS = ((250, 2), (1000, 2), (250, 10), (3500, 2))
-"""Sentences and epochs, in the order of the protocol."""
 SEEDS = range(10, 20)
 STEP = "step-first=dsc-smooth=0.01-then=ce-at=0.2"
-# By its name: the ending of its archive, and its loss there.
-ARMS = {
-    "ce": ("", "ce"),
-    "prior bias": ("-bias", "ce"),
-    "head rate": ("-rate", "ce"),
-    "ce+prior": ("", "ce+prior"),
-    "dsc": ("", "dsc-smooth=0.01"),
-    "dsc+prior": ("", "dsc+prior-smooth=0.01"),
-    "focal+prior": ("", "focal+prior"),
-    "logit_adjusted": ("", "logit_adjusted"),
-    "metro": ("", "metro"),
-    "wce": ("", "wce"),
-    "step": ("-step", STEP),
-}
 PRIMARY = ("dsc", "ce+prior")
 NO_LARGER = 0.02
 """Largest gain that leaves the lead to the head, by the protocol."""
@@ -56,12 +47,15 @@ class Cell:
     Attributes:
       sentences: of training.
       epochs: of training.
-      runs: outcomes of each arm in the order of seeds, with documents as items.
+      runs: outcomes of each arm in the order of seeds, with documents as items; none
+        of an arm that lacks a seed.
+      some: those of all arms, so far as there are any.
     """
 
     sentences: int
     epochs: int
     runs: dict[str, list[Outcome]]
+    some: dict[str, list[Outcome]]
 
     @property
     def is_finished(self) -> bool:
@@ -78,12 +72,29 @@ class Cell:
         """Hours of training of all runs."""
         return archive.hours_of(self._finished())
 
+    @property
+    def devices(self) -> str:
+        """Runs and hours of training on each kind of device."""
+        by_kind: dict[str, list[Outcome]] = collections.defaultdict(list)
+        for run in self._finished():
+            by_kind[run.result.get("device_kind", "cpu")].append(run)
+        return "; ".join(
+            f"{len(runs)} runs on {kind.replace('cpu', 'CPUs')}, "
+            f"{60 * archive.hours_of(runs):.1f} minutes of training"
+            for kind, runs in sorted(by_kind.items())
+        )
+
     def _finished(self) -> list[Outcome]:
         return [run for runs in self.runs.values() for run in runs if run.result]
 
     def failures(self, arm: str) -> Failures:
         """Return the failed runs of an arm."""
         return failures_of(self.runs[arm])
+
+    @property
+    def lead(self) -> float:
+        """Lead of dice over plain cross-entropy, of means, in points."""
+        return self.mean("dsc") - self.mean("ce")
 
     def mean(self, arm: str) -> float:
         """Return the mean test F1 of an arm, in points; a diverged run has 0."""
@@ -102,107 +113,204 @@ def _score(run: Outcome) -> float:
     return run.score if run.result else 0.0
 
 
-@functools.cache
-def cell(sentences: int, epochs: int) -> Cell:
-    """Read the archives of a cell; arms that lack a seed have no runs."""
-    runs: dict[str, list[Outcome]] = {}
-    for arm, (ending, loss) in ARMS.items():
-        archived = archive.read(f"mechanism/{sentences}-{epochs}{ending}")
-        some = [
-            documents.in_documents(run) for run in archived.runs if run.loss == loss
-        ]
-        by_seed = {run.seed: run for run in some}
-        complete = {*SEEDS} <= {*by_seed}
-        runs[arm] = [by_seed[seed] for seed in SEEDS] if complete else []
-    return Cell(sentences, epochs, runs)
+@dataclasses.dataclass(frozen=True, eq=False)
+class Part:
+    """A part of the protocol, whose primary comparison is the same in each cell.
 
-
-def finished() -> list[Cell]:
-    """Return the cells that have their primary comparison."""
-    return [c for c in (cell(*key) for key in CELLS) if c.is_finished]
-
-
-def waiting() -> str:
-    """Return the cells and arms that have not been trained, in words."""
-    parts = []
-    for sentences, epochs in CELLS:
-        cell_ = cell(sentences, epochs)
-        lacking = [f"`{arm}`" for arm in ARMS if not cell_.runs[arm]]
-        arms = "all arms" if len(lacking) == len(ARMS) else ", ".join(lacking)
-        if lacking:
-            parts.append(f"{sentences:,} sentences and {epochs} epochs ({arms})")
-    return "; ".join(parts)
-
-
-def adjusted_p() -> dict[tuple[int, int], float]:
-    """Return the p-values of the primaries, by Holm over all cells of the protocol.
-
-    A cell that is not trained counts as a test with p = 1.
+    Attributes:
+      folder: of its archives.
+      cells: sentences and epochs of each, in the order of the protocol.
+      arms: of each the ending of its archive, and its loss there.
     """
-    alone = [
-        cell(*key).difference(*PRIMARY).p_value if cell(*key).is_finished else 1.0
-        for key in CELLS
-    ]
-    return dict(zip(CELLS, map(float, holm(alone)), strict=True))
 
+    folder: str
+    cells: tuple[tuple[int, int], ...]
+    arms: Mapping[str, tuple[str, str]]
 
-def primary(cell_: Cell) -> Verdict:
-    """Return the verdict on the primary comparison of a cell."""
-    p = adjusted_p()[cell_.sentences, cell_.epochs]
-    return verdict(cell_.difference(*PRIMARY), p, comparisons=len(CELLS))
-
-
-def claim(cell_: Cell) -> str:
-    """Return what the protocol says to follow from a primary comparison."""
-    if any(cell_.failures(arm).is_unstable for arm in PRIMARY):
-        return "unstable: no claim"
-    outcome, high = primary(cell_).outcome, cell_.difference(*PRIMARY).high
-    if outcome == "better":
-        return "dice leads there also over a mended cross-entropy"
-    if outcome == "worse":
-        return "a mended cross-entropy is the better choice there"
-    if high <= NO_LARGER:
-        return "the lead of the curve is owed to the head"
-    return f"open; a gain of up to {100 * high:.1f} remains possible"
-
-
-def of_primaries(cells: Sequence[Cell]) -> str:
-    """Return the table of the primary comparisons."""
-    rows = []
-    for cell_ in cells:
-        difference = cell_.difference(*PRIMARY)
-        rows.append(
-            [
-                f"{cell_.sentences:,} sentences, {cell_.epochs} epochs",
-                f"{cell_.updates:.0f}",
-                str(len(SEEDS)),
-                tables.with_interval(difference),
-                tables.p_value(adjusted_p()[cell_.sentences, cell_.epochs]),
-                *(tables.failed_of(cell_.runs[arm]) for arm in PRIMARY),
-                claim(cell_),
+    @functools.cache  # noqa: B019, parts live as long as the program
+    def cell(self, sentences: int, epochs: int) -> Cell:
+        """Read the archives of a cell."""
+        runs: dict[str, list[Outcome]] = {}
+        for arm, (ending, loss) in self.arms.items():
+            archived = archive.read(f"{self.folder}/{sentences}-{epochs}{ending}")
+            by_seed = {run.seed: run for run in archived.runs if run.loss == loss}
+            runs[arm] = [
+                documents.in_documents(by_seed[seed])
+                for seed in SEEDS
+                if seed in by_seed
             ]
+        complete = {
+            arm: some if len(some) == len(SEEDS) else [] for arm, some in runs.items()
+        }
+        return Cell(sentences, epochs, complete, runs)
+
+    def all_cells(self) -> list[Cell]:
+        """Return the cells of the protocol, trained or not."""
+        return [self.cell(*key) for key in self.cells]
+
+    def finished(self) -> list[Cell]:
+        """Return the cells that have their primary comparison."""
+        return [cell for cell in self.all_cells() if cell.is_finished]
+
+    def begun(self) -> list[Cell]:
+        """Return the cells that have runs and no primary comparison yet."""
+        cells = [cell for cell in self.all_cells() if not cell.is_finished]
+        return [cell for cell in cells if any(cell.some.values())]
+
+    def waiting(self) -> str:
+        """Return the cells and arms that have not all seeds, in words."""
+        parts = []
+        for cell in self.all_cells():
+            lacking = [f"`{arm}`" for arm in self.arms if not cell.runs[arm]]
+            arms = "all arms" if len(lacking) == len(self.arms) else ", ".join(lacking)
+            if lacking:
+                size = f"{cell.sentences:,} sentences and {cell.epochs} epochs"
+                parts.append(f"{size} ({arms})")
+        return "; ".join(parts)
+
+    def adjusted_p(self) -> dict[tuple[int, int], float]:
+        """Return the p-values of the primaries, by Holm over all cells of the part.
+
+        A cell that is not trained counts as a test with p = 1.
+        """
+        alone = [
+            cell.difference(*PRIMARY).p_value if cell.is_finished else 1.0
+            for cell in self.all_cells()
+        ]
+        return dict(zip(self.cells, map(float, holm(alone)), strict=True))
+
+    def primary(self, cell: Cell) -> Verdict:
+        """Return the verdict on the primary comparison of a cell."""
+        p = self.adjusted_p()[cell.sentences, cell.epochs]
+        return verdict(cell.difference(*PRIMARY), p, comparisons=len(self.cells))
+
+    def claim(self, cell: Cell) -> str:
+        """Return what the protocol says to follow from a primary comparison."""
+        if any(cell.failures(arm).is_unstable for arm in PRIMARY):
+            return "unstable: no claim"
+        outcome, high = self.primary(cell).outcome, cell.difference(*PRIMARY).high
+        if outcome == "better":
+            return "dice leads there also over a mended cross-entropy"
+        if outcome == "worse":
+            return "a mended cross-entropy is the better choice there"
+        if high <= NO_LARGER:
+            return "the lead of the curve is owed to the head"
+        return f"open; a gain of up to {100 * high:.1f} remains possible"
+
+    def of_primaries(self) -> str:
+        """Return the table of the primary comparisons."""
+        rows = []
+        for cell in self.finished():
+            rows.append(
+                [
+                    f"{cell.sentences:,} sentences, {cell.epochs} epochs",
+                    f"{cell.updates:.0f}",
+                    str(len(SEEDS)),
+                    tables.with_interval(cell.difference(*PRIMARY)),
+                    tables.p_value(self.adjusted_p()[cell.sentences, cell.epochs]),
+                    *(tables.failed_of(cell.runs[arm]) for arm in PRIMARY),
+                    self.claim(cell),
+                ]
+            )
+        return tables.table(
+            "cell | updates | n | `dsc` minus `ce+prior` (95% CI) | "
+            f"p (Holm over {len(self.cells)}) | "
+            "`dsc` failed | `ce+prior` failed | what follows",
+            rows,
         )
-    return tables.table(
-        "cell | updates | n | `dsc` minus `ce+prior` (95% CI) | p (Holm over 4) | "
-        "`dsc` failed | `ce+prior` failed | what follows",
-        rows,
-    )
+
+    def primary_gain(self, cell: Cell) -> str:
+        """Return the primary difference of a cell with its interval and p-value."""
+        difference = tables.with_interval(cell.difference(*PRIMARY))
+        p = tables.p_value(self.adjusted_p()[cell.sentences, cell.epochs])
+        return (
+            f"{difference} (p {p})" if p.startswith("<") else f"{difference} (p = {p})"
+        )
 
 
-def of_arms(cell_: Cell) -> str:
+MECHANISM = Part(
+    "mechanism",
+    ((250, 2), (1000, 2), (250, 10), (3500, 2)),
+    {
+        "ce": ("", "ce"),
+        "prior bias": ("-bias", "ce"),
+        "head rate": ("-rate", "ce"),
+        "ce+prior": ("", "ce+prior"),
+        "dsc": ("", "dsc-smooth=0.01"),
+        "dsc+prior": ("", "dsc+prior-smooth=0.01"),
+        "focal+prior": ("", "focal+prior"),
+        "logit_adjusted": ("", "logit_adjusted"),
+        "metro": ("", "metro"),
+        "wce": ("", "wce"),
+        "step": ("-step", STEP),
+    },
+)
+SECOND_ENCODER = Part(
+    "mpnet",
+    ((250, 2), (1000, 2), (3500, 2)),
+    {
+        "ce": ("", "ce"),
+        "ce+prior": ("", "ce+prior"),
+        "dsc": ("", "dsc-smooth=0.01"),
+        "focal": ("", "focal"),
+        "wce": ("", "wce"),
+    },
+)
+RATES = archive.SCORES / SECOND_ENCODER.folder / "rates.json"
+
+
+def main(folders: list[str]) -> None:
+    """Archive the dev scores of each rate, whose runs are in a folder of its name."""
+    (folder,) = map(Path, folders)
+    scores = {
+        rate.name: [
+            json.loads(file.read_text())["best_dev_score"]
+            for file in sorted(rate.glob("ce/seed-*/result.json"))
+        ]
+        for rate in sorted(folder.iterdir(), key=lambda rate: float(rate.name))
+    }
+    RATES.write_text(json.dumps(scores) + "\n")
+
+
+def of_rates() -> str:
+    """Return the table of the rates of part 4 with their dev scores by seed."""
+    scores = json.loads(RATES.read_text())
+    rows = [
+        [rate, *(f"{100 * x:.1f}" for x in by_seed), f"{100 * np.mean(by_seed):.1f}"]
+        for rate, by_seed in scores.items()
+    ]
+    return tables.table("rate | seed 20 | seed 21 | seed 22 | mean dev F1", rows)
+
+
+def of_some(cell: Cell) -> str:
+    """Return the table of the runs of a cell that has no verdict yet."""
+    rows = [
+        [
+            f"`{arm}`",
+            str(len(runs)),
+            ", ".join(f"{100 * _score(run):.1f}" for run in runs),
+        ]
+        for arm, runs in cell.some.items()
+        if runs
+    ]
+    return tables.table("arm | runs | test F1, from seed 10 on", rows)
+
+
+def of_arms(cell: Cell) -> str:
     """Return the table of the arms of a cell, with differences not corrected."""
     rows = []
-    for arm in ARMS:
-        if not cell_.runs[arm]:
+    for arm in cell.runs:
+        if not cell.runs[arm]:
             rows.append([f"`{arm}`", *["–"] * 5])
             continue
-        scores = [100 * _score(run) for run in cell_.runs[arm]]
+        scores = [100 * _score(run) for run in cell.runs[arm]]
+        others = [other if cell.runs[other] else None for other in ("ce", PRIMARY[1])]
         minus = [
-            "" if arm == other else _difference(cell_, arm, other)
-            for other in ("ce", PRIMARY[1])
+            "" if arm == other else _difference(cell, arm, other) if other else "–"
+            for other in others
         ]
         row = [f"{np.mean(scores):.2f} ± {np.std(scores, ddof=1):.2f}"]
-        row += [f"{np.median(scores):.2f}", tables.failed_of(cell_.runs[arm]), *minus]
+        row += [f"{np.median(scores):.2f}", tables.failed_of(cell.runs[arm]), *minus]
         rows.append([f"`{arm}`", *row])
     return tables.table(
         "arm | test F1 | median | failed | minus `ce` (95% CI) | "
@@ -211,25 +319,16 @@ def of_arms(cell_: Cell) -> str:
     )
 
 
-def _difference(cell_: Cell, arm: str, other: str) -> str:
+def _difference(cell: Cell, arm: str, other: str) -> str:
     """Return a difference; of medians where runs of either arm failed."""
-    runs = [cell_.runs[arm], cell_.runs[other]]
+    runs = [cell.runs[arm], cell.runs[other]]
     if any(run.result is None for some in runs for run in some):
         return "–"
-    if cell_.failures(arm).is_unstable or cell_.failures(other).is_unstable:
+    if cell.failures(arm).is_unstable or cell.failures(other).is_unstable:
         ours, theirs = (np.median([_score(run) for run in some]) for some in runs)
         return f"unstable; of medians {signed(100 * (ours - theirs))}"
-    return tables.with_interval(cell_.difference(arm, other))
+    return tables.with_interval(cell.difference(arm, other))
 
 
-def primary_gain(sentences: int, epochs: int) -> str:
-    """Return the primary difference of a cell with its interval and p-value."""
-    difference = tables.with_interval(cell(sentences, epochs).difference(*PRIMARY))
-    p = tables.p_value(adjusted_p()[sentences, epochs])
-    return f"{difference} (p {p})" if p.startswith("<") else f"{difference} (p = {p})"
-
-
-def lead(sentences: int, epochs: int) -> float:
-    """Return the lead of dice over plain cross-entropy, of means, in points."""
-    cell_ = cell(sentences, epochs)
-    return cell_.mean("dsc") - cell_.mean("ce")
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -69,8 +69,11 @@ def pages() -> dict[str, str]:
         "reading": reading,
         "forms": reading.finished(),
         "mechanism": mechanism,
-        "mechanisms": mechanism.finished(),
-        "short": mechanism.cell(250, 2),
+        "part_1": mechanism.MECHANISM,
+        "part_4": mechanism.SECOND_ENCODER,
+        "short": mechanism.MECHANISM.cell(250, 2),
+        "short_base": mechanism.SECOND_ENCODER.cell(250, 2),
+        "longer_base": mechanism.SECOND_ENCODER.cell(1000, 2),
         "tuned": tuned,
         "tunings": tuned.finished(),
         "documents": documents,
@@ -174,7 +177,7 @@ def main(argv: list[str]) -> None:
     drawings.mkdir(parents=True, exist_ok=True)
     for page, text in pages().items():
         (folder / page).write_text(text, encoding="utf-8")
-    mended = mechanism.finished()
+    mended = mechanism.MECHANISM.finished()
     with figures.look():
         drawn = {
             "curve": curve.draw(
