@@ -68,6 +68,9 @@ LENGTH = 512
 STEPS = (
     "bert-large/v5e:1x1/1,1,1/4",
     "bert-large/v5e:1x1/1,1,1/8/layer",
+    "bert-large/v5e:1x1/1,1,1/16/layer",
+    "bert-large/v5e:1x1/1,1,1/24/layer",
+    "bert-large/v5e:1x1/1,1,1/32/layer",
     "bert-large/v5e:4x4/16,1,1/2",
     "bert-large/v5e:4x4/1,16,1/8",
     "bert-large/v5e:4x4/1,16,1/1",
