@@ -71,7 +71,9 @@ def compare(
     differences: dict[str, dict[str, float]] = {}
     with jax.default_matmul_precision("highest"):
         for kind, name, value in values:
-            share = difference(np.asarray(value), stored[f"{kind}/{name}"])
+            expected = stored.get(f"{kind}/{name}")
+            missing = expected is None
+            share = np.inf if missing else difference(np.asarray(value), expected)
             differences.setdefault(kind, {})[name] = share
     for kind, shares in differences.items():
         worst = max(shares, key=shares.__getitem__)
@@ -113,18 +115,18 @@ def difference(value: np.ndarray, expected: np.ndarray) -> float:
 def groups(smallest: bool) -> dict[str, Iterable[Value]]:
     """Return all that is compared: losses, draws, and steps, plain ones first."""
     networks = configurations(smallest).items()
-    groups: dict[str, Iterable[Value]] = {
+    compared: dict[str, Iterable[Value]] = {
         "losses": values_of_losses(),
         "dropout": [("draws of dropout", "mask", dropout_bits())],
     }
     for name, config in networks:
         plain = steps_of(name, config, "float32", 1)
-        groups[name] = itertools.chain(plain, logits_of(name, config))
+        compared[name] = itertools.chain(plain, logits_of(name, config))
     for precision, parts in () if smallest else OTHER_STEPS:
         for name, config in networks:
             group = f"{name}, {precision}, micro-batches {parts}"
-            groups[group] = steps_of(name, config, precision, parts)
-    return groups
+            compared[group] = steps_of(name, config, precision, parts)
+    return compared
 
 
 def steps_of(

@@ -14,7 +14,7 @@ from flax import nnx
 from jax import Array, lax
 
 from dicejax.errors import quote
-from dicejax.mesh import pin_rows, platform
+from dicejax.mesh import pin_rows
 from dicejax.models.dropout import DropoutKeys
 from dicejax.models.layers import PRODUCT, Kernel, recompute, wide
 from dicejax.models.settings import Remat, Scale, Size, check_fields
@@ -41,12 +41,6 @@ ACTIVATIONS = {
 
 MAX_UNROLLED_LAYERS = 6
 """Up to this many layers are written out one after the other, more are a loop."""
-MAX_UNROLLED_LAYERS_ON_GPUS = 24
-"""Written out, BERT takes three quarters of a loop's time on an H200.
-
-A loop copies what the backward pass reads. Its program compiles sooner, by 50 seconds
-with 24 layers.
-"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -200,6 +194,7 @@ class Encoder(nnx.Module):
         self.config = config
         self.dtype = dtype
         self.remat = remat
+        self.max_unrolled = MAX_UNROLLED_LAYERS
         self.embeddings = self.embed(dtype=dtype, rngs=rngs)
         # One module, whose parameters have a leading axis of layers.
         make = nnx.vmap(
@@ -278,9 +273,8 @@ class Encoder(nnx.Module):
         # has that copy, and a second one. Recomputing needs the loop: in one turn the
         # compiler is free to run all that is recomputed before any of it is used, or to
         # find that it has it.
-        on_gpu = platform() == "gpu"
-        limit = MAX_UNROLLED_LAYERS_ON_GPUS if on_gpu else MAX_UNROLLED_LAYERS
-        unroll = depth if depth <= limit and self.remat == "none" else 1
+        is_short = depth <= self.max_unrolled
+        unroll = depth if is_short and self.remat == "none" else 1
         if self.remat == "layer":
             body = jax.checkpoint(body, prevent_cse=False)
         elif self.remat == "attention":

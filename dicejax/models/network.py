@@ -16,13 +16,21 @@ from jax import Array
 
 from dicejax.errors import InputError
 from dicejax.models.dropout import DropoutKeys
-from dicejax.models.encoder import EncoderConfig
+from dicejax.models.encoder import MAX_UNROLLED_LAYERS, EncoderConfig
 from dicejax.models.heads import Head, output_names
 from dicejax.models.settings import Remat, check_choice
 
 Params = dict[str, Any]
 INPUTS = ("input_ids", "segment_ids", "position_ids", "token_type_ids")
 """The arrays of a batch that encoders read."""
+MAX_UNROLLED_LAYERS_ON_GPUS = 24
+WORTH_UNROLLING = 50_000_000
+"""Places of tokens on a GPU from which on many layers are written out in a training.
+
+A loop copies what the backward pass reads: 0.5 of 2.2 microseconds a place of BERT-base
+and 1.5 of 6.8 of BERT-large, on an H200. Its program compiles 50 seconds sooner there
+with the layers of BERT-large.
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,6 +44,8 @@ class Network:
         "float64" where 64-bit types are switched on.
       remat: what the backward pass recomputes to save memory: "none", "attention"
         scores and weights, or each "layer".
+      max_unrolled: up to this many layers are written out one after the other, more
+        are a loop.
 
     Raises:
       ValueError: two heads give logits of the same name, or `remat` is unknown.
@@ -57,10 +67,22 @@ class Network:
     heads: tuple[tuple[str, Head], ...]
     precision: str = "float32"
     remat: Remat = "none"
+    max_unrolled: int = MAX_UNROLLED_LAYERS
 
     def __post_init__(self):
         output_names(self.heads)  # raises where two would have one name
         check_choice("remat", self.remat, get_args(Remat))
+
+    def for_training(self, places: int, platform: str) -> Network:
+        """Return the network that is fastest in a training, its compilation included.
+
+        Args:
+          places: tokens that each device trains on, padding included.
+          platform: of the devices.
+        """
+        if platform != "gpu" or places < WORTH_UNROLLING:
+            return self
+        return dataclasses.replace(self, max_unrolled=MAX_UNROLLED_LAYERS_ON_GPUS)
 
     def init(self, key: Array) -> Params:
         """Draw initial parameters, a nested dict of float32 arrays."""
@@ -130,6 +152,7 @@ class _Module(nnx.Module):
     def __init__(self, network: Network, rngs: nnx.Rngs):
         config, dtype = network.encoder, jnp.dtype(network.precision)
         self.encoder = config.build(dtype=dtype, remat=network.remat, rngs=rngs)
+        self.encoder.max_unrolled = network.max_unrolled
         self.heads = nnx.Dict()
         for name, head in network.heads:
             self.heads[name] = head.module(head, config, dtype=dtype, rngs=rngs)

@@ -107,13 +107,14 @@ class Step:
         Raises:
           InputError: the batch does not divide over the mesh.
         """
-        rows = by_rows(mesh)
+        rows, batches = by_rows(mesh), setup.batches(mesh)
         batch = {
             name: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=rows)
-            for name, array in setup.batches(mesh)[0].arrays.items()
+            for name, array in batches[0].arrays.items()
         }
         state = with_shardings(setup.abstract_state(), mesh)
-        return cls(state, batch, setup.objective, setup.step_settings(mesh))
+        settings = setup.step_settings(mesh, batches.plan.places())
+        return cls(state, batch, setup.objective, settings)
 
     @classmethod
     def of_network(

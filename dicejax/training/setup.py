@@ -244,10 +244,11 @@ class Setup:
             example_weights=self.example_weights,
         )
 
-    def step_settings(self, mesh: Mesh) -> dict[str, Any]:
-        """Return the static arguments of `train_step`."""
+    def step_settings(self, mesh: Mesh, places: int = 0) -> dict[str, Any]:
+        """Return the static arguments of `train_step`, in a training on `places`."""
+        share, platform = places // batch_parts(mesh), mesh.devices.flat[0].platform
         return {
-            "network": self.network,
+            "network": self.network.for_training(share, platform),
             "optimizer": self.experiment.optimizer,
             "task": self.experiment.task,
             "micro_batches": self.experiment.training.micro_batches,

@@ -36,6 +36,7 @@ from dicejax.study.significance import (
 SEEDS = range(10, 20)
 STEP = "step-first=dsc-smooth=0.01-then=ce-at=0.2"
 PRIMARY = ("dsc", "ce+prior")
+DEVICES = {"cpu": "CPUs", "NVIDIA H200": "an NVIDIA H200"}
 NO_LARGER = 0.02
 """Largest gain that leaves the lead to the head, by the protocol."""
 
@@ -47,20 +48,26 @@ class Cell:
     Attributes:
       sentences: of training.
       epochs: of training.
-      runs: outcomes of each arm in the order of seeds, with documents as items; none
-        of an arm that lacks a seed.
-      some: those of all arms, so far as there are any.
+      some: outcomes of each arm so far, in the order of seeds, with documents as
+        items.
     """
 
     sentences: int
     epochs: int
-    runs: dict[str, list[Outcome]]
     some: dict[str, list[Outcome]]
+
+    @functools.cached_property
+    def runs(self) -> dict[str, list[Outcome]]:
+        """Outcomes of the arms that have all seeds; of others none."""
+        return {
+            arm: runs if len(runs) == len(SEEDS) else []
+            for arm, runs in self.some.items()
+        }
 
     @property
     def is_finished(self) -> bool:
         """Whether both arms of the primary comparison have all seeds."""
-        return all(len(self.runs[arm]) == len(SEEDS) for arm in PRIMARY)
+        return all(self.runs[arm] for arm in PRIMARY)
 
     @property
     def updates(self) -> float:
@@ -79,7 +86,7 @@ class Cell:
         for run in self._finished():
             by_kind[run.result.get("device_kind", "cpu")].append(run)
         return "; ".join(
-            f"{len(runs)} runs on {kind.replace('cpu', 'CPUs')}, "
+            f"{len(runs)} runs on {DEVICES.get(kind, kind)}, "
             f"{60 * archive.hours_of(runs):.1f} minutes of training"
             for kind, runs in sorted(by_kind.items())
         )
@@ -95,6 +102,16 @@ class Cell:
     def lead(self) -> float:
         """Lead of dice over plain cross-entropy, of means, in points."""
         return self.mean("dsc") - self.mean("ce")
+
+    @property
+    def lead_in_words(self) -> str:
+        """The lead with its sign, or that there is none to claim."""
+        failures = self.failures("ce")
+        if failures.is_unstable:
+            return f"`ce` fails in {len(failures.seeds)} of {failures.runs}"
+        if failures.seeds:
+            return "`ce` learns nothing"
+        return signed(self.lead)
 
     def mean(self, arm: str) -> float:
         """Return the mean test F1 of an arm, in points; a diverged run has 0."""
@@ -139,10 +156,7 @@ class Part:
                 for seed in SEEDS
                 if seed in by_seed
             ]
-        complete = {
-            arm: some if len(some) == len(SEEDS) else [] for arm, some in runs.items()
-        }
-        return Cell(sentences, epochs, complete, runs)
+        return Cell(sentences, epochs, runs)
 
     def all_cells(self) -> list[Cell]:
         """Return the cells of the protocol, trained or not."""
@@ -263,10 +277,10 @@ def main(folders: list[str]) -> None:
     """Archive the dev scores of each rate, whose runs are in a folder of its name."""
     (folder,) = map(Path, folders)
     scores = {
-        rate.name: [
-            json.loads(file.read_text())["best_dev_score"]
+        rate.name: {
+            file.parent.name: json.loads(file.read_text())["best_dev_score"]
             for file in sorted(rate.glob("ce/seed-*/result.json"))
-        ]
+        }
         for rate in sorted(folder.iterdir(), key=lambda rate: float(rate.name))
     }
     RATES.write_text(json.dumps(scores) + "\n")
@@ -275,25 +289,21 @@ def main(folders: list[str]) -> None:
 def of_rates() -> str:
     """Return the table of the rates of part 4 with their dev scores by seed."""
     scores = json.loads(RATES.read_text())
-    rows = [
-        [rate, *(f"{100 * x:.1f}" for x in by_seed), f"{100 * np.mean(by_seed):.1f}"]
-        for rate, by_seed in scores.items()
-    ]
-    return tables.table("rate | seed 20 | seed 21 | seed 22 | mean dev F1", rows)
+    seeds = sorted(set().union(*scores.values()))
+    rows = []
+    for rate, by_seed in scores.items():
+        points = [100 * by_seed[seed] for seed in seeds]
+        rows.append([rate, *(f"{x:.1f}" for x in points), f"{np.mean(points):.1f}"])
+    return tables.table(" | ".join(["rate", *seeds, "mean dev F1"]), rows)
 
 
 def of_some(cell: Cell) -> str:
     """Return the table of the runs of a cell that has no verdict yet."""
-    rows = [
-        [
-            f"`{arm}`",
-            str(len(runs)),
-            ", ".join(f"{100 * _score(run):.1f}" for run in runs),
-        ]
-        for arm, runs in cell.some.items()
-        if runs
-    ]
-    return tables.table("arm | runs | test F1, from seed 10 on", rows)
+    rows = []
+    for arm, runs in cell.some.items():
+        scores = (f"{run.seed}: {100 * _score(run):.1f}" for run in runs)
+        rows.append([f"`{arm}`", str(len(runs)), ", ".join(scores)])
+    return tables.table("arm | runs | seed: test F1", rows)
 
 
 def of_arms(cell: Cell) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dicejax.data.pack import BatchLayout, fill, pack
-from dicejax.models import encoder
 from dicejax.models.attention import attend
 
 from .small import KINDS, drawn, encoder_of, network_of, quickly
@@ -223,17 +222,21 @@ def test_float64_gradients_are_those_of_finite_differences(config):
 
 
 @pytest.mark.parametrize(
-    ("platform", "remat", "depth", "turns"),
+    ("platform", "places", "remat", "depth", "turns"),
     [
-        *[("cpu", "none", 6, 0), ("cpu", "none", 7, 7), ("cpu", "layer", 6, 6)],
-        *[("gpu", "none", 24, 0), ("gpu", "none", 25, 25), ("gpu", "layer", 24, 24)],
+        ("cpu", 10**9, "none", 6, 0),
+        ("cpu", 10**9, "none", 7, 7),
+        ("gpu", 10**7, "none", 7, 7),
+        ("gpu", 10**9, "none", 24, 0),
+        ("gpu", 10**9, "none", 25, 25),
+        ("gpu", 10**9, "layer", 6, 6),
     ],
 )
-def test_layers_are_written_out_as_far_as_it_pays(
-    monkeypatch, platform, remat, depth, turns
+def test_many_layers_are_a_loop_but_in_long_trainings_on_gpus(
+    platform, places, remat, depth, turns
 ):
-    monkeypatch.setattr(encoder, "platform", lambda: platform)
     network = network_of(encoder_of("bert", 8, 8, depth=depth), remat=remat)
+    network = network.for_training(places, platform)
     params = jax.eval_shape(network.init, jax.random.key(0))
     batch = fill([[s] for s in sentences(network.encoder, [5])], 5, LAYOUT)
     program = jax.jit(network.apply).lower(params, batch).as_text()
