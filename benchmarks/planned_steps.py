@@ -67,6 +67,8 @@ MODELS: dict[str, EncoderConfig] = {
 LENGTH = 512
 STEPS = (
     "bert-large/v5e:1x1/1,1,1/4",
+    "bert-large/v5e:1x1/1,1,1/8",
+    "bert-large/v5e:1x1/1,1,1/16",
     "bert-large/v5e:1x1/1,1,1/20",
     "bert-large/v5e:1x1/1,1,1/24/attention",
     "bert-large/v5e:1x1/1,1,1/8/layer",

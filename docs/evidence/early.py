@@ -16,6 +16,7 @@ from pathlib import Path
 import archive
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from mechanism import SEEDS
 
 from dicejax.study import figures
@@ -111,6 +112,7 @@ def draw(cells: dict[str, dict[str, Points]]) -> Figure:
         sentences, epochs = map(int, name.split("-"))
         column[0].set_title(f"{sentences:,} sentences, {epochs} epochs")
         column[-1].set_xlabel("update")
+        column[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes, label in zip(grid[:, 0], QUANTITIES.values(), strict=True):
         axes.set_ylabel(label)
     figure.legend(
