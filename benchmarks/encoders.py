@@ -81,7 +81,7 @@ class Settings:
     model: Annotated[
         tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="MODEL_FOLDER")
     ] = None
-    kind: Literal["bert", "deberta", "modernbert", "mpnet"] = "bert"
+    kind: Literal["bert", "deberta", "modernbert", "mpnet", "xlnet"] = "bert"
     layers: int = 6
     width: int = 384
     heads: int = 12
@@ -376,6 +376,14 @@ def random_folder(settings: Settings, folder: Path) -> Path:
     config: EncoderConfig
     if settings.kind == "modernbert":
         config = ModernBertConfig(**sizes, intermediate_size=3 * settings.width // 2)
+    elif settings.kind == "xlnet":
+        config = XLNetConfig(
+            d_model=settings.width,
+            n_layer=settings.layers,
+            n_head=settings.heads,
+            d_inner=4 * settings.width,
+            vocab_size=32000,
+        )
     else:
         kind = {
             "bert": BertConfig,
