@@ -124,8 +124,9 @@ def plan(name: str) -> StepPlan:
         remat=next((name for name in get_args(Remat) if name in options), "none"),
     )
     counts = {word[0]: int(word[1:]) for word in options if word[1:].isdigit()}
+    long_training = network.for_training(10**9, mesh.devices.flat[0].platform)
     step = Step.of_network(
-        network,
+        long_training,
         SelfAdjustingDice(),
         mesh,
         rows=int(per_device) * batch_parts(mesh),
