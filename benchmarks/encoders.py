@@ -232,9 +232,9 @@ def milliseconds(take: Callable[[int], None], steps: int) -> float:
 def speed(settings: Settings, folder: Path) -> list[dict[str, Any]]:
     """Time all in every round, right after one another, to and fro."""
     precisions = ("float32", "bfloat16", "pure bfloat16")
-    most = 1 if settings.smallest else 3
-    if settings.kind == "xlnet" and settings.model is None:
-        most = min(most, 2)  # PyTorch's takes its distances in float32 alone
+    config = huggingface.read_config(folder)
+    # PyTorch's XLNet has no bfloat16 weights: it computes distances in float32.
+    most = 1 if settings.smallest else 2 if isinstance(config, XLNetConfig) else 3
     rivals = {
         f"dicejax {precision}": our_steps(settings, folder, precision)
         for precision in precisions[: min(most, 2)]
@@ -248,7 +248,6 @@ def speed(settings: Settings, folder: Path) -> list[dict[str, Any]]:
     for turn in range(settings.rounds):
         for name in list(rivals)[:: 1 if turn % 2 else -1]:
             times[name].append(milliseconds(rivals[name], settings.steps))
-    config = huggingface.read_config(folder)
     return [
         {
             "name": name,

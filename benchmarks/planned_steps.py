@@ -107,8 +107,8 @@ COLUMNS = (
 )
 
 
-def plan(name: str) -> StepPlan:
-    """Compile the step of a name.
+def plan(name: str, trained_on: int = 10**9) -> StepPlan:
+    """Compile the step of a name, in a training on so many tokens per device.
 
     Raises:
       InputError: the topology is unknown, or its compiler is missing.
@@ -122,11 +122,10 @@ def plan(name: str) -> StepPlan:
         heads=(("tags", TokenHead(classes=9)),),
         precision="bfloat16",
         remat=next((name for name in get_args(Remat) if name in options), "none"),
-    )
+    ).for_training(trained_on, mesh.devices.flat[0].platform)
     counts = {word[0]: int(word[1:]) for word in options if word[1:].isdigit()}
-    long_training = network.for_training(10**9, mesh.devices.flat[0].platform)
     step = Step.of_network(
-        long_training,
+        network,
         SelfAdjustingDice(),
         mesh,
         rows=int(per_device) * batch_parts(mesh),

@@ -33,8 +33,8 @@ NEEDS = {
     "PyTorch": 10.0,
     "PyTorch, compiled": 60.0,
 }
-FORMS = (("dicejax", 0), ("dicejax, long training", 10**9))
-"""What is trained, and tokens of the training: in a long one layers are written out."""
+FORMS = {"dicejax": 0, "dicejax, long training": 10**9}
+"""Tokens of the training, by the name of a row; a long one has layers written out."""
 
 RIVALS = (  # whether sentences are batched by length, None: full rows; and compiled
     ("PyTorch, padded", False, False),
@@ -62,10 +62,10 @@ def run(report: Report, model: str) -> None:
         compiled = compiled and not report.smallest
         theirs = of_pytorch(config, drawn, by_length, compiled)
         # Sentences vs. the rows they are packed in; full rows vs. the longest.
-        lengths = [timed.facts["length"] for timed in ours]
-        chosen = (min if by_length is not None else max)(lengths, default=None)
-        some = [timed for timed in ours if timed.facts["length"] == chosen]
-        rival = max(some, key=lambda timed: timed.tokens_per_s, default=None)
+        extreme = max if by_length is None else min
+        length = extreme((timed.facts["length"] for timed in ours), default=None)
+        same_length = [timed for timed in ours if timed.facts["length"] == length]
+        rival = max(same_length, key=lambda timed: timed.tokens_per_s, default=None)
         in_turn([*([rival] if rival else []), theirs], report.smallest)
         if rival is not None:
             filled = 1.0 if by_length is not None else rival.facts["filled"]
@@ -75,7 +75,7 @@ def run(report: Report, model: str) -> None:
         return theirs.row(config)
 
     for length in lengths:
-        for what, trained_on in FORMS[: 1 if report.smallest else None]:
+        for what, trained_on in list(FORMS.items())[: 1 if report.smallest else None]:
             report.attempt(
                 lambda n=length, t=trained_on: packed(n, t),
                 needs=0.0 if report.smallest else NEEDS[what],

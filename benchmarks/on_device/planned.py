@@ -8,6 +8,7 @@ from typing import Any
 import planned_steps
 
 from dicejax.planning import topologies
+from on_device.fast import FORMS
 from on_device.report import Report
 
 NEEDS = 20.0
@@ -21,7 +22,7 @@ def run(report: Report) -> None:
         content = json.loads(file.read_text())
         device = kinds.get(content["card"])
         topology = "h100:1" if device is None else f"{device.name}:1"
-        rows = [row for row in content["rows"] if row.get("what") == "dicejax"]
+        rows = [row for row in content["rows"] if row.get("what") in FORMS]
         for row in rows:
             if "error" not in row:
                 report.attempt(
@@ -29,6 +30,7 @@ def run(report: Report) -> None:
                     needs=0.0 if report.smallest else NEEDS,
                     card=content["card"],
                     model=row["model"],
+                    what=row["what"],
                     length=row["length"],
                 )
 
@@ -36,7 +38,8 @@ def run(report: Report) -> None:
 def of_row(row: dict[str, Any], topology: str) -> dict[str, Any]:
     """Return the plan of a measured step, and what was measured."""
     size = f"1,1,1/{row['rows']}/t{row['length']}"
-    plan = planned_steps.plan(f"{row['model']}/{topology}/{size}")
+    name = f"{row['model']}/{topology}/{size}"
+    plan = planned_steps.plan(name, trained_on=FORMS[row["what"]])
     return {
         "planned_gib": plan.peak / 2**30,
         "peak_gib": row["peak_gib"],

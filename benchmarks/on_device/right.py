@@ -71,9 +71,7 @@ def compare(
     differences: dict[str, dict[str, float]] = {}
     with jax.default_matmul_precision("highest"):
         for kind, name, value in values:
-            expected = stored.get(f"{kind}/{name}")
-            missing = expected is None
-            share = np.inf if missing else difference(np.asarray(value), expected)
+            share = difference(np.asarray(value), stored.get(f"{kind}/{name}"))
             differences.setdefault(kind, {})[name] = share
     for kind, shares in differences.items():
         worst = max(shares, key=shares.__getitem__)
@@ -101,8 +99,13 @@ def write_reference() -> None:
     np.savez_compressed(REFERENCE, **values)
 
 
-def difference(value: np.ndarray, expected: np.ndarray) -> float:
-    """Return the largest difference as a share of the largest expected entry."""
+def difference(value: np.ndarray, expected: np.ndarray | None) -> float:
+    """Return the largest difference as a share of the largest expected entry.
+
+    It is infinite where no value is stored.
+    """
+    if expected is None:
+        return float("inf")
     if value.shape != expected.shape:
         raise ValueError(f"{value.shape} vs. {expected.shape} in {REFERENCE.name}")
     if expected.dtype == np.uint8:  # bits of dropout, checksums of inputs

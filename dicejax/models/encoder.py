@@ -187,6 +187,7 @@ class Encoder(nnx.Module):
     """Class of the module that is stacked."""
     draws: ClassVar[int] = 1
     """Number of dropout keys besides those of the layers."""
+    max_unrolled = MAX_UNROLLED_LAYERS
 
     def __init__(
         self, config: EncoderConfig, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs
@@ -194,7 +195,6 @@ class Encoder(nnx.Module):
         self.config = config
         self.dtype = dtype
         self.remat = remat
-        self.max_unrolled = MAX_UNROLLED_LAYERS
         self.embeddings = self.embed(dtype=dtype, rngs=rngs)
         # One module, whose parameters have a leading axis of layers.
         make = nnx.vmap(

@@ -245,7 +245,7 @@ class Setup:
         )
 
     def step_settings(self, mesh: Mesh, places: int = 0) -> dict[str, Any]:
-        """Return the static arguments of `train_step`, in a training on `places`."""
+        """Return static arguments of `train_step`; `places`: tokens with padding."""
         share, platform = places // batch_parts(mesh), mesh.devices.flat[0].platform
         return {
             "network": self.network.for_training(share, platform),

@@ -199,7 +199,7 @@ class Part:
         return verdict(cell.difference(*PRIMARY), p, comparisons=len(self.cells))
 
     def claim(self, cell: Cell) -> str:
-        """Return what the protocol says to follow from a primary comparison."""
+        """Return the protocol's conclusion from a primary comparison."""
         if any(cell.failures(arm).is_unstable for arm in PRIMARY):
             return "unstable: no claim"
         outcome, high = self.primary(cell).outcome, cell.difference(*PRIMARY).high
