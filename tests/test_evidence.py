@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -229,6 +230,83 @@ def test_a_look_waits_for_all_seeds_of_all_losses_that_learn(whole, evidence):
     focal = rows["focal"].crossed
     assert focal.seeds == 10
     assert focal.level == pytest.approx(nominal_level([5, 10], 0.05))
+
+
+def searched_to_the_end(third, dev):
+    """Return the best setting of a search whose trials score dev, and its trials."""
+    scores = {}
+    while True:
+        waiting, best = third.searched(scores, third.MINILM)
+        if not waiting:
+            return best, scores
+        scores[waiting[0]] = dev(*waiting[0])  # one at a time, as a worker does
+
+
+@pytest.mark.parametrize(
+    ("rate", "factor"), [(4e-4, 10), (2e-4, 1), (3.2e-3, 30), (1e-4, 300)]
+)
+def test_a_search_finds_a_peak_inside_the_first_grid_and_beyond_it(
+    evidence, rate, factor
+):
+    third = evidence("third")
+
+    def dev(setting, seed):
+        octaves = np.log2(setting.rate / rate) ** 2
+        return 0.8 - 0.02 * octaves - 0.03 * abs(np.log(setting.factor / factor))
+
+    best, scores = searched_to_the_end(third, dev)
+    assert best == third.Setting(rate, factor)
+    assert {seed for setting, seed in scores if setting == best} == {20, 21, 22}
+    settings = {setting for setting, _ in scores}
+    assert len(settings) <= 16
+    assert {*third.MINILM.first} <= {setting.rate for setting in settings}
+    # A setting that falls behind with the first seed is tried with no other.
+    top = max(dev(setting, 20) for setting in settings)
+    behind = [x for x in settings if dev(x, 20) < top - 0.25]
+    assert all((setting, 21) not in scores for setting in behind)
+
+
+def test_a_search_of_runs_that_learn_nothing_ends(evidence):
+    third = evidence("third")
+    best, scores = searched_to_the_end(third, lambda setting, seed: 0.0)
+    assert best == third.Setting(2e-4, 10.0)
+    assert len(scores) == 3 * 7  # its neighbours are no better
+
+
+def test_the_command_of_the_third_protocol_is_that_of_its_runs(
+    evidence, monkeypatch, tmp_path
+):
+    third = evidence("third")
+    monkeypatch.chdir(ROOT)
+    words, _ = commands_of("docs/evidence/protocol-3.md")
+    assert words[:2] == ["dicejax", "train"]
+    documented = parse(words[1:]).settings
+    run = third.Run(third.CELLS[0], "dsc+prior", third.Setting(4e-4, 10.0), 30, 64)
+    job = run.job(tmp_path, Path("DATA"), Path("MODEL"))
+    assert documented == job.experiment
+    plain = dataclasses.replace(run, arm="dsc").job(tmp_path, Path("DATA"), Path())
+    assert plain.experiment.training.head_bias == "zeros"
+    assert plain.experiment.optimizer == documented.optimizer
+
+
+def test_groups_of_examples_are_archived_with_their_runs(archive, whole):
+    groups = np.arange(len(whole.runs[0].example_statistics)) // 3
+    first, second = (
+        some_of(whole, lambda run, of=seed: run.seed == of) for seed in (0, 1)
+    )
+    first, second = (
+        dataclasses.replace(
+            part, runs=tuple(dataclasses.replace(r, groups=groups) for r in part.runs)
+        )
+        for part in (first, second)
+    )
+    archive.write(first, archive.file_of("curve/250-2"))
+    both = archive.merged(archive.read("curve/250-2"), second)
+    archive.write(both, archive.file_of("curve/250-2"))
+    for run in archive.read("curve/250-2").runs:
+        np.testing.assert_array_equal(run.groups, groups)
+        sums = [run.example_statistics[groups == n].sum(0) for n in np.unique(groups)]
+        np.testing.assert_array_equal(run.item_statistics, sums)
 
 
 def test_positives_are_thinned_to_a_share(evidence, tmp_path):

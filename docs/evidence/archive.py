@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from etils import epath
 
+from dicejax.io.files import write_whole
 from dicejax.objectives import name_of
 from dicejax.study.compare import tuning
 from dicejax.study.compare.baselines import outcomes_of, score_baselines
@@ -33,6 +36,7 @@ from dicejax.study.compare.jobs import (
     Outcome,
     outcome_of,
     require_one_test_set,
+    share_groups,
 )
 from dicejax.study.compare.statistics import Row, rows_of
 from dicejax.training.setup import prepare
@@ -50,6 +54,8 @@ KEPT = (
     "steps",
     "seconds",
     "device_kind",
+    "versions",
+    "settings",
     "control",
 )
 
@@ -148,16 +154,23 @@ def read(name: str) -> Archived:
     """Read an archive, such as "curve/250-2"; without a file there are no runs."""
     if not file_of(name).exists():
         return Archived((), (), {})
-    with np.load(file_of(name)) as file:
-        counts, content = iter(file["counts"]), json.loads(file["content"].item())
+    return read_file(file_of(name))
+
+
+def read_file(file: Path) -> Archived:
+    """Read the file of an archive, of this machine or another."""
+    with np.load(file) as arrays:
+        counts, content = iter(arrays["counts"]), json.loads(arrays["content"].item())
+        groups = arrays.get("groups")
     outcomes = [
         Outcome(
             run["loss"],
             run["seed"],
-            folder=name,
+            folder=f"{file.parent.name}/{file.stem}",
             status=run["status"],
             result=run["result"],
             example_statistics=next(counts).astype(float) if run["result"] else None,
+            groups=groups if run["result"] else None,
         )
         for run in content["runs"]
     ]
@@ -180,7 +193,7 @@ def merged(old: Archived, new: Archived) -> Archived:
                 f"{run.folder}: is not the run of {run.loss} with seed {run.seed} that "
                 f"{other.folder} has; move one of them away"
             )
-    runs = [by_run[key] for key in sorted(by_run)]
+    runs = share_groups([by_run[key] for key in sorted(by_run)])
     require_one_test_set(runs)
     if old.runs and old.tuning != new.tuning:
         raise SystemExit("the runs to add have other trials than those of the archive")
@@ -201,7 +214,13 @@ def write(archive: Archived, file: Path) -> None:
     counts = np.stack(shares).astype(np.uint8)
     if not np.array_equal(counts, shares):
         raise SystemExit(f"{file}: counts of examples do not fit into 8 bits")
-    np.savez_compressed(file, counts=counts, content=json.dumps(content))
+    arrays = {"counts": counts, "content": np.array(json.dumps(content))}
+    groups = [run.groups for run in archive.runs if run.groups is not None]
+    if groups:
+        arrays["groups"] = groups[0].astype(np.int32)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)
+    write_whole(epath.Path(file.parent), file.name, packed.getvalue())
     read.cache_clear()  # the next folder may add to the same archive
 
 

@@ -1,0 +1,176 @@
+"""Do the runs of the third protocol, one after another, as long as there is time.
+
+    python docs/evidence/worker.py --data DATA --encoders minilm MODEL --seconds 3600
+
+does the runs that the archives in docs/evidence/scores/third lack, in the order of the
+protocol, and archives each when it has ended. After a kill the same command goes on: a
+run continues from its last checkpoint. Several processes, also of one GPU, share the
+work. SIGTERM ends a process after the step at hand, `touch STOP` after the run at hand.
+
+One process does many runs, since it keeps what it has compiled. It uses one core with
+XLA_FLAGS=--xla_cpu_multi_thread_eigen=false or, surely, with `taskset -c 0`.
+
+    python docs/evidence/worker.py --merge FOLDER
+
+adds the archives of another machine, which are in that folder. `--smallest` does a few
+runs of a few sentences.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import archive
+import filelock
+import jax
+import third
+import tyro
+
+from dicejax.errors import Diverged, Stopped
+from dicejax.training.train import train
+
+MOST_MAPS = 20_000
+"""Memory maps with which programs are forgotten; Linux grants a process 65,530."""
+SMALLEST = (
+    *("--data.max_dev", "8", "--data.max_test", "8"),
+    *("--training.max_length", "64", "--training.rows_per_update", "2"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What to do.
+
+    Args:
+      data: folder of all data.
+      encoders: folder of each encoder, by its name in the protocol.
+      runs: folder for the runs, each of which is deleted when it is archived.
+      seconds: time after which the process ends, with the step at hand.
+      stop: file whose presence ends the process after the run at hand.
+      cells: data and encoders such as conll2003-minilm; by default all whose encoder is
+        at hand.
+      merge: folder of archives of another machine to add; nothing is run.
+      smallest: do a few runs of a few sentences.
+    """
+
+    data: Path = Path("DATA")
+    encoders: dict[str, Path] = dataclasses.field(default_factory=dict)
+    runs: Path = Path("runs/third")
+    seconds: float = 365 * 86400
+    stop: Path = Path("STOP")
+    cells: tuple[str, ...] = ()
+    merge: Path | None = None
+    smallest: bool = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do runs until the time is over or none is left."""
+    settings = tyro.cli(Settings, description=__doc__, use_underscores=True, args=argv)
+    if settings.merge is not None:
+        merge(settings.merge)
+        return 0
+    cells = [
+        smallest(cell) if settings.smallest else cell
+        for cell in third.CELLS
+        if cell.encoder.name in settings.encoders
+        and (not settings.cells or cell.name in settings.cells)
+    ]
+    if not cells:
+        print(f"worker.py: no cell has an encoder of {[*settings.encoders]}")
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # while nothing is trained
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGTERM))
+    signal.setitimer(signal.ITIMER_REAL, settings.seconds)
+    try:
+        while not settings.stop.exists() and do_next(cells, settings):
+            forget_programs()
+    except Stopped as stop:
+        print(f"stopped after step {stop.step}; the same command goes on", flush=True)
+    return 0
+
+
+def do_next(cells: Sequence[third.Cell], settings: Settings) -> bool:
+    """Do the first run that no other process does; return whether one was left."""
+    for length in third.LENGTHS:
+        left = [run for cell in cells for run in waiting(cell, length)]
+        if any(attempt(run, length, settings) for run in left):
+            return True
+        if left:  # others do them, and what comes next depends on their results
+            time.sleep(5)
+            return True
+    return False
+
+
+def waiting(cell: third.Cell, length: int) -> list[third.Run]:
+    """Return the runs to do next, by what is archived at the moment."""
+    archive.read.cache_clear()
+    return cell.waiting(length) if length in cell.data.samples else []
+
+
+def attempt(run: third.Run, length: int, settings: Settings) -> bool:
+    """Do a run and archive it, unless another process does it."""
+    data, encoder = settings.data, settings.encoders[run.cell.encoder.name]
+    job = run.job(settings.runs, data, encoder)
+    lock = Path(f"{job.folder}.lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(lock, blocking=False):
+            if run not in waiting(run.cell, length):
+                return True  # another has just ended it
+            clocks = time.monotonic(), time.process_time()
+            with contextlib.suppress(Diverged):
+                is_trial = run.length is None
+                options = {"progress": False, "score_test": not is_trial}
+                train(job.experiment, job.folder, **options)
+            with filelock.FileLock(archive.SCORES / third.PART / ".lock"):
+                archive.read.cache_clear()
+                score = run.archive(job)
+            shutil.rmtree(job.folder)
+    except filelock.Timeout:
+        return False
+    wall, cpu = time.monotonic() - clocks[0], time.process_time() - clocks[1]
+    now = time.strftime("%H:%M:%S")
+    print(f"{now} {run.folder}: {score}, {wall:.0f} s, CPU {cpu:.0f} s", flush=True)
+    return True
+
+
+def forget_programs() -> None:
+    """Release compiled programs before the memory maps that they hold run out."""
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
+
+
+def merge(folder: Path) -> None:
+    """Add the archives and trials of another machine."""
+    with filelock.FileLock(archive.SCORES / third.PART / ".lock"):
+        for file in sorted(folder.glob("*.npz")):
+            name = f"{third.PART}/{file.stem}"
+            both = archive.merged(archive.read(name), archive.read_file(file))
+            archive.write(both, archive.file_of(name))
+            print(f"{name}: {len(both.runs)} runs")
+        for file in sorted(folder.glob("*-trials.jsonl")):
+            print(f"{file.name}: {third.merge_trials(file)} trials")
+
+
+def smallest(cell: third.Cell) -> third.Cell:
+    """Return a cell of two arms, one rate and one seed, with a few sentences."""
+    rate, length = cell.encoder.first[0], third.LENGTHS[0]
+    data = dataclasses.replace(
+        cell.data, flags=(*cell.data.flags, *SMALLEST), samples={length: (24, 2)}
+    )
+    encoder = dataclasses.replace(cell.encoder, rates=(rate,), first=(rate,))
+    return third.Cell(data, encoder, tuple(third.ARMS)[:2], third.SEEDS[:1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
