@@ -5,15 +5,13 @@ fast-*     training steps of large encoders, and PyTorch's on the same sentences
 attention  each path of attention, forward and backward
 tune       tiles of the attention kernels for GPUs
 planned    `dicejax plan` vs. what was measured
-training   CoNLL-2003 whole for ten epochs, three losses and seeds, with the time left
 
 Each section is a process with a time limit. Its JSON file is written after every row,
 so that a section that fails, is killed or runs out of memory leaves its finished rows,
 and the next one begins. Nothing is read from outside; sections that lack a package or a
 library say so in their rows.
 
-usage:    python benchmarks/accelerator.py [--smallest] [--out FOLDER] [--cargo FILE]
-          python benchmarks/accelerator.py --pack MODEL CONLL_FOLDER --cargo FILE
+usage:    python benchmarks/accelerator.py [--smallest] [--out FOLDER]
           python benchmarks/accelerator.py --show FOLDER
 needs:    pip install -e ".[cuda]" or ".[tpu]", and torch for its side
 measured: see benchmarks/README.md
@@ -73,12 +71,6 @@ SECTIONS = {
     "fast-modernbert-base": Section("on_device.fast", 100, ("modernbert-base",)),
     "profile-bert-base": Section("on_device.profiled", 100, ("bert-base",)),
     "planned": Section("on_device.planned", 60, (), {"JAX_PLATFORMS": "cpu"}),
-    "training": Section(
-        "on_device.training",
-        400,
-        (),
-        {"XLA_FLAGS": QUICK_COMPILATION, "JAX_DEFAULT_MATMUL_PRECISION": "highest"},
-    ),
 }
 
 
@@ -90,9 +82,7 @@ class Settings:
       out: folder for the JSON files and the log.
       sections: sections to run, in this order; all by default.
       seconds: time limit of the whole queue.
-      cargo: file that `--pack` wrote, for training.
       show: folder whose JSON files to print as tables of Markdown, and stop.
-      pack: model folder and CoNLL-2003 folder to pack into the file of `--cargo`.
       reference: write the CPU's values that section right compares with, and stop.
       cpu: measure a CPU, if that is all there is.
       smallest: smoke test of all sections at the smallest sizes, on any device.
@@ -101,9 +91,7 @@ class Settings:
     out: Path = Path("runs/accelerator")
     sections: tuple[str, ...] = ()
     seconds: float = 840
-    cargo: Path | None = None
     show: Path | None = None
-    pack: tuple[Path, Path] | None = None
     reference: bool = False
     cpu: bool = False
     smallest: bool = False
@@ -116,11 +104,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"accelerator.py: no section {unknown[0]}; want {', '.join(SECTIONS)}")
         return 2
-    if settings.pack is not None:
-        if settings.cargo is None:
-            print("accelerator.py: --pack wants --cargo FILE to write to")
-            return 2
-        return call("on_device.cargo", "pack", *settings.pack, settings.cargo)
     if settings.show is not None:
         return call("on_device.report", "show", settings.show)
     if settings.reference:
@@ -131,9 +114,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     states = {}
     for name in settings.sections or SECTIONS:
-        if name == "training" and settings.cargo is None and not settings.smallest:
-            print("training: left out, --cargo names no weights and data")
-            continue
         left = settings.seconds - (time.monotonic() - started)
         if left < LEAST:
             print(f"{name}: not begun, the queue's {settings.seconds:.0f} s are over")
@@ -191,7 +171,7 @@ def run(name: str, settings: Settings, seconds: float) -> str:
     arguments = section.arguments
     if settings.smallest and arguments:
         arguments = ("tiny",)  # the model
-    words = (file, name, seconds, int(settings.smallest), settings.cargo or "")
+    words = (file, name, seconds, int(settings.smallest))
     command = [sys.executable, __file__, "child", section.module, "run"]
     command += map(str, (*words, *arguments))
     started = time.monotonic()
@@ -270,14 +250,8 @@ def child(module: str, function: str, *words: str) -> int:
         return 0
     from on_device.report import Report
 
-    file, name, seconds, smallest, cargo, *arguments = words
-    report = Report(
-        Path(file),
-        name,
-        float(seconds),
-        smallest == "1",
-        Path(cargo) if cargo else None,
-    )
+    file, name, seconds, smallest, *arguments = words
+    report = Report(Path(file), name, float(seconds), smallest == "1")
     entry(report, *arguments)
     return 0
 

@@ -243,6 +243,10 @@ def data_for(experiment: config.Experiment) -> str:
 def prepare(folder: Path) -> None:
     """Copy and write the files that the pages assume: experiments, an encoder, data."""
     shutil.copytree(ROOT / "experiments", folder / "experiments")
+    evidence = folder / "docs" / "evidence"  # which has an experiment too
+    evidence.mkdir(parents=True)
+    for script in (ROOT / "docs" / "evidence").glob("*.py"):
+        shutil.copy(script, evidence)
     write_encoder(folder / "bert-base-cased")
     newcomer.write(folder / "my.conll", sentences=200)
     rows = itertools.product(("ce", "focal"), range(3), range(20))

@@ -18,12 +18,12 @@ FOLDER = ROOT / "benchmarks"
 SIZES = SMALLER + SMALLER_SCRATCH + SMALLER_SYNTHETIC
 SMALL = [str(ROOT / "experiments" / "quickstart.py"), *SIZES.split()]
 # Each kind of section; the rest are of other models.
-SECTIONS = ("right", "fast-bert-base", "attention", "tune", "planned", "training")
+SECTIONS = ("right", "fast-bert-base", "attention", "tune", "planned")
 # The other arguments of each program, and what its output must contain.
 PROGRAMS = {
     "accelerator": (
         ["--sections", *SECTIONS, "--seconds", "3600", "--out", "OUT"],
-        "training: finished",
+        "planned: finished",
     ),
     "accumulation": ([], "one pass"),
     "analysis": (SMALL, "an analysis is"),

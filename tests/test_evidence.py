@@ -1,24 +1,37 @@
 """The pages of the evidence follow from their archives, commands and tables."""
 
+import collections
 import dataclasses
 import importlib
 import itertools
 import json
+import os
+import random
 import re
 import shlex
+import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from scipy import stats
+from sklearn.metrics import f1_score
+from tokenizers import Tokenizer
 
 from dicejax.cli import parse
+from dicejax.config import to_json
+from dicejax.data.examples import TaggedWords
 from dicejax.objectives import names_of
 from dicejax.objectives.parsing import objective_named
 from dicejax.study.significance import nominal_level
+from dicejax.tasks.task import Prediction
 
-from .documented import ROOT, blocks, commands_of
+from . import newcomer
+from .documented import ROOT, blocks, commands_of, write_encoder
 
 EVIDENCE = ROOT / "docs" / "evidence"
 VERSION = re.compile(rb"Matplotlib v[\d.]+")
@@ -273,20 +286,49 @@ def test_a_search_of_runs_that_learn_nothing_ends(evidence):
     assert len(scores) == 3 * 7  # its neighbours are no better
 
 
-def test_the_command_of_the_third_protocol_is_that_of_its_runs(
+def test_the_commands_of_the_third_protocol_are_those_of_its_runs(
     evidence, monkeypatch, tmp_path
 ):
     third = evidence("third")
     monkeypatch.chdir(ROOT)
-    words, _ = commands_of("docs/evidence/protocol-3.md")
-    assert words[:2] == ["dicejax", "train"]
-    documented = parse(words[1:]).settings
-    run = third.Run(third.CELLS[0], "dsc+prior", third.Setting(4e-4, 10.0), 30, 64)
-    job = run.job(tmp_path, Path("DATA"), Path("MODEL"))
-    assert documented == job.experiment
-    plain = dataclasses.replace(run, arm="dsc").job(tmp_path, Path("DATA"), Path())
-    assert plain.experiment.training.head_bias == "zeros"
-    assert plain.experiment.optimizer == documented.optimizer
+    commands = commands_of("docs/evidence/protocol-3.md")
+    trained = [words for words in commands if words[:2] == ["dicejax", "train"]]
+    cells = [cell for cell in third.CELLS if cell.encoder == third.MINILM]
+    assert len(trained) == len(cells) >= 2
+    for words, cell in zip(trained, cells, strict=True):
+        documented = parse(words[1:]).settings
+        run = third.Run(cell, "dsc+prior", third.Setting(4e-4, 10.0), 30, 64)
+        folders = tmp_path, Path("DATA"), Path("MODEL")
+        experiment = run.job(*folders).experiment
+        assert to_json(documented) == to_json(experiment)
+        trial = dataclasses.replace(run, length=None, arm="dsc", seed=20)
+        plain = trial.job(*folders).experiment
+        assert plain.training == dataclasses.replace(
+            experiment.training, seed=20, head_bias="zeros"
+        )
+        assert plain.data == dataclasses.replace(experiment.data, train_sample=20)
+        assert plain.optimizer == experiment.optimizer
+
+
+def test_macro_f1_of_tags_is_that_of_scikit_learn(evidence):
+    task = evidence("macro_tagging").MacroWordTagging()
+    rng, tags = np.random.default_rng(0), ("ADJ", "NOUN", "VERB")
+    gold = [TaggedWords(("a",) * 5, tuple(rng.choice(tags, 5)), n) for n in range(20)]
+    guesses = [Prediction(tuple(rng.choice((*tags, "X"), 5))) for _ in gold]
+    shares = task.example_statistics(gold, guesses, (*tags, "X"))
+    assert shares.shape == (20, 3, 2)
+    flat = [
+        [tag for row in rows for tag in row]
+        for rows in (
+            [example.labels for example in gold],
+            [guess.values for guess in guesses],
+        )
+    ]
+    expected = f1_score(*flat, labels=tags, average="macro")
+    above, below = np.moveaxis(shares.sum(0), -1, 0)
+    assert np.mean(above / below) == pytest.approx(expected)
+    scores = task.score(gold, guesses, (*tags, "X"))
+    assert scores.values[task.primary_metric] == pytest.approx(expected)
 
 
 def test_groups_of_examples_are_archived_with_their_runs(archive, whole):
@@ -307,6 +349,178 @@ def test_groups_of_examples_are_archived_with_their_runs(archive, whole):
         np.testing.assert_array_equal(run.groups, groups)
         sums = [run.example_statistics[groups == n].sum(0) for n in np.unique(groups)]
         np.testing.assert_array_equal(run.item_statistics, sums)
+
+
+@pytest.fixture
+def small_work(tmp_path):
+    """Return a function that makes a checkout with small data, and its command."""
+    data = tmp_path / "DATA" / "conll2003"
+    data.mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        newcomer.write(data / f"{split}.txt", sentences=200)
+    write_encoder(tmp_path / "model")
+
+    def made(name):
+        folder = tmp_path / name / "docs" / "evidence"
+        folder.mkdir(parents=True)
+        for script in EVIDENCE.glob("*.py"):
+            shutil.copy(script, folder)
+        (tmp_path / name / "experiments").symlink_to(ROOT / "experiments")
+        words = ["worker.py", "--data", tmp_path / "DATA", "--encoders", "minilm"]
+        words += [tmp_path / "model", "--runs", folder / "runs", "--smallest"]
+        return folder, [sys.executable, *map(str, words)]
+
+    return made
+
+
+def work(folder, command, *more):
+    """Let a worker do all runs; return what it says and its archives, without times."""
+    paths = os.pathsep.join([str(ROOT), *sys.path])
+    environment = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(
+        [*command, *more], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    scores = folder / "scores" / "third"
+    trials = scores / "conll2003-minilm-trials.jsonl"
+    lines = [json.loads(line) for line in trials.read_text().splitlines()]
+    untimed = [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+    untimed.sort(key=lambda x: [x[k] for k in ("arm", "rate", "factor", "seed")])
+    with np.load(scores / "conll2003-minilm-64.npz") as arrays:
+        runs = json.loads(arrays["content"].item())["runs"]
+        counts = arrays["counts"]
+    for run in runs:
+        assert run["result"].pop("seconds") > 0
+    return done.stdout, (untimed, runs, counts.tobytes())
+
+
+@pytest.mark.slow
+def test_a_worker_archives_runs_until_none_is_left(
+    small_work, archive, evidence, monkeypatch, capsys, tmp_path
+):
+    third, worker = evidence("third"), evidence("worker")
+    best = third.Setting(2e-4, 10.0)
+    monkeypatch.setattr(third, "searched", lambda scores, encoder: ([], best))
+    folder, command = small_work("here")
+    (archive.SCORES / "third").mkdir()
+    words = [*command[2:], "--cells", "conll2003-minilm", "--stop", str(folder / "S")]
+    (folder / "S").touch()
+    assert worker.main(words) == 0
+    assert not capsys.readouterr().out
+    (folder / "S").unlink()
+    assert worker.main(words) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[1].split("/")[2] for line in said] == ["ce+prior", "dsc"]
+    runs = archive.read("third/conll2003-minilm-64").runs
+    assert [(run.loss, run.seed) for run in runs] == [("ce+prior", 30), ("dsc", 30)]
+    for run in runs:
+        above, below = run.example_statistics[:, 0].sum(0)
+        assert run.score == pytest.approx(above / below if below else 0.0)
+        assert run.result["versions"]["jax"]
+        assert run.result["settings"] == {"rate": 2e-4, "factor": 10.0}
+    # Another machine's archives are added; its run must be that which ours has.
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    file = archive.file_of("third/conll2003-minilm-64")
+    file.rename(theirs / file.name)
+    worker.main(["--merge", str(theirs)])
+    assert (theirs / file.name).read_bytes() == file.read_bytes()
+    assert worker.main(["--data", "DATA", "--encoders", "other", "MODEL"]) == 2
+
+
+def test_cargo_is_unpacked_as_it_was_packed(
+    evidence, small_work, monkeypatch, tmp_path
+):
+    cargo = evidence("cargo")
+    small_work("here")
+    monkeypatch.setattr(cargo, "PART", 10_000)
+    model, packed, out = tmp_path / "model", tmp_path / "c" / "cargo", tmp_path / "out"
+    (model / "1_Pooling").mkdir()
+    (model / "1_Pooling" / "config.json").write_text("{}")
+    words = ["--data", tmp_path / "DATA", "conll2003", "--encoders", "minilm", model]
+    cargo.main([*map(str, ("pack", packed, *words))])
+    parts = sorted(packed.parent.iterdir())
+    assert len(parts) > 1
+    assert all(part.stat().st_size <= 10_000 for part in parts)
+    cargo.main(["unpack", str(packed), str(out)])
+    for folder, ours in ((tmp_path / "DATA", out / "data"), (model, out / "minilm")):
+        files = {f.relative_to(folder) for f in folder.rglob("*") if f.is_file()}
+        assert files == {f.relative_to(ours) for f in ours.rglob("*") if f.is_file()}
+        for name in files - {Path(cargo.WEIGHTS)}:
+            assert (ours / name).read_bytes() == (folder / name).read_bytes()
+    before, after = (load_file(f / cargo.WEIGHTS) for f in (model, out / "minilm"))
+    table = next(name for name in before if name.endswith(cargo.TABLE))
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    used = {0}
+    for split in ("train", "dev", "test"):
+        text = (tmp_path / "DATA" / "conll2003" / f"{split}.txt").read_text()
+        for line in text.splitlines():
+            used.update(tokenizer.encode(line.split()[:1], is_pretokenized=True).ids)
+    lost = [n for n in range(len(before[table])) if not after[table][n].any()]
+    assert lost and not used & {*lost}
+    kept = [n for n in range(len(before[table])) if n not in lost]
+    np.testing.assert_array_equal(after[table][kept], before[table][kept])
+    for name in before.keys() - {table}:
+        np.testing.assert_array_equal(after[name], before[name])
+
+
+@pytest.mark.exhaustive
+def test_a_worker_does_what_is_left_and_archives_merge(small_work):
+    first, command = small_work("first")
+    said, (trials, runs, _) = work(first, command)
+    assert len(said.splitlines()) == len(trials) + len(runs)
+    assert {run["loss"] for run in runs} == {"ce+prior", "dsc"}
+    chosen = {run["loss"]: run["result"]["settings"] for run in runs}
+    for arm, settings in chosen.items():
+        means = collections.defaultdict(list)
+        for line in trials:
+            if line["arm"] == arm:
+                means[line["rate"], line["factor"]].append(line["dev"])
+        whole = {k: np.mean(v) for k, v in means.items() if len(v) == 3}
+        best = settings["rate"], settings["factor"]
+        assert whole[best] == max(whole.values())
+    assert all(run["result"]["versions"]["jax"] for run in runs)
+    assert not [*first.glob("runs/**/checkpoints")]
+    again, _ = work(first, command)
+    assert not again  # nothing is left
+    (first / "STOP").touch()
+    # Another machine has the trials and does the runs; this one adds its archives.
+    other, command = small_work("other")
+    theirs = other / "scores" / "third"
+    theirs.mkdir(parents=True)
+    shutil.copy(first / "scores/third/conll2003-minilm-trials.jsonl", theirs)
+    said, both = work(other, command)
+    assert len(said.splitlines()) == len(runs)
+    (first / "scores/third/conll2003-minilm-64.npz").unlink()
+    _, merged = work(first, command, "--merge", theirs)
+    assert merged == both
+
+
+@pytest.mark.exhaustive
+def test_a_worker_that_is_killed_ends_with_the_same_scores(small_work):
+    whole, command = small_work("whole")
+    _, undisturbed = work(whole, command)
+    killed, command = small_work("killed")
+    paths = os.pathsep.join([str(ROOT), *sys.path])
+    rng, kills = random.Random(0), 0
+    while kills < 5:
+        process = subprocess.Popen(
+            command,
+            cwd=killed,
+            env=os.environ | {"PYTHONPATH": paths},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        # In the middle of a run, whose folder is there.
+        while not [*killed.glob("runs/**/metrics.jsonl")] and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(rng.random())
+        assert process.poll() is None
+        process.kill()
+        process.wait()
+        kills += 1
+    _, disturbed = work(killed, command)
+    assert disturbed == undisturbed
 
 
 def test_positives_are_thinned_to_a_share(evidence, tmp_path):

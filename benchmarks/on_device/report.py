@@ -29,7 +29,6 @@ class Report:
       section: name of the section.
       seconds: time that the section may take.
       smallest: whether to use the smallest sizes.
-      cargo: file with weights and data to train with; None: there is none.
     """
 
     def __init__(
@@ -38,11 +37,9 @@ class Report:
         section: str,
         seconds: float,
         smallest: bool,
-        cargo: Path | None = None,
     ):
         self.file = file
         self.smallest = smallest
-        self.cargo = cargo
         self._end = time.monotonic() + seconds
         self.content = {
             "section": section,

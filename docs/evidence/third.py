@@ -101,6 +101,13 @@ CONLL = DataSet(
     ("--data.max_dev", "1000", "--training.rows_per_update", "5"),
     {64: (1000, 2), 16: (250, 2), 220: (3500, 2)},
 )
+UD_ENGLISH = DataSet(
+    "ud_english",
+    "docs/evidence/ud_english.py",
+    "ud_english_ewt",
+    ("--data.max_dev", "1000", "--training.rows_per_update", "5"),
+    {64: (1000, 2), 16: (250, 2), 220: (3500, 2)},
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,7 +264,9 @@ class Run:
         return f"test {100 * outcome.score:.2f}" if outcome.result else outcome.status
 
 
-CELLS = (Cell(CONLL, MINILM),)
+CELLS = tuple(
+    Cell(data, encoder) for encoder in (MINILM, MPNET) for data in (CONLL, UD_ENGLISH)
+)
 """Data sets and encoders, in the order of the protocol."""
 
 

@@ -7,8 +7,10 @@ protocol, and archives each when it has ended. After a kill the same command goe
 run continues from its last checkpoint. Several processes, also of one GPU, share the
 work. SIGTERM ends a process after the step at hand, `touch STOP` after the run at hand.
 
-One process does many runs, since it keeps what it has compiled. It uses one core with
-XLA_FLAGS=--xla_cpu_multi_thread_eigen=false or, surely, with `taskset -c 0`.
+One process does many runs, since it keeps what it has compiled. On CPUs each takes a
+core (`nice -n 19 taskset -c 0`); on a GPU set JAX_DEFAULT_MATMUL_PRECISION=highest and
+XLA_PYTHON_CLIENT_PREALLOCATE=false, so that several share it. `cargo.py` packs data and
+encoders for a machine without a network.
 
     python docs/evidence/worker.py --merge FOLDER
 
