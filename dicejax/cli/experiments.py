@@ -272,7 +272,7 @@ class Compare:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Report how imbalanced a data set is and which labels are too rare to learn.
+    """Report how imbalanced a data set is, and its rare labels.
 
     Counts negatives and positives per label and suggests class weights; shows lengths
     and the padding that packing saves. Reads the data and the tokenizer, no weights.
@@ -280,7 +280,7 @@ class Profile:
     Args:
       out: output directory for profile.json and its plot, profile.png and profile.svg.
       split: split whose labels, lengths and padding are shown.
-      rare: a label with fewer training positives is reported as too rare.
+      rare: a label with fewer training positives is reported as rare.
       json: print one JSON object with all splits instead of tables.
     """
 

@@ -109,10 +109,11 @@ class Init:
         corpus = source.load()
         train = corpus.train
         name = Path(os.path.abspath(self.folder)).name or self.kind
+        task, choice = starter.task_of(self.kind, train)
         draft = config.Experiment(
             name=name,
             data=source,
-            task=starter.task_of(self.kind, train),
+            task=task,
             training=config.Training(max_length=starter.ROWS[-1]),
         )
         if self.encoder not in (None, "scratch"):  # lengths are those of its tokenizer
@@ -125,9 +126,14 @@ class Init:
         note = note_printer(console)
         for remark in recognise.remarks([*train, *corpus.dev, *corpus.test], source):
             note(remark)
+        if choice:
+            note(f"{choice}; positive in the file names it")
         counts = profile(draft, note)
         texts = draft.task.texts(draft.task.adapt(train[:1000]))
         settings = starter.suggest(counts, texts, self.encoder)
+        if settings.metric is not None:
+            note(settings.metric)
+            draft = dataclasses.replace(draft, task=starter.by_macro_f1(task))
         if self.sample:
             lasting = dataclasses.replace(source, dir=self.folder)
             draft = dataclasses.replace(draft, data=lasting)
@@ -139,5 +145,7 @@ class Init:
         show(f"{file}: written")
         if first is not None and first.ratio is not None:
             show(starter.imbalance(first))
+        if counts.rarest:
+            show(counts.rarest)
         show(f"next: dicejax profile {file}")
         show(f"      dicejax compare {file} --seeds 5")

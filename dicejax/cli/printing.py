@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from dicejax.errors import truncate, visible
+from dicejax.errors import quote, truncate, visible
 from dicejax.io.terminal import literal
 
 if TYPE_CHECKING:
@@ -29,20 +29,31 @@ def warn_of_cuts(console: Console, cut: Iterable[str] | None) -> None:
 
 
 def scores(values: Mapping[str, Any], what: str) -> str:
-    """Format scores in percent; F1 over classes is called micro or macro.
+    """Format scores in percent, with those of the rarest class if they are not its own.
+
+    F1 over classes is called micro or macro, and that of one class names it.
 
     >>> scores({"f1": 0.5, "macro_f1": 0.25}, "test")
     'test: micro F1 50.00  macro F1 25.00'
+    >>> print(scores({"f1": 0.5, "matthews": 0.1, "positive": "spam"}, "test"))
+    test: F1 of 'spam' 50.00  matthews 10.00
     """
-    from dicejax.metrics.scores import name_in
+    from dicejax.metrics.scores import name_in, rarest_of
 
     floats = {name: x for name, x in values.items() if isinstance(x, float)}
     groups, micro = values.get("per_type", {}), "macro_f1" in floats
+    positive = values.get("positive")
     parts = [
-        f"{'micro ' * (micro and name == 'f1')}{name_in(name, floats, groups)} "
-        f"{100 * value:.2f}"
+        f"{'micro ' * (micro and name == 'f1')}"
+        f"{name_in(name, floats, groups, positive)} {100 * value:.2f}"
         for name, value in floats.items()
     ]
+    if (rarest := rarest_of(values)) is not None:
+        row = groups[rarest]
+        parts.append(
+            f"rarest {quote(rarest)}: F1 {100 * row['f1']:.2f}, "
+            f"recall {100 * row['recall']:.2f}"
+        )
     return f"{what}: {'  '.join(parts)}"
 
 

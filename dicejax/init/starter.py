@@ -7,7 +7,8 @@ import json
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import jax
 import jinja2
@@ -19,7 +20,8 @@ from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import quote, visible
 from dicejax.formats.recognise import Kind
 from dicejax.formats.splits import SPLITS
-from dicejax.study.profile import DataProfile, OutputCounts
+from dicejax.study.profile import DataProfile, LabelCount, OutputCounts
+from dicejax.study.profile.imbalance import OTHERS
 from dicejax.tasks import (
     Classification,
     MultiLabelClassification,
@@ -28,6 +30,7 @@ from dicejax.tasks import (
     Task,
     WordTagging,
 )
+from dicejax.tasks.classification import choice_of
 from dicejax.training.outcome import RATES, UPDATES
 
 KINDS: dict[Kind, type[Task]] = {
@@ -38,6 +41,8 @@ KINDS: dict[Kind, type[Task]] = {
 }
 
 ROWS = (64, 128, 256, 384, 512)
+OUTSIDE = "O"  # of all spans
+RARE = 20  # times that micro F1 of several labels leaves the rarest out of sight
 IMBALANCED = 4.0  # negatives per positive that call for other losses
 MOST_EPOCHS = {"pretrained": 30, "scratch": 100}
 NEED = {
@@ -46,13 +51,32 @@ NEED = {
 }
 
 
-def task_of(kind: Kind, examples: Sequence[object]) -> Task:
-    """Return the task of a kind that takes the examples."""
+def task_of(kind: Kind, examples: Sequence[Any]) -> tuple[Task, str]:
+    """Return the task of a kind that takes the examples of train.
+
+    It names the positive one of two classes; the text says why it is that.
+
+    Raises:
+      InputError: the examples have no classes.
+    """
     if isinstance(examples[0], MultiLabelText):
-        return MultiLabelClassification()
+        return MultiLabelClassification(), ""
     if kind == "ner" and any(getattr(e, "prompt", "") for e in examples):
-        return Tagging(prompt=True)
-    return KINDS[kind]()
+        return Tagging(prompt=True), ""
+    if kind != "classification":
+        return KINDS[kind](), ""
+    task = Classification()
+    labels = task.label_names(examples)
+    if len(labels) != 2:
+        return task, ""
+    counts = {name: sum(e.label == name for e in examples) for name in labels}
+    return task.with_labels(labels), choice_of(counts)
+
+
+def by_macro_f1(task: Task) -> Task:
+    """Return a task of several labels with macro F1 as its primary metric."""
+    several = isinstance(task, MultiLabelClassification)
+    return dataclasses.replace(task, primary_metric="macro_f1") if several else task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +88,11 @@ class Suggestions:
       epochs: passes that make about `UPDATES`.
       updates: about the number of updates of these epochs.
       encoder: folder or hub id; None for one from random weights.
-      ratio: negatives per positive of the most imbalanced output; None where no output
-        has both.
+      ratio: negatives per positive of what is most imbalanced, from the rare side; None
+        where nothing has both.
       losses: expressions to compare, cross-entropy first.
       reason: why these.
+      metric: why the primary metric is macro F1; None where it is not.
     """
 
     max_length: int
@@ -79,6 +104,7 @@ class Suggestions:
     ratio: float | None
     losses: tuple[str, ...]
     reason: str
+    metric: str | None = None
 
 
 def suggest(
@@ -92,9 +118,10 @@ def suggest(
     from_scratch = encoder == "scratch"
     kind = "scratch" if from_scratch else "pretrained"
     epochs = min(MOST_EPOCHS[kind], max(3, math.ceil(UPDATES[kind] / per_epoch)))
-    ratios = [output.ratio for output in train.outputs if output.ratio is not None]
-    ratio = max(ratios, default=None)
-    losses, reason = _choose_losses(train.outputs, ratio, kind, epochs * per_epoch)
+    balances = [x for output in train.outputs for x in _balances(output, profile)]
+    ratio, balance = max(balances, default=(None, ""))
+    rule = train.outputs, ratio, balance
+    losses, reason = _choose_losses(*rule, kind, epochs * per_epoch)
     return Suggestions(
         max_length=next((row for row in ROWS if row >= longest), ROWS[-1]),
         batch_size=sentences,
@@ -105,11 +132,43 @@ def suggest(
         ratio=ratio,
         losses=losses,
         reason=reason,
+        metric=_why_macro(profile),
     )
 
 
+def _why_macro(profile: DataProfile) -> str | None:
+    """Say why macro F1 is the primary metric of several labels, if it is."""
+    train = profile.splits["train"]
+    rare = next((each for each in profile.classes if each.train), None)
+    several = any(output.sets is not None for output in train.outputs)
+    if rare is None or not several or RARE * rare.train >= train.examples:
+        return None
+    return (
+        f"Macro F1, since micro F1 follows the frequent labels: {rare.train:,} of "
+        f"{train.examples:,} texts have a {quote(rare.name)}"
+    )
+
+
+def _balances(
+    output: OutputCounts, profile: DataProfile
+) -> Iterator[tuple[float, str]]:
+    """Yield ratios of negatives to positives of an output and its rarest, in words."""
+    rare, train = None, profile.splits["train"]
+    if output.ratio is not None:
+        yield output.ratio, _ratio_text(output)
+    if OUTSIDE in (output.negative, output.positive):  # of spans
+        rare = next((each for each in profile.classes if each.train), None)
+    if rare is not None:
+        ratio = (train.examples - rare.train) / rare.train
+        yield ratio, f"{_number(ratio)} sentences without a {quote(rare.name)} to one"
+
+
 def _choose_losses(
-    outputs: Sequence[OutputCounts], ratio: float | None, kind: str, updates: int
+    outputs: Sequence[OutputCounts],
+    ratio: float | None,
+    balance: str,
+    kind: str,
+    updates: int,
 ) -> tuple[tuple[str, ...], str]:
     """Return losses that `docs/choosing.md` has evidence for, and what it says."""
     smoothed = ("CrossEntropy()", "CrossEntropy(label_smoothing=0.1)")
@@ -129,9 +188,9 @@ def _choose_losses(
             "losses alone were far behind. More updates or a pretrained encoder gain "
             "more."
         )
-    balance = "" if ratio is None else f"{ratio:.1f} negatives to a positive"
+    balance = f"{balance[:1].upper()}{balance[1:]}"
     if ratio is None or ratio < IMBALANCED:
-        hardly = f"{balance} are hardly an imbalance: e" if balance else "E"
+        hardly = f"{balance}: hardly an imbalance, so e" if balance else "E"
         return smoothed, f"{hardly}xpect little of any loss but cross-entropy."
     if updates >= UPDATES[kind]:
         return ("CrossEntropy()", "FromPrior(CrossEntropy())", "Focal()"), (
@@ -211,21 +270,15 @@ def file_for(
     )
     environment.filters |= {"python": _python, "comment": _comment}
     source = experiment.data
-    always = ("dir", "train", "dev", "test")
-    fields = [
-        (field.name, getattr(source, field.name))
-        for field in dataclasses.fields(source)
-        if field.name in always or getattr(source, field.name) != field.default
-    ]
     return environment.get_template("experiment.py.jinja").render(
         title=TITLES[kind],
         where=f"{source.dir}/{source.train}",
         file=file,
         name=experiment.name,
         task=type(experiment.task).__name__,
-        has_prompt=getattr(experiment.task, "prompt", False),
+        task_fields=_changed(experiment.task),
         source=source,
-        source_fields=fields,
+        source_fields=_changed(source, "dir", "train", "dev", "test"),
         encoder_class=(
             "ScratchEncoder" if suggested.encoder is None else "PretrainedEncoder"
         ),
@@ -237,6 +290,12 @@ def file_for(
         is_whole=_longest(profile) < ROWS[-1],
         facts=_facts(profile),
     )
+
+
+def _changed(part: Any, *always: str) -> list[tuple[str, object]]:
+    """Return the fields that differ from their defaults, and some always."""
+    pairs = [(x, getattr(part, x.name)) for x in dataclasses.fields(part)]
+    return [(x.name, y) for x, y in pairs if x.name in always or y != x.default]
 
 
 def _facts(profile: DataProfile) -> list[str]:
@@ -259,9 +318,13 @@ def _facts(profile: DataProfile) -> list[str]:
         listed = [f"{x.label} {x.positives:,}" for x in ranked[:MOST_LABELS]]
         more = len(ranked) - len(listed)
         facts.append(f"{', '.join(listed)}{f' and {more} more' if more else ''}")
-    rare = [label.label for label in profile.too_rare][:MOST_LABELS]
+    if profile.rarest:
+        facts.append(f"The rarest: {profile.rarest}.")
+    rare = [each for each in profile.classes if each.train < profile.rare]
     if rare:
-        facts.append(f"Too rare to learn, by one rule or more: {', '.join(rare)}.")
+        named = ", ".join(f"{x.name} {x.train:,}" for x in rare[:MOST_LABELS])
+        more = f" and {len(rare) - MOST_LABELS} more" * (len(rare) > MOST_LABELS)
+        facts.append(f"In fewer than {profile.rare} examples of train: {named}{more}.")
     wrapper = textwrap.TextWrapper(
         84,
         subsequent_indent="  ",
@@ -274,19 +337,44 @@ def _facts(profile: DataProfile) -> list[str]:
 
 
 def imbalance(output: OutputCounts) -> str:
-    """Return the number of negatives per positive in words; empty without positives."""
+    """Say how imbalanced an output is, from the rare side; empty without positives."""
     if output.ratio is None:
         return ""
-    ratio = f"{output.ratio:.1f}".removesuffix(".0")
-    if output.negative == "O":
-        text = f"{ratio} O tokens per entity token"
-    elif output.rule == "multi-label":
-        text = f"{ratio} negatives per positive"
-    else:
-        others = output.positive == "all others"
-        few = "all others together" if others else quote(output.positive)
-        text = f"{ratio} times as many {quote(output.negative)} as {few}"
-    return f"imbalance: {text} ({output.negatives:,} vs. {output.positives:,})"
+    sizes = f"{output.negatives:,} vs. {output.positives:,}"
+    if (rare := _rarest_label(output)) is not None:
+        sizes = f"{rare.negatives:,} vs. {rare.positives:,}"
+    return f"imbalance: {_ratio_text(output)} ({sizes})"
+
+
+def _ratio_text(output: OutputCounts) -> str:
+    """Return the number of negatives per positive in words."""
+    if (rare := _rarest_label(output)) is not None:
+        name = quote(rare.label)
+        return f"{_number(rare.ratio)} times as many texts without {name} as with it"
+    ratio = _number(output.ratio)
+    ends = output.negative, output.positive
+    if ends == (OUTSIDE, OTHERS):
+        return f"{ratio} O tokens per entity token"
+    if ends == (OTHERS, OUTSIDE):
+        return f"{ratio} entity tokens per O token"
+    if output.rule == "multi-label":
+        return f"{ratio} negatives per positive"
+    many, few = (
+        "all others together" if name == OTHERS else quote(name) for name in ends
+    )
+    return f"{ratio} times as many {many} as {few}"
+
+
+def _rarest_label(output: OutputCounts) -> LabelCount | None:
+    """Return the rarest of several labels of a text."""
+    labels = [x for x in output.labels if not x.is_negative and x.positives]
+    if output.sets is None:
+        return None
+    return min(labels, key=lambda label: (label.positives, label.label), default=None)
+
+
+def _number(ratio: float | None) -> str:
+    return f"{ratio or 0:.1f}".removesuffix(".0")
 
 
 def _python(value: object) -> str:

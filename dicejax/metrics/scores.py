@@ -6,22 +6,75 @@ import dataclasses
 from collections.abc import Container, Mapping, Sized
 from typing import Any
 
+from dicejax.errors import quote
 from dicejax.io.html_table import html_table
 from dicejax.metrics.spans import SpanScores
 
+OF_CLASS = "f1:"
+"""Beginning of the metric of one class, as "f1:complaint"."""
+FEWEST = 5
+"""Examples of a class that its own scores are shown with."""
 
-def heading(name: str) -> str:
-    """Return the display name of a score.
+
+def class_of(metric: str) -> str | None:
+    """Return the class whose F1 a metric is; None of a metric of all.
+
+    >>> class_of("f1:complaint"), class_of("f1")
+    ('complaint', None)
+    """
+    return metric.removeprefix(OF_CLASS) if metric.startswith(OF_CLASS) else None
+
+
+def heading(name: str, positive: str | None = None) -> str:
+    """Return the display name of a score; F1 names the class that is positive.
 
     >>> heading("f1"), heading("macro_f1"), heading("lrap")
     ('F1', 'macro F1', 'LRAP')
+    >>> heading("f1", "complaint"), heading("f1:complaint"), heading("accuracy", "x")
+    ("F1 of 'complaint'", "F1 of 'complaint'", 'accuracy')
     """
+    named = class_of(name) or (positive if name == "f1" else None)
+    if named is not None:
+        return f"F1 of {quote(named)}"
     capital = {"f1", "lrap"}
     parts = (part.upper() if part in capital else part for part in name.split("_"))
     return " ".join(parts)
 
 
-def name_in(score: str, values: Container[str], groups: Sized) -> str:
+def primary_name(result: Mapping[str, Any]) -> str:
+    """Return the display name of the primary metric of a `result.json`."""
+    test = result.get("test") or {}
+    return heading(result["primary_metric"], test.get("positive"))
+
+
+def rarest_of(test: Mapping[str, Any]) -> str | None:
+    """Return the rarest class with `FEWEST` examples, as of a `result.json`.
+
+    None where there is but one class, or the scores beside its groups are its own.
+
+    >>> rows = {name: {"f1": 0.5, "recall": 0.5, "support": n} for name, n in
+    ...         {"a": 90, "b": 7, "c": 4}.items()}
+    >>> rarest_of({"f1": 0.5, "per_type": rows})
+    'b'
+    >>> rarest_of({"f1": 0.5, "positive": "b", "per_type": rows}) is None
+    True
+    """
+    counts = {
+        name: row["support"]
+        for name, row in (test.get("per_type") or {}).items()
+        if row.get("support") and {"f1", "recall"} <= row.keys()
+    }
+    enough = [name for name, count in counts.items() if count >= FEWEST]
+    if len(counts) < 2 or not enough:
+        return None
+    rarest = min(enough, key=lambda name: (counts[name], name))
+    is_shown = test.get("positive") == rarest or f"{OF_CLASS}{rarest}" in test
+    return None if is_shown else rarest
+
+
+def name_in(
+    score: str, values: Container[str], groups: Sized, positive: str | None = None
+) -> str:
     """Return the display name of a score among others of a split with groups.
 
     F1 of more than two classes of texts is their unweighted mean, and called so.
@@ -29,10 +82,10 @@ def name_in(score: str, values: Container[str], groups: Sized) -> str:
     >>> name_in("f1", {"f1": 0.5, "matthews": 0.1}, ["a", "b", "c"])
     'macro F1'
     """
-    of_classes = "matthews" in values and len(groups) > 2
+    of_classes = "matthews" in values and len(groups) > 2 and positive is None
     if of_classes and score in ("precision", "recall", "f1"):
         return heading(f"macro_{score}")
-    return heading(score)
+    return heading(score, positive)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,14 +98,36 @@ class Scores:
     Attributes:
       values: shares in [0, 1] (Matthews' correlation: [-1, 1]), the primary one first.
       groups: by type, class or kind of question: its scores, and its `support`.
+      positive: the class of which F1, precision, recall and average precision are,
+        where there are two.
     """
 
     values: Mapping[str, float]
     groups: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    positive: str | None = None
 
     def name(self, score: str) -> str:
         """Return the display name of a score."""
-        return name_in(score, self.values, self.groups)
+        return name_in(score, self.values, self.groups, self.positive)
+
+    def leading_with(self, metric: str) -> Scores:
+        """Return the scores with F1 of the class that a metric names, first.
+
+        It is that of the class's group, and 0 without one. Other metrics change
+        nothing.
+
+        >>> Scores({"f1": 0.5}, {"PER": {"f1": 1.0}}).leading_with("f1:PER").values
+        {'f1:PER': 1.0, 'f1': 0.5}
+        """
+        if (named := class_of(metric)) is None:
+            return self
+        f1 = float(self.groups.get(named, {}).get("f1", 0.0))
+        rest = {
+            name: value
+            for name, value in self.values.items()
+            if name != "f1" or named != self.positive  # which would say it twice
+        }
+        return dataclasses.replace(self, values={metric: f1, **rest})
 
     def __str__(self) -> str:
         parts = (f"{self.name(x)} {100 * y:.2f}" for x, y in self.values.items())
@@ -61,7 +136,7 @@ class Scores:
     def _repr_html_(self) -> str:
         """Return a table of all and of each group, in percent, for a notebook."""
         rows = self.rows()
-        lines = [["", *map(heading, rows["all"])]]
+        lines = [["", *(heading(name, self.positive) for name in rows["all"])]]
         for name, row in rows.items():
             texts = (
                 f"{100 * x:.2f}" if isinstance(x, float) else x for x in row.values()
@@ -78,13 +153,15 @@ class Scores:
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries."""
         groups = {name: dict(row) for name, row in self.groups.items()}
-        return {**self.values, "per_type": groups}
+        named = {} if self.positive is None else {"positive": self.positive}
+        return {**self.values, **named, "per_type": groups}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Scores:
         """Return the scores that `to_json` wrote."""
-        values = {name: x for name, x in content.items() if name != "per_type"}
-        return cls(values, content.get("per_type", {}))
+        apart = ("positive", "per_type")
+        values = {name: x for name, x in content.items() if name not in apart}
+        return cls(values, content.get("per_type", {}), content.get("positive"))
 
     @classmethod
     def of_spans(cls, scores: SpanScores) -> Scores:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dicejax.errors import InputError
-from dicejax.metrics.scores import heading
+from dicejax.metrics.scores import primary_name
 from dicejax.study.compare.testing import MARGIN
 from dicejax.study.significance import score, seeds_and_items, verdict
 from dicejax.training import onnx
@@ -26,7 +26,7 @@ def add(exported: Exported, *, force: bool = False) -> Iterator[str]:
     """
     onnx.require(exported.network)
     onnx.write(exported)
-    metric = heading(exported.run.experiment().task.primary_metric)
+    metric = primary_name(exported.run.result())
     for file in onnx.predict_dev(exported):
         result, is_worse = compare(file, metric)
         text = (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import jax
 import numpy as np
@@ -46,6 +47,9 @@ from dicejax.tasks.windows import cut
 Texts = Sequence[LabelledText]
 
 HEAD = "label"
+AFFIRMED = ("1", "true", "yes", "positive")
+"""Names, in small letters, that say which class is positive."""
+Metric = Literal["f1", "accuracy", "matthews"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,9 +70,10 @@ class TextTask(Task):
     """
 
     reads_words: ClassVar[bool] = False
+    unit: ClassVar[str] = "text"
     default_threshold: ClassVar[float | None] = 0.5
     measures: ClassVar[tuple[str, ...]] = ("recall", "precision", "fpr")
-    noun: ClassVar[str] = "label"  # in warnings
+    noun: ClassVar[str] = "label"
     cut_text: ClassVar[str] = (
         "{cuts.count} of {cuts.total} {split} pairs ({cuts.share:.0%}) are cut off at "
         "{cuts.longest} tokens; raise --training.max_length"
@@ -86,6 +91,10 @@ class TextTask(Task):
         self, gold: Sequence[str] | None, index: Mapping[str, int]
     ) -> int | np.ndarray:
         """Return the target of an example, given the number of each known label."""
+
+    def classes_in(self, example: Any) -> Sequence[str]:
+        """Return the gold labels."""
+        return self.gold(example) or ()
 
     def texts(self, examples: Examples) -> Iterable[str]:
         """Yield the words of all texts."""
@@ -161,7 +170,7 @@ class TextTask(Task):
           InputError: an example has no label.
         """
         self.require_gold(split, examples)
-        counts = Counter(label for e in examples for label in self.gold(e) or ())
+        counts = Counter(label for e in examples for label in self.classes_in(e))
         text = "example{s} of %s {label}, which train lacks: counted as wrong"
         remarks = unseen_labels(split, counts, labels, text % self.noun)
         return remarks + super().remarks(split, examples, fit, labels)
@@ -229,7 +238,9 @@ class TextTask(Task):
     ) -> np.ndarray:
         """Return numerators and denominators of F1, per label if macro; or shares."""
         metric = self.primary_metric
-        names, gold, predicted, chances = self.arrays(examples, predictions, labels)
+        if self.class_of_interest is not None:
+            return self.f1_statistics(examples, predictions)
+        _, gold, predicted, chances = self.arrays(examples, predictions, labels)
         if metric == "matthews":
             raise InputError(
                 f"task: {metric} is not a sum over examples, which the statistics "
@@ -243,7 +254,8 @@ class TextTask(Task):
         counts = np.stack([2.0 * (gold & predicted), 1.0 * gold + predicted], axis=-1)
         if metric == "micro_f1":
             return counts.sum(axis=1, keepdims=True)
-        return counts[:, 1:] if metric == "f1" and len(names) == 2 else counts
+        is_positive = metric == "f1" and len(labels) == 2 and not self.has_several
+        return counts[:, 1:2] if is_positive else counts
 
     def compact(self, prediction: Prediction) -> Prediction:
         """Return a prediction whose probabilities take eight bytes for each label."""
@@ -292,30 +304,34 @@ class TextTask(Task):
 class Classification(TextTask):
     """One class for each text or pair of texts.
 
-    Of two classes the last in the order of their names is the positive one, unless
-    `positive` names it; "f1" is its F1, and a threshold on its probability decides. Of
-    more classes "f1" is the mean over classes (macro).
+    Of two classes the rarer one of train is positive, unless one is named; "f1" is its
+    F1, and a threshold on its probability decides. Of two that are equally frequent it
+    is the one that its name calls so ("1", "true", "yes", "positive"), or the last by
+    name. Of more classes "f1" is the mean over classes (macro).
 
     Args:
-      primary_metric: metric that selects the best checkpoint.
-      positive: the positive class where there are two; None: the last by name.
+      primary_metric: metric that selects the best checkpoint and is compared;
+        "f1:NAME" is the F1 of one class, which is the positive one of two.
+      positive: the positive class where there are two; None: the rarer one of train.
       tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
         two classes. Scores with and without it are reported.
     """
 
     takes: ClassVar[tuple[type, ...]] = (LabelledText,)
     noun: ClassVar[str] = "class"
+    metrics: ClassVar[tuple[str, ...]] = get_args(Metric)
 
-    primary_metric: Literal["f1", "accuracy", "matthews"] = "f1"
+    primary_metric: Metric | str = "f1"
     positive: str | None = None
     tune_threshold: bool = False
 
     def label_names(self, examples: Texts) -> tuple[str, ...]:
-        """Return the classes that occur, the positive one last.
+        """Return the classes that occur, sorted; of two the positive one last.
 
         Raises:
-          InputError: an example has no class, there is but one, `positive` is none of
-            them, or a threshold is to be tuned and there are more than two.
+          InputError: an example has no class, there is but one, one that the task
+            names is none of them, or there are more than two and it has a positive
+            class or a threshold.
         """
         self.require_gold("train", examples)
         names = sorted(
@@ -325,17 +341,75 @@ class Classification(TextTask):
         listed = ", ".join(map(quote, names))
         if len(names) < 2:
             raise InputError(f"train has only {listed or 'no class'}; want 2 classes")
-        if self.positive is not None and self.positive not in names:
-            raise InputError(
-                f"positive is {quote(self.positive)}, but the classes are {listed}"
-            )
+        named = self._named
+        for setting, name in named.items():
+            if name not in names:
+                raise InputError(
+                    f"{setting} is {quote(name)}, but the classes are {listed}"
+                )
         decides = self.tune_threshold or self.threshold is not None
-        if len(names) > 2 and (self.positive is not None or decides):
+        if len(names) > 2:
+            if self.positive is not None or decides:
+                raise InputError(
+                    f"positive, threshold and tune_threshold are for 2 classes; there "
+                    f"are {listed}. Leave them out, and name the class that counts "
+                    "with --task.primary_metric f1:NAME; a threshold of its own has "
+                    "each label of MultiLabelClassification"
+                )
+            return tuple(names)
+        if len(set(named.values())) > 1:
+            texts = (f"{setting} names {quote(x)}" for setting, x in named.items())
             raise InputError(
-                f"positive, threshold and tune_threshold are for 2 classes; there are "
-                f"{listed}"
+                f"two positive classes: {' and '.join(texts)}; name one of them"
             )
-        return tuple(sorted(names, key=lambda name: name == self.positive))
+        positive = next(iter(named.values()), None) or positive_class(
+            {name: sum(example.label == name for example in examples) for name in names}
+        )
+        return tuple(sorted(names, key=lambda name: name == positive))
+
+    def with_labels(self, labels: Labels) -> Classification:
+        """Return the task with the positive class named."""
+        if len(labels) != 2 or self._named:
+            return self
+        return dataclasses.replace(self, positive=labels[-1])
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """The positive class by the setting that names it."""
+        named = {
+            "positive": self.positive,
+            "primary_metric": self.class_of_interest,
+            "threshold": (self.constraint and self.constraint.label) or None,
+        }
+        return {setting: name for setting, name in named.items() if name is not None}
+
+    def remarks(
+        self, split: str, examples: Texts, fit: Fit, labels: Labels
+    ) -> list[Remark]:
+        """Warn of what others do, and of a positive class that may not be meant."""
+        remarks = super().remarks(split, examples, fit, labels)
+        if split != "train" or len(labels) != 2:
+            return remarks
+        counts = {x: sum(e.label == x for e in examples) for x in labels}
+        negative, positive = labels
+        as_before = counts[positive] < counts[negative] and positive > negative
+        expected = as_before and not _is_named_so(negative, positive)
+        if not self._named and not expected:
+            before = ""
+            if positive < negative:
+                before = "; earlier versions took the last by name"
+            remarks.append(
+                f"{choice_of(counts)}{before}; --task.positive "
+                f"{shlex.quote(negative)} takes the other"
+            )
+        if counts[positive] > counts[negative]:
+            remarks.append(
+                f"the positive class {quote(positive)} is "
+                f"{counts[positive] / sum(counts.values()):.0%} of train: its F1 is "
+                "high without any skill; --task.positive "
+                f"{shlex.quote(negative)} takes the rarer one"
+            )
+        return remarks
 
     def gold(self, example: LabelledText) -> tuple[str] | None:
         """Return the class."""
@@ -399,9 +473,9 @@ class Classification(TextTask):
         precision = ranking.average_precision_per_class(
             trained[trained.any(axis=1)], chances[trained.any(axis=1), : len(labels)]
         )
-        two = len(names) == 2
+        two = len(labels) == 2
         main = scores.per_class[1] if two else scores.macro
-        return Scores(
+        of_split = Scores(
             {
                 "f1": main.f1,
                 "accuracy": scores.accuracy,
@@ -411,7 +485,53 @@ class Classification(TextTask):
                 "average_precision": precision.per_class[1] if two else precision.macro,
             },
             dict(zip(names, map(dataclasses.asdict, scores.per_class), strict=True)),
+            positive=labels[1] if two else None,
         )
+        return of_split.leading_with(self.primary_metric)
+
+
+def positive_class(counts: Mapping[str, int]) -> str:
+    """Return the rarer of two classes; of equal ones that which its name calls so.
+
+    Where no name does, or both do, it is the last by name.
+
+    >>> positive_class({"complaint": 120, "ok": 2400})
+    'complaint'
+    >>> positive_class({"0": 5, "1": 90}), positive_class({"yes": 7, "zero": 7})
+    ('0', 'yes')
+    """
+    last_first = sorted(counts, reverse=True)
+    return min(last_first, key=lambda name: (counts[name], not _is_affirmed(name)))
+
+
+def choice_of(counts: Mapping[str, int]) -> str:
+    """Say which of two classes is positive, and why.
+
+    >>> print(choice_of({"complaint": 120, "ok": 2400}))
+    'complaint' is the positive class, the rarer one of train (120 of 2,520)
+    >>> print(choice_of({"0": 5, "1": 90}))
+    '0' is the positive class, the rarer one of train (5 of 95), against the name '1'
+    """
+    positive = positive_class(counts)
+    (other,) = (name for name in counts if name != positive)
+    if counts[positive] == counts[other]:
+        return (
+            f"{quote(positive)} is the positive class by its name, as the two of train "
+            "are equally frequent"
+        )
+    size = f"{counts[positive]:,} of {sum(counts.values()):,}"
+    text = f"{quote(positive)} is the positive class, the rarer one of train ({size})"
+    is_against = _is_named_so(other, positive)
+    return f"{text}, against the name {quote(other)}" if is_against else text
+
+
+def _is_affirmed(name: str) -> bool:
+    return name.strip().lower() in AFFIRMED
+
+
+def _is_named_so(negative: str, positive: str) -> bool:
+    """Return whether the name of the negative class says that it is the positive."""
+    return _is_affirmed(negative) and not _is_affirmed(positive)
 
 
 def _distribution(example: LabelledText, labels: Labels) -> np.ndarray:

@@ -55,7 +55,8 @@ class JointTagging(Tagging):
             "words_f1": scores.words.f1,
             "character_accuracy": scores.token_accuracy,
         }
-        return Scores({**joint.values, **more}, joint.groups)
+        scores = Scores({**joint.values, **more}, joint.groups)
+        return scores.leading_with(self.primary_metric)
 
     def of_words(self, words: Sequence[str], number: int) -> Sentence:
         """Take the words' characters."""

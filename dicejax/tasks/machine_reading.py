@@ -313,12 +313,17 @@ class MachineReading(SpanTask):
         candidates: Sequence[Sequence[Candidate]],
         labels: Labels,
     ) -> TunedThreshold:
-        """Choose the threshold with the best micro F1, exact also without overlaps."""
-        gold = [set(example.spans) for example in examples]
+        """Choose the threshold with the best micro F1, exact also without overlaps.
+
+        It is that with the best F1 of one type where that is the primary metric.
+        """
+        of = self.class_of_interest
+        gold = [{x for x in e.spans if of in (None, x.type)} for e in examples]
         judged = [
             (score, span in spans)
             for spans, scored in zip(gold, candidates, strict=True)
             for span, score in self._compatible(scored)
+            if of in (None, span.type)
         ]
         total, default = sum(map(len, gold)), self.default_threshold
         if not judged:

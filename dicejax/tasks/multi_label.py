@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import jax
 import numpy as np
@@ -24,6 +24,7 @@ from dicejax.tasks.task import (
 )
 
 Texts = Sequence[MultiLabelText]
+Metric = Literal["micro_f1", "macro_f1", "lrap"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,9 @@ class MultiLabelClassification(TextTask):
     probability 0 in the scores.
 
     Args:
-      primary_metric: metric that selects the best checkpoint; "lrap" is the
-        label-ranking average precision, which needs no threshold.
+      primary_metric: metric that selects the best checkpoint and is compared; "lrap"
+        is the label-ranking average precision, which needs no threshold; "f1:NAME" is
+        the F1 of one label. Micro F1 follows the frequent labels.
       tune_thresholds: choose the threshold of each label with its best F1 on dev,
         instead of 0.5; a label without examples there keeps 0.5. Scores with and
         without it are reported.
@@ -44,8 +46,9 @@ class MultiLabelClassification(TextTask):
 
     takes: ClassVar[tuple[type, ...]] = (MultiLabelText,)
     has_several: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = get_args(Metric)
 
-    primary_metric: Literal["micro_f1", "macro_f1", "lrap"] = "micro_f1"
+    primary_metric: Metric | str = "micro_f1"
     tune_thresholds: bool = False
 
     @property
@@ -115,7 +118,7 @@ class MultiLabelClassification(TextTask):
         scores = multi_label.scores(gold, predicted)
         precision = ranking.average_precision_per_class(gold, chances)
         rank = multi_label.label_ranking_average_precision(gold, chances)
-        return Scores(
+        of_split = Scores(
             {
                 "micro_f1": scores.micro.f1,
                 "micro_precision": scores.micro.precision,
@@ -127,3 +130,4 @@ class MultiLabelClassification(TextTask):
             },
             dict(zip(names, map(dataclasses.asdict, scores.per_label), strict=True)),
         )
+        return of_split.leading_with(self.primary_metric)

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -35,7 +35,17 @@ Sentences = Sequence[Sentence]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WordsTask(Task):
-    """Base class of tasks on words, of which micro F1 is the primary metric."""
+    """Base class of tasks on words.
+
+    Args:
+      primary_metric: metric that selects the best checkpoint and is compared: "f1",
+        which is micro F1, or that of one type or label, such as "f1:PER".
+    """
+
+    metrics: ClassVar[tuple[str, ...]] = ("f1",)
+    unit: ClassVar[str] = "sentence"
+
+    primary_metric: Literal["f1"] | str = "f1"
 
     def texts(self, examples: Examples) -> Iterable[str]:
         """Yield all words."""
@@ -50,10 +60,7 @@ class WordsTask(Task):
         self, examples: Examples, predictions: Predictions, labels: Labels = ()
     ) -> np.ndarray:
         """Return twice what is correct, and what is predicted plus gold."""
-        counts = itertools.starmap(self.count, zip(examples, predictions, strict=True))
-        pairs = ((2 * n.true_positives, n.predicted + n.gold) for n in counts)
-        flat = np.fromiter(itertools.chain.from_iterable(pairs), float)
-        return flat.reshape(-1, 1, 2)
+        return self.f1_statistics(examples, predictions)
 
     def compact(self, prediction: Prediction) -> Prediction:
         """Return the labels or spans without probabilities."""
@@ -69,6 +76,7 @@ class SpanTask(WordsTask):
     """Base class of tasks with spans of words, scored alike."""
 
     takes: ClassVar[tuple[type, ...]] = (Sentence,)
+    noun: ClassVar[str] = "type"
     separator: ClassVar[str] = " "  # of the words in texts that are shown
     is_whole: ClassVar[bool] = True  # a span is read in one window, or not at all
     overlapping: ClassVar[str | None]  # consequence for gold that overlaps, if any
@@ -79,7 +87,12 @@ class SpanTask(WordsTask):
         """Compute precision, recall and F1 of word spans, over all gold spans."""
         gold = [sentence.spans for sentence in examples]
         counts = span_metrics.count(gold, [guess.values for guess in predictions])
-        return Scores.of_spans(span_metrics.scores(counts))
+        scores = Scores.of_spans(span_metrics.scores(counts))
+        return scores.leading_with(self.primary_metric)
+
+    def classes_in(self, example: Sentence) -> list[str]:
+        """Return the type of each span."""
+        return [span.type for span in example.spans]
 
     def count(
         self,
@@ -108,7 +121,7 @@ class SpanTask(WordsTask):
 
         These are of types that train lacks, or lie in no window, or overlap.
         """
-        counts = Counter(span.type for sentence in examples for span in sentence.spans)
+        counts = Counter(kind for each in examples for kind in self.classes_in(each))
         gold = counts.total()
         text = "{label} span{s}, a type that train lacks: counted as misses"
         remarks = unseen_labels(split, counts, labels, text)

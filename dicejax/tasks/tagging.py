@@ -259,6 +259,10 @@ class Tagging(TokenTask, SpanTask):
         types = {span.type for sentence in examples for span in sentence.spans}
         return tuple(tags.label_set(self.scheme, sorted(types)))
 
+    def class_names(self, labels: Labels) -> tuple[str, ...]:
+        """Return the types that the tags have, sorted."""
+        return tuple(sorted({tag.partition("-")[2] for tag in labels} - {""}))
+
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one tag per token, "O" outside spans."""
         return {HEAD: Target("classes", tuple(labels), has_negative=True)}
@@ -326,8 +330,7 @@ class Tagging(TokenTask, SpanTask):
             words = {Span("", n, n + 1): p for n, p in enumerate(least)}
             spans = {s: min(least[s.start : s.end]) for s in example.spans}
             scored.append(words | spans)
-        types = sorted({tag.partition("-")[2] for tag in labels} - {""})
-        kinds = types if constraint.label else [""]
+        kinds = self.class_names(labels) if constraint.label else [""]
         whole = constraint.measure == "complete"
         return judge_spans(examples, scored, None if whole else kinds)
 
@@ -335,8 +338,7 @@ class Tagging(TokenTask, SpanTask):
         self, split: str, examples: Sentences, fit: Fit, labels: Labels
     ) -> list[Remark]:
         """Warn of types that train lacks, and of spans that tags cannot express."""
-        types = [tag.partition("-")[2] for tag in labels]
-        return super().remarks(split, examples, fit, types)
+        return super().remarks(split, examples, fit, self.class_names(labels))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -348,12 +350,17 @@ class WordTagging(TokenTask):
     """
 
     takes: ClassVar[tuple[type, ...]] = (TaggedWords,)
+    noun: ClassVar[str] = "label"
 
     def label_names(self, examples: TaggedTexts) -> tuple[str, ...]:
         """Return the labels that occur, sorted."""
         return tuple(sorted({label for text in examples for label in text.labels}))
 
     def word_classes(self, example: TaggedWords) -> tuple[str, ...]:
+        """Return the label of each word."""
+        return example.labels
+
+    def classes_in(self, example: TaggedWords) -> tuple[str, ...]:
         """Return the label of each word."""
         return example.labels
 
@@ -370,7 +377,7 @@ class WordTagging(TokenTask):
         real = range(len(names) - 1)
         scores = classification.scores(matrix, [c for c in real if matrix.gold[c]])
         labelled, correct = len(gold) - matrix.predicted[-1], sum(matrix.correct)
-        return Scores(
+        of_words = Scores(
             {
                 "precision": correct / max(labelled, 1),
                 "recall": correct / max(len(gold), 1),
@@ -383,6 +390,7 @@ class WordTagging(TokenTask):
                 if matrix.gold[number] or matrix.predicted[number]
             },
         )
+        return of_words.leading_with(self.primary_metric)
 
     def count(
         self,
@@ -390,18 +398,23 @@ class WordTagging(TokenTask):
         prediction: Prediction,
         names: Collection[str] = ("",),
     ) -> TypeCounts:
-        """Count the labels of one sentence, which are all of interest."""
+        """Count the labels of one sentence that are among the names."""
+
+        def is_named(label: str) -> bool:
+            return label != NONE and (label in names or "" in names)
+
+        pairs = zip(example.labels, prediction.values, strict=True)
         return TypeCounts(
-            sum(map(str.__eq__, example.labels, prediction.values)),
-            sum(label != NONE for label in prediction.values),
-            len(example.labels),
+            sum(gold == guess and is_named(gold) for gold, guess in pairs),
+            sum(map(is_named, prediction.values)),
+            sum(map(is_named, example.labels)),
         )
 
     def remarks(
         self, split: str, examples: TaggedTexts, fit: Fit, labels: Labels
     ) -> list[Remark]:
         """Warn of labels that train lacks."""
-        counts = Counter(label for text in examples for label in text.labels)
+        counts = Counter(name for each in examples for name in self.classes_in(each))
         text = "word{s} labelled {label}, which train lacks: counted as wrong"
         remarks = unseen_labels(split, counts, labels, text)
         return remarks + super().remarks(split, examples, fit, labels)

@@ -79,6 +79,10 @@ class TwoPointerNER(SpanTask):
         """Return a head with logits of all classes for each token, for both ends."""
         return (("spans", TwoPointerHead(classes=len(labels), teacher=self.teacher)),)
 
+    def class_names(self, labels: Labels) -> tuple[str, ...]:
+        """Return the types."""
+        return tuple(label for label in labels if label != NONE)
+
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one class per token for starts and for ends."""
         target = Target("classes", tuple(labels), has_negative=True)

@@ -107,8 +107,10 @@ class Run:
             return run
         if overwrite:
             return run
-        changes = config.differences(run.experiment(), experiment)
-        if changes:
+        before = run.experiment()
+        changes = config.differences(before, experiment)
+        # What was taken from the labels may be named since.
+        if changes and config.differences(run.with_labels(before), experiment):
             state = "a finished" if run.is_finished else "an unfinished"
             raise InputError(
                 f"{path}: holds {state} run with other settings: {'; '.join(changes)}; "
@@ -195,8 +197,17 @@ class Run:
             (self.path / DIVERGED).unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any]:
-        """Return the final scores."""
-        return self._read_json(RESULT, dict)
+        """Return the final scores, which name the positive class where there is one.
+
+        In runs of earlier versions it is the last of their labels.
+        """
+        result = self._read_json(RESULT, dict)
+        for scores in result.values():
+            if not isinstance(scores, dict) or "matthews" not in scores:
+                continue
+            if "positive" not in scores and len(labels := self.labels()) == 2:
+                scores["positive"] = labels[-1]
+        return result
 
     def records(self, name: str) -> list[dict[str, Any]]:
         """Return the records of training in metrics.jsonl or analysis.jsonl."""
@@ -323,6 +334,11 @@ class Run:
         if not all(isinstance(label, str) for label in labels):
             raise _damage(self.path / LABELS, "labels are strings")
         return tuple(labels)
+
+    def with_labels(self, experiment: config.Experiment) -> config.Experiment:
+        """Return an experiment with the run's own labels, whatever its data has now."""
+        task = experiment.task.with_labels(self.labels())
+        return dataclasses.replace(experiment, task=task)
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer."""

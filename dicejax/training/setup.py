@@ -380,6 +380,7 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
             raise InputError(f"encoder: {error}") from error
     corpus = load_corpus(experiment, warn)
     labels = task.label_names(corpus.train)
+    task.require_metric(labels)
     limits.LABELS.require(len(labels), "train")
     if folder is None:
         tokenizer, encoder = _learn_tokenizer(experiment, corpus)

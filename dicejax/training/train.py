@@ -73,7 +73,8 @@ class Result:
       devices: number of devices.
       device_kind: name of their kind.
       versions: versions of the libraries that numbers depend on, by name.
-      primary_metric: name of the metric.
+      primary_metric: name of the metric; of two classes the scores have the one that
+        it is of under "positive".
       cut: warnings of inputs that are cut off; None without any.
       best_step: step of the best checkpoint; None, as the rest, if test was not scored.
       test_data: checksum of the test split.
@@ -225,6 +226,8 @@ def _train(
     mesh = experiment.mesh.make()
     if experiment.recording.wandb_project is not None:
         require_wandb()
+    if run.continues:
+        experiment = run.with_labels(experiment)
     setup = prepare(experiment, progress.note)
     batches = setup.batches(mesh)
     barrier("data and weights are read")  # nothing is written before

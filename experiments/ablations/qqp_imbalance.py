@@ -31,7 +31,7 @@ def get_config() -> Experiment:
         data=TabSeparatedFiles(
             dir="data/qqp", first=1, second=2, label=0, id=3, labels=("0", "1")
         ),
-        task=Classification(),
+        task=Classification(positive="1"),
         augmentation=ImbalanceAblation(variant="original"),
         encoder=PretrainedEncoder(path="bert-large-cased"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),

@@ -20,7 +20,7 @@ def get_config() -> Experiment:
     return Experiment(
         name="sst2",
         data=LabelFirstFiles(dir="data/sst2_sentences"),
-        task=Classification(primary_metric="accuracy"),
+        task=Classification(primary_metric="accuracy", positive="1"),
         encoder=PretrainedEncoder(path="bert-large-uncased"),
         objective=CrossEntropy(),
         compared=(

@@ -28,7 +28,7 @@ def get_config() -> Experiment:
             label="Quality",
             labels=("0", "1"),
         ),
-        task=Classification(),
+        task=Classification(positive="1"),
         encoder=PretrainedEncoder(path="bert-large-cased"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),
         compared=(

@@ -84,7 +84,11 @@ def test_one_file_is_parted_and_looked_at(tmp_path, conll):
     text = (tmp_path / "mine" / "experiment.py").read_text()
     outside, inside = imbalance(corpus.train)
     assert f"O tokens per entity token ({outside:,} vs. {inside:,})" in text
-    assert f"{outside / inside:.1f} negatives to a" in text
+    kinds = [{span.type for span in s.spans} for s in corpus.train]
+    count, rarest = min((sum(k in x for x in kinds), k) for k in ("LOC", "PER"))
+    others = f"{(len(kinds) - count) / count:.1f} ".replace(".0 ", " ")
+    assert f"{others}sentences without a {rarest!r} to one" in text
+    assert f"of {len(kinds)} sentences {count} have a {rarest!r}" in text
     # From some 200 updates of a pretrained encoder on, no loss is shown to be better.
     assert experiment.compared == (CrossEntropy(), FromPrior(CrossEntropy()), Focal())
     assert "First try a third and three" in text
@@ -282,7 +286,7 @@ def test_columns_of_texts_are_found_and_an_unlabelled_test_is_left_out(tmp_path)
     (tmp_path / "dev.tsv").write_text("Sentence\tlabel\n" + rows)
     (tmp_path / "test.tsv").write_text("index\tSentence\n0\tgood\n")
     experiment = begun(tmp_path / "texts", "classification", tmp_path)
-    assert experiment.task == Classification()
+    assert experiment.task == Classification(positive="1")
     source = experiment.data
     assert (source.first, source.second, source.label) == ("Sentence", None, "label")
     assert source.test is None and source.test_share == 0.15

@@ -56,7 +56,7 @@ def test_each_seed_trains_on_a_sample_of_its_own(tmp_path):
 def training(monkeypatch):
     """Replace the training of trials and of runs; there is no encoder."""
     made = Training()
-    monkeypatch.setattr(comparison, "require_fit", lambda jobs: None)
+    monkeypatch.setattr(comparison, "require_fit", lambda jobs, **_: None)
     monkeypatch.setattr(tuning, "train", made)
 
     def train_all(jobs, *_, **__):

@@ -21,7 +21,6 @@ from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, quote
 from dicejax.io.files import file_name
 from dicejax.io.html_table import html_table
-from dicejax.metrics.scores import heading
 from dicejax.objectives import Candidate, name_of
 from dicejax.objectives.parsing import candidate_named
 from dicejax.study import report
@@ -41,7 +40,12 @@ from dicejax.study.compare.jobs import (
     with_baselines,
 )
 from dicejax.study.compare.results import assess, assess_runs, evaluate_runs, to_json
-from dicejax.study.compare.statistics import Row, interval_of, results_of
+from dicejax.study.compare.statistics import (
+    Row,
+    interval_of,
+    metric_of,
+    results_of,
+)
 from dicejax.study.compare.table import mean_and_spread, remarks, table, warnings_of
 from dicejax.study.compare.testing import MARGIN, baseline_name
 from dicejax.study.compare.until import seconds_of, train_until_decided
@@ -92,7 +96,7 @@ class Comparison:
         first, *more = headline(self.rows, self.margin).split("\n")
         texts = [f"<p><b>{html.escape(first)}</b></p>"]
         texts += [f"<p>{html.escape(line)}</p>" for line in more]
-        cells = [["", heading(metric), "verdict"]]
+        cells = [["", metric_of(self.rows), "verdict"]]
         for row in self.rows:
             verdict = row.against.verdict.sentence if row.against else "baseline"
             scores = mean_and_spread(row.scores(metric))
@@ -119,7 +123,7 @@ class Comparison:
         if rows:
             lines += [*headline(rows, self.margin).split("\n"), ""]
             lines += [f"warning: {warning}" for warning in warnings_of(rows)]
-            metric = heading(results_of(rows)[0]["primary_metric"])
+            metric = metric_of(rows)
             over = f"({interval_of(rows)}):"
             lines.append(f"{metric} vs. {baseline_name(rows[0].loss)} {over}")
             lines += [f"  {line}" for line in remarks(rows)]
@@ -223,7 +227,7 @@ def compare(
         if overwrite or (
             unfinished(ours) if seeds else tuning.unfinished(ours, tune, folder)
         ):
-            require_fit(jobs)
+            require_fit(jobs, overwrite=overwrite)
         if not resample:
             steps.tune(jobs if seeds else ours)
         if until is not None:

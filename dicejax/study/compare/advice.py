@@ -8,11 +8,16 @@ import statistics
 from collections.abc import Sequence
 
 from dicejax.errors import quote
-from dicejax.metrics.scores import heading
 from dicejax.study import significance
 from dicejax.study.compare.baselines import THRESHOLD
 from dicejax.study.compare.failures import support_of
-from dicejax.study.compare.statistics import Row, results_of, rivals_of, source_of
+from dicejax.study.compare.statistics import (
+    Row,
+    metric_of,
+    results_of,
+    rivals_of,
+    source_of,
+)
 from dicejax.study.compare.table import remedy
 from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
 from dicejax.study.significance import CrossedDifference, signed
@@ -87,7 +92,7 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
 
 def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
     """Return the best loss that did not fail, and its difference to each control."""
-    metric = heading(results_of(rows)[0]["primary_metric"])
+    metric = metric_of(rows)
     for row in rivals_of(rows):
         if row.versus and row.outcome not in _UNSETTLED:
             texts = {}
@@ -118,7 +123,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     losses = rivals_of(rows) or [row for row in rows if row.against]
     if not losses:
         return f"Nothing to compare: only {baseline} has run."
-    metric = heading(results_of(rows)[0]["primary_metric"])
+    metric = metric_of(rows)
     if all(row.outcome == "nothing learnt" for row in losses):
         text = "Nothing learnt: this says nothing about the losses."
         return f"{text}\nTo do: {remedy(rows)}."

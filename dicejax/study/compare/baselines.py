@@ -92,7 +92,8 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
         with run_lock(run.path):
             # Data that is the same for all seeds is read once.
             if setup is None or setup.experiment.data != job.experiment.data:
-                setup = prepare(job.experiment, lambda text: None, weights=False)
+                experiment = run.with_labels(job.experiment)
+                setup = prepare(experiment, lambda text: None, weights=False)
             mesh, checkpoints = job.experiment.mesh.make(), run.path / CHECKPOINTS
             try:
                 _, params = restore_params(checkpoints, setup.network, "best", mesh)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -28,7 +29,7 @@ from dicejax.tasks.priors import require_classes
 from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.progress import TrainingProgress, time_left
-from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
+from dicejax.training.run_folder import CHECKPOINTS, EXPERIMENT, Run, run_lock
 from dicejax.training.setup import prepare
 from dicejax.training.train import train
 
@@ -140,25 +141,45 @@ def candidates_of(experiments: Sequence[Experiment]) -> list[Candidate]:
 
 def require_one_label_set(experiments: Sequence[Experiment]) -> None:
     """Raise an InputError unless all training samples have the same labels."""
-    labels: dict[Any, set[str]] = {}
+    labels: dict[Any, tuple[str, ...]] = {}
     for experiment in experiments:
         data, first = experiment.data, experiments[0]
         if data not in labels:
-            labels[data] = set(experiment.task.label_names(data.load().train))
-        if missing := sorted(labels[first.data] ^ labels[data]):
-            seeds = f"{first.training.seed} and {experiment.training.seed}"
+            labels[data] = experiment.task.label_names(data.load().train)
+        seeds = f"{first.training.seed} and {experiment.training.seed}"
+        if missing := sorted({*labels[first.data]} ^ {*labels[data]}):
             raise InputError(
                 f"--resample: samples {seeds} do not both have the label "
                 f"{quote(missing[0])}; raise --data.max_train"
             )
+        if labels[first.data] != labels[data]:
+            raise InputError(
+                f"--resample: samples {seeds} do not have the same rarer class; name "
+                "the positive one with --task.positive"
+            )
 
 
-def require_fit(jobs: Sequence[Job]) -> None:
-    """Raise an InputError if a loss does not fit the task or the training data."""
+def require_fit(jobs: Sequence[Job], *, overwrite: bool = False) -> None:
+    """Raise an InputError if a loss does not fit the task or the training data.
+
+    Nor do runs that are used again and have another positive class fit.
+    """
     # The notes of reading are those of each run.
     setup = prepare(jobs[0].experiment, lambda note: None, weights=False)
     for objective in {job.loss: job.experiment.objective for job in jobs}.values():
         setup.bind(objective)
+    labels = setup.data.labels
+    for job in () if overwrite else jobs:
+        run = Run(epath.Path(job.folder))
+        if not (run.path / EXPERIMENT).exists():
+            continue
+        if (own := run.labels()) != labels and sorted(own) == sorted(labels):
+            raise InputError(
+                f"{job.folder}: was trained with {quote(own[-1])} as the positive "
+                f"class, and {quote(labels[-1])} is it now; keep to it with "
+                f"--task.positive {shlex.quote(own[-1])}, or train all runs again with "
+                "--overwrite"
+            )
 
 
 def with_seed(experiment: Experiment, seed: int, resample: bool) -> Experiment:
@@ -330,6 +351,16 @@ def unfinished(jobs: Sequence[Job]) -> int:
 def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
     """Raise an InputError unless runs have one test set and one primary metric."""
     finished = [outcome for outcome in outcomes if outcome.result]
+    for run in finished:
+        one, other = (
+            each.result["test"].get("positive") for each in (run, finished[0])
+        )
+        if one != other:
+            raise InputError(
+                f"{run.folder}: its scores are those of {quote(one)}, and those of "
+                f"{finished[0].folder} of {quote(other)}, so they cannot be compared; "
+                "train all with one --task.positive"
+            )
     for run, key in itertools.product(finished, ("test_data", "primary_metric")):
         if run.result.get(key) != finished[0].result.get(key):
             raise InputError(

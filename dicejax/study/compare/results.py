@@ -15,7 +15,6 @@ import dicejax
 from dicejax.errors import Flaw, visible
 from dicejax.io.files import write_together
 from dicejax.io.json_text import field, read, value_of
-from dicejax.metrics.scores import heading
 from dicejax.objectives import name_of
 from dicejax.study.compare import statistics
 from dicejax.study.compare.baselines import outcomes_of
@@ -132,7 +131,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     losses = len(statistics.rivals_of(rows))
     source = statistics.source_of(rows)
     finished = [run for row in rows for run in row.outcomes if run.result]
-    metric = heading(finished[0].result["primary_metric"])
+    metric = statistics.metric_of(rows)
     sizes = sorted({row.summary.n for row in rows})
     seeds = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
     baseline = baseline_name(rows[0].loss)
@@ -182,7 +181,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
 
 def latex(rows: Sequence[Row]) -> str:
     """Return a table of scores, differences and verdicts; it needs booktabs."""
-    metric = visible(heading(statistics.results_of(rows)[0]["primary_metric"]))
+    metric = visible(statistics.metric_of(rows))
     escapes = str.maketrans(_COMMANDS)
     heads = rf"loss & {metric.translate(escapes)} & difference (95\% CI) & verdict \\"
     lines = [r"\begin{tabular}{lrrl}", r"\toprule", heads, r"\midrule"]

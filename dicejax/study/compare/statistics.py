@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dicejax.errors import InputError
-from dicejax.metrics.scores import heading
+from dicejax.errors import InputError, quote
+from dicejax.metrics.scores import heading, primary_name, rarest_of
 from dicejax.study import significance
 from dicejax.study.compare.failures import Failures, failures_of
 from dicejax.study.compare.jobs import Outcome, Source
@@ -92,6 +92,11 @@ class Row:
         """Return a score of the finished runs on the test set."""
         return [run.result["test"][name] for run in self.outcomes if run.result]
 
+    def class_scores(self, label: str, name: str) -> list[float]:
+        """Return a score of one class in the finished runs on the test set."""
+        rows = [result["test"].get("per_type", {}) for result in results_of([self])]
+        return [row[label][name] for row in rows if name in row.get(label, {})]
+
     @property
     def outcome(self) -> str:
         """Outcome of the verdict; "baseline" for the baseline."""
@@ -165,7 +170,7 @@ def rows_of(
         failures={loss: failures_of(runs) for loss, runs in by_loss.items()},
         looks=looks,
         margin=margin,
-        metric=heading(finished[0].result["primary_metric"]),
+        metric=primary_name(finished[0].result),
         source=finished[0].source,
     )
     rivals = [k for k in by_loss if k != baseline and k not in controls]
@@ -205,6 +210,35 @@ def rows_of(
 def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     """Return the results of all finished runs."""
     return [run.result for row in rows for run in row.outcomes if run.result]
+
+
+def metric_of(rows: Sequence[Row]) -> str:
+    """Return the display name of the primary metric, with the class that it is of."""
+    return primary_name(results_of(rows)[0])
+
+
+def columns_of(rows: Sequence[Row]) -> dict[str, list[list[float]]]:
+    """Return each row's scores on test by display name, the primary metric first.
+
+    F1 and recall of the rarest class follow, unless the scores are its own.
+    """
+    result = results_of(rows)[0]
+    test, primary = result["test"], result["primary_metric"]
+    names = [name for name, value in test.items() if isinstance(value, float)]
+    names.sort(key=lambda name: name != primary)
+    columns = {
+        heading(x, test.get("positive")): [row.scores(x) for row in rows] for x in names
+    }
+    if (rarest := rarest_of(test)) is None:
+        return columns
+    of_rarest = {
+        f"{heading(x)} of {quote(rarest)}": [
+            row.class_scores(rarest, x) for row in rows
+        ]
+        for x in ("f1", "recall")
+    }
+    (first, values), *others = columns.items()
+    return {first: values, **of_rarest, **dict(others)}
 
 
 def source_of(rows: Sequence[Row]) -> Source:

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
-from dicejax.metrics.scores import heading
 from dicejax.study.compare.failures import learnt_nothing, one_class
-from dicejax.study.compare.statistics import Row, results_of
+from dicejax.study.compare.statistics import Row, columns_of, results_of
+from dicejax.study.compare.unlearnt import unlearnt
 
 GAP = 3
 """Blanks between two columns."""
@@ -29,23 +29,21 @@ CONSEQUENCES = {
 def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     """Return a table of means and spreads over seeds, in percent.
 
-    Scores that do not fit a width in characters are left out, the primary metric last,
-    and named below.
+    The primary metric is first, then F1 and recall of the rarest class. Scores that do
+    not fit a width in characters are left out and named below.
     """
-    first = results_of(rows)[0]
-    names = [name for name, x in first["test"].items() if isinstance(x, float)]
-    cells = {k: [mean_and_spread(row.scores(k)) for row in rows] for k in names}
+    cells = {k: [*map(mean_and_spread, x)] for k, x in columns_of(rows).items()}
+    names = list(cells)
     losses = max(len(row.loss) for row in rows)
     if width is not None:
-        columns = {name: max(map(len, [heading(name), *cells[name]])) for name in names}
         losses = min(losses, LOSS_WIDTH)
-        room, fitting = width - losses - 4, set()
-        for name in sorted(names, key=lambda name: name != first["primary_metric"]):
-            room -= columns[name] + GAP
+        room, fitting = width - losses - 4, []
+        for name in names:
+            room -= max(map(len, [name, *cells[name]])) + GAP
             if room >= 0 or not fitting:
-                fitting.add(name)
-        names = [name for name in names if name in fitting]
-    left = [heading(name) for name in cells if name not in names]
+                fitting.append(name)
+        names = fitting
+    left = [name for name in cells if name not in names]
 
     seeds = max(len(row.outcomes) for row in rows)
     what = f"mean ± SD over {seeds} seeds" if seeds > 1 else "one seed"
@@ -54,7 +52,7 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     out = Table(title=literal(title), caption=caption, box=SIMPLE_HEAD)
     out.add_column("loss", width=losses, overflow="fold")
     for name in names:
-        out.add_column(heading(name), justify="right", no_wrap=True)
+        out.add_column(literal(name), justify="right", no_wrap=True)
     for row, *scores in zip(rows, *(cells[name] for name in names), strict=True):
         out.add_row(literal(row.loss), *scores)
     return out
@@ -114,6 +112,7 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
             f"{len(untaught)} of {len(runs)} runs learnt nothing: "
             f"{', '.join(untaught)}.{answer if alike else ''} To do: {remedy(rows)}."
         )
+    messages += unlearnt(rows)
     for status, consequence in CONSEQUENCES.items():
         names = [name for name, run in runs if run.status == status]
         if names:

@@ -1,40 +1,50 @@
-"""Label counts of each output: imbalance, and labels too rare to learn.
+"""Label counts of each output, imbalance from the rare side, and rare labels.
 
 Counts cover the labels that the loss sees: first pieces of words, without truncated
 ones and labels unknown in training. An output is summarised by one of four rules:
 
-- "negative class": the first class : all others, where there are two classes, or the
-  task says that the first one is negative and it occurs in the training split.
+- "negative class": the first class : all others, where the task says that it is
+  negative and it occurs in the training split.
+- "rare negative": all others : the first class, where that is rarer in training.
 - "most and least": the most frequent class : the least frequent one of those that occur
-  in the split, where no class is negative.
+  in the split, where no class is negative, or of two the negative one is rarer.
 - "multi-label": negatives : positives, over all classes.
 - "positions": pieces other than the labelled place : sequences with an answer. All
   pieces count, because the softmax is over them all. A sequence without an answer,
   whose label is [CLS], adds negatives only; one without a known label adds nothing.
 
-A label may be too rare to learn by five rules:
+A label is rare by one of four rules:
 
 - "few": it occurs in the training split, but less often than a limit, 20 by default.
 - "unseen": it occurs in dev or test, and not in the training split.
 - "absent": it occurs nowhere; the network has it because the tagging scheme does.
-- "not in every update": it is expected less than once in an update of the first epoch.
 - "smooth": it is expected less often in an update than the `smooth` of the loss, in
   counts, on which the loss then depends more than on the label.
+
+Whether few are learnt depends on what tells them apart. What can be said before is how
+many there are, and how well a test split with so many measures: `ClassExamples`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
+from dicejax.errors import quote
 from dicejax.losses import class_weights
+from dicejax.metrics.bounds import clopper_pearson
 from dicejax.objectives import Objective
 from dicejax.tasks import Item, Task
+from dicejax.training.setup import SPLITS
 
-Rule = Literal["negative class", "most and least", "multi-label", "positions"]
+Rule = Literal[
+    "negative class", "rare negative", "most and least", "multi-label", "positions"
+]
+ONE_NEGATIVE = ("negative class", "rare negative")
 SCHEMES = {
     "log_ratio": class_weights.log_ratio,
     "inverse": class_weights.inverse,
@@ -42,6 +52,8 @@ SCHEMES = {
     "effective_number": class_weights.effective_number,
 }
 """Suggested class weights, each with its default hyper-parameters."""
+OTHERS = "all others"
+RECALL = 0.8  # whose interval is said before anything is known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +133,12 @@ def rules(task: Task, items: Sequence[Item], labels: Sequence[str]) -> dict[str,
             chosen[name] = "positions"
         elif target.kind == "multi_label":
             chosen[name] = "multi-label"
-        elif len(counts[name]) == 2 or (target.has_negative and counts[name][0] > 0):
-            chosen[name] = "negative class"
+        elif len(counts[name]) == 2:
+            is_negative = target.has_negative and counts[name][0] >= counts[name][1]
+            chosen[name] = "negative class" if is_negative else "most and least"
+        elif target.has_negative and counts[name][0] > 0:
+            outside, *inside = counts[name]
+            chosen[name] = ONE_NEGATIVE[bool(outside < sum(inside))]
         else:
             chosen[name] = "most and least"
     return chosen
@@ -157,7 +173,7 @@ def count_outputs(
             is_negative = [True, False] * len(target.classes)
         else:
             negatives = positives.sum() - positives
-            is_negative &= rule == "negative class"
+            is_negative &= rule in ONE_NEGATIVE
         suggested = {x: np.ravel(f(counts[name])) for x, f in schemes.items()}
         label_counts = []
         columns = zip(names, positives, negatives, is_negative, strict=True)
@@ -186,8 +202,9 @@ def _summary(
         sums = (sum(x.positives for x in side) for side in (labels[::2], labels[1::2]))
         return ("negative", "positive"), tuple(sums)
     first, last = labels[0], labels[-1]
-    if rule == "negative class" and not pair:
-        return (first.label, "all others"), (first.positives, first.negatives)
+    if rule in ONE_NEGATIVE and not pair:
+        names, sizes = (first.label, OTHERS), (first.positives, first.negatives)
+        return (names, sizes) if rule == ONE_NEGATIVE[0] else (names[::-1], sizes[::-1])
     if rule == "most and least":
         occurring = [label for label in labels if label.positives] or labels[:1]
         first = max(occurring, key=lambda label: label.positives)
@@ -224,7 +241,67 @@ def label_sets(
     )
 
 
-Reason = Literal["few", "unseen", "absent", "not in every update", "smooth"]
+Reason = Literal["few", "unseen", "absent", "smooth"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassExamples:
+    """Examples that have a class, a label or a type, by split.
+
+    >>> print(ClassExamples("DIS", 17, 4, 5, 5).measured)
+    a recall of 80% as 28% to 99%
+
+    Attributes:
+      gold: how often test has it: its examples, or the spans or words of the type.
+    """
+
+    name: str
+    train: int
+    dev: int
+    test: int
+    gold: int
+
+    @property
+    def measured(self) -> str:
+        """A recall near `RECALL` on test and its exact interval of 95 %, if any."""
+        if not self.gold:
+            return ""
+        hits = round(RECALL * self.gold)
+        low, high = clopper_pearson(hits, self.gold)
+        return f"a recall of {hits / self.gold:.0%} as {low:.0%} to {high:.0%}"
+
+
+def class_examples(
+    task: Task, splits: Mapping[str, Sequence[object]]
+) -> tuple[ClassExamples, ...]:
+    """Count the examples of each class by split, the rarest of train first."""
+    golds = {k: [*map(task.classes_in, examples)] for k, examples in splits.items()}
+    having = {k: Counter(x for gold in v for x in set(gold)) for k, v in golds.items()}
+    on_test = Counter(x for gold in golds["test"] for x in gold)
+    names = {name for counts in having.values() for name in counts}
+    classes = [
+        ClassExamples(name, *(having[k][name] for k in SPLITS), on_test[name])
+        for name in names
+    ]
+    return tuple(sorted(classes, key=lambda each: (each.train, each.name)))
+
+
+def rarest(task: Task, classes: Sequence[ClassExamples], examples: int) -> str:
+    """Say how many examples of train have its rarest class, and what test measures.
+
+    Tasks without classes have no such sentence.
+    """
+    first = next((each for each in classes if each.train), None)
+    if first is None:
+        return ""
+    is_class = task.noun == "class"
+    having = f"{'are' if is_class else 'have a'} {quote(first.name)}"
+    if first.train == 1:
+        having = having.replace("are", "is", 1).replace("have", "has", 1)
+    of_all = f"of {examples:,} {task.unit}s {first.train:,} {having}"
+    if not first.gold:
+        return f"{of_all}; test has none, so that none of its scores is known"
+    return f"{of_all}; test has {first.gold:,}, which measure {first.measured}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,7 +324,7 @@ def support(
     smooth: Mapping[str, float],
     limit: int,
 ) -> tuple[LabelSupport, ...]:
-    """Find the labels too rare to learn; of multi-label classes, the positives.
+    """Find the rare labels; of multi-label classes, the positives.
 
     An update sees a share of the epoch; the limit is that of "few".
     """
@@ -261,7 +338,6 @@ def support(
             "unseen": not train and bool(dev or test),
             "absent": not train and not dev and not test,
             "few": 0 < train < limit,
-            "not in every update": train > 0 and per_update < 1,
             "smooth": train > 0 and per_update < smooth.get(key[0], 0),
         }
         reasons = tuple(reason for reason, holds in rules.items() if holds)
@@ -284,5 +360,5 @@ def _by_label(outputs: Sequence[OutputCounts]) -> dict[tuple[str, str], int]:
         (x.output, label.label): label.positives
         for x in outputs
         for label in x.labels
-        if not label.is_negative or x.rule in ("negative class", "most and least")
+        if not label.is_negative or x.rule in (*ONE_NEGATIVE, "most and least")
     }

@@ -16,7 +16,12 @@ from dicejax.data.pack import pack
 from dicejax.data.source import shared
 from dicejax.errors import InputError
 from dicejax.study.profile import imbalance
-from dicejax.study.profile.imbalance import LabelSupport, OutputCounts, count_outputs
+from dicejax.study.profile.imbalance import (
+    ClassExamples,
+    LabelSupport,
+    OutputCounts,
+    count_outputs,
+)
 from dicejax.training.setup import SPLITS, Encoded, Warn, epochs_drawn, load_data
 
 BINS = 10
@@ -83,7 +88,8 @@ class DataProfile:
     """Counts of a data set, as a task and an encoder's tokenizer see it.
 
     A label is rare below so many positives in training. `smooth` is that of the
-    objective in counts, by output.
+    objective in counts, by output. `classes` has the rarest of train first, and
+    `rarest` says what is known of it; there are none without classes.
     """
 
     name: str
@@ -95,11 +101,13 @@ class DataProfile:
     smooth: dict[str, float]
     splits: dict[str, SplitProfile]
     support: tuple[LabelSupport, ...]
+    classes: tuple[ClassExamples, ...]
+    rarest: str
     warnings: tuple[str, ...]
 
     @property
-    def too_rare(self) -> tuple[LabelSupport, ...]:
-        """Labels that are too rare to learn by at least one rule."""
+    def rare_labels(self) -> tuple[LabelSupport, ...]:
+        """Labels that are rare by at least one rule."""
         return tuple(label for label in self.support if label.reasons)
 
 
@@ -146,6 +154,8 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
     share = min(1.0, training.batch_size / max(len(epoch), 1))
     for text in shared(data.corpus):
         note(text)
+    by_split = {split: getattr(data.corpus, split) for split in SPLITS}
+    classes = imbalance.class_examples(task, by_split)
     return DataProfile(
         name=experiment.name,
         task=type(task).__name__,
@@ -156,6 +166,8 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
         smooth=smooth,
         splits=splits,
         support=imbalance.support(counts, drawn, share, smooth, rare),
+        classes=classes,
+        rarest=imbalance.rarest(task, classes, len(by_split["train"])),
         warnings=tuple(warnings),
     )
 

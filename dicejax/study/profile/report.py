@@ -56,6 +56,8 @@ def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
             title = f"labels that occur together, {split}"
             yield _table(title, ["pair"], ["texts", "expected"], pairs, caption=caption)
     yield _support(profile)
+    if profile.classes:
+        yield _classes(profile)
     if counts.lengths and counts.padding:
         yield _histogram(counts.lengths, split)
         yield _padding(counts.padding, profile.batch_size, split)
@@ -146,13 +148,12 @@ def _labels(output: imbalance.OutputCounts, split: str) -> Table:
 
 def _support(profile: DataProfile) -> Table:
     several = len({label.output for label in profile.support}) > 1
-    rare = len(profile.too_rare)
-    title = f"{rare} of {len(profile.support)} labels are too rare to learn"
+    rare = len(profile.rare_labels)
+    title = f"{rare} of {len(profile.support)} labels are rare"
     reasons = {
         "few": f"fewer than {profile.rare} in train",
         "unseen": "not in train",
         "absent": "occurs nowhere",
-        "not in every update": "less than 1 per update",
     }
     rows = []
     for x in profile.support:
@@ -165,13 +166,25 @@ def _support(profile: DataProfile) -> Table:
         why = "; ".join(reasons[reason] for reason in x.reasons)
         rows.append([*names, *counts, expected, why])
     return _table(
-        title if rare else "no label is too rare to learn",
+        title if rare else "no label is rare",
         ["output", "label"] if several else ["label"],
         ["train", "dev", "test", "per update"],
         rows,
-        last="too rare because",
+        last="rare because",
         caption=f"an update sees about {profile.batch_size} sequences",
     )
+
+
+def _classes(profile: DataProfile) -> Table:
+    rows = [
+        [x.name, *(f"{n:,}" for n in (x.train, x.dev, x.test, x.gold)), x.measured]
+        for x in profile.classes
+    ]
+    names = ["train", "dev", "test", "gold of test"]
+    what = "which measure (95% interval)"
+    caption = "examples that have it; gold: its examples, or its spans or words"
+    title = f"the rarest: {profile.rarest}" if profile.rarest else "examples by class"
+    return _table(title, ["class"], names, rows, last=what, caption=caption)
 
 
 def _histogram(lengths: Lengths, split: str) -> Table:

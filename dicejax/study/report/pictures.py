@@ -14,9 +14,8 @@ import numpy as np
 
 from dicejax.metrics import score_counts
 from dicejax.metrics.score_counts import ThresholdCurve
-from dicejax.metrics.scores import heading
 from dicejax.study import figures
-from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.statistics import Row, metric_of
 from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.compare.testing import baseline_name
 from dicejax.study.report.document import MARKS, Panel, Picture, TextTable
@@ -44,13 +43,13 @@ BAND_KEY = ("band", "± 1 SD over seeds")
 DOT_KEY, SQUARE_KEY = ("dot", "this loss"), ("square", "baseline")
 
 
-def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture | None:
+def forest(rows: Sequence[Row], margin: float) -> Picture | None:
     """Draw the differences; None without a loss that has one.
 
     The axis holds intervals and seeds. An interval that reaches beyond 5 times the
     median reach ends in an arrow, and the caption counts the seeds beyond it.
     """
-    metric, baseline = heading(primary_metric), baseline_name(rows[0].loss)
+    metric, baseline = metric_of(rows), baseline_name(rows[0].loss)
     drawn = [row for row in rows if row.against and row.against.differences]
     if not drawn:
         return None
@@ -128,7 +127,7 @@ def _draw_difference(
 
 def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     """Draw the test score of each run, with equal seeds joined."""
-    metric, title = heading(primary_metric), "Every run"
+    metric, title = metric_of(rows), "Every run"
     scores = [{r.seed: 100 * r.score for r in x.outcomes if r.result} for x in rows]
     spreads = [mean_and_spread(row.scores(primary_metric)) for row in rows]
     axes = _new_chart(rows, f"Test {metric} (%)")
@@ -187,7 +186,7 @@ def _new_chart(rows: Sequence[Row], label: str) -> Axes:
 
 def learning(facts: Facts) -> Iterator[Picture]:
     """Draw the dev score and the training loss by training step."""
-    metric, baseline = f"Dev {heading(facts.metric)}", facts.baseline
+    metric, baseline = f"Dev {metric_of(facts.rows)}", facts.baseline
     scale = ", logarithmic. Each loss has its own scale, so heights cannot be "
     scale += "compared."
     for is_score in (True, False):

@@ -18,6 +18,7 @@ from dicejax.study.compare.failures import class_counts
 from dicejax.study.compare.jobs import is_resampled
 from dicejax.study.compare.statistics import (
     Row,
+    columns_of,
     interval_of,
     results_of,
     rivals_of,
@@ -105,7 +106,7 @@ def document_of(facts: Facts) -> Document:
         plain.append(Section("changed", title, [changed.summary], changed.tables))
     plain.append(time(rows))
     with figures.look([row.loss for row in rows], pictures.SETTINGS):
-        differences = pictures.forest(rows, facts.metric, facts.margin)
+        differences = pictures.forest(rows, facts.margin)
         drawn = [
             ("frequency", "Rare and frequent classes", [*pictures.by_class(facts)]),
             ("runs", "Every run", [pictures.strip(rows, facts.metric)]),
@@ -179,17 +180,15 @@ def context(facts: Facts) -> dict[str, str]:
 
 def scores(facts: Facts) -> Section:
     """Return tables of all losses: differences, then the other scores."""
-    scored = results_of(facts.rows)[0]["test"]
-    others = [x for x, value in scored.items() if isinstance(value, float)]
-    others = [name for name in others if name != facts.metric]
-    metric, lines, more = heading(facts.metric), [], []
-    for row in facts.rows:
+    (metric, primary), *others = columns_of(facts.rows).items()
+    scored, lines, more = results_of(facts.rows)[0]["test"], [], []
+    for place, row in enumerate(facts.rows):
         line = {
             "loss": row.loss,
             "difference": "baseline",
             "95% CI": "",
             "p (Holm)": "",
-            metric: mean_and_spread(row.scores(facts.metric)),
+            metric: mean_and_spread(primary[place]),
             "seeds": str(row.summary.n),
             "diverged": str(row.summary.diverged or "-"),
             "missing": str(row.missing or "-"),
@@ -207,7 +206,7 @@ def scores(facts: Facts) -> Section:
                 line["p (Holm)"] = "< 0.001" if p < 0.001 else f"{p:.3f}"
                 line["detectable"] = f"±{100 * test.detectable:.2f}"
         lines.append(line)
-        cells = {heading(name): mean_and_spread(row.scores(name)) for name in others}
+        cells = {name: mean_and_spread(values[place]) for name, values in others}
         more.append({"loss": row.loss, **cells})
     over = f"({interval_of(facts.rows)}), and mean ± SD over seeds"
     name = baseline_name(facts.baseline)
@@ -226,13 +225,11 @@ def all_positive(test: Mapping[str, Any]) -> list[str]:
 
         F1 = 2 s / (1 + s),  accuracy = s  for a share s of positives
 
-    so that F1 is high without any skill where positives are frequent. The positive
-    class is the last one.
+    so that F1 is high without any skill where positives are frequent.
     """
-    counts = class_counts(test)
-    if len(counts) != 2:
+    counts, positive = class_counts(test), test.get("positive")
+    if len(counts) != 2 or positive not in counts:
         return []
-    positive = list(counts)[-1]
     share = counts[positive] / counts.total()
     f1 = 200 * share / (1 + share)
     text = f"Predicting {quote(positive)} for every text gives F1 {f1:.2f}, "
