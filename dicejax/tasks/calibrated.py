@@ -13,9 +13,9 @@ import numpy as np
 from scipy import special
 
 from dicejax.metrics.calibration import Calibration, fit_temperature
-from dicejax.tasks.classification import TextTask
 from dicejax.tasks.spans import SpanTask, WordsTask
 from dicejax.tasks.task import Prediction, Task
+from dicejax.tasks.texts import TextTask
 
 _LEAST = 2.0**-25  # half of the spacing of float32 below 1, where sigmoids end
 

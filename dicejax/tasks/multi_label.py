@@ -13,7 +13,6 @@ from dicejax.data.examples import MultiLabelText
 from dicejax.errors import InputError
 from dicejax.metrics import multi_label, ranking
 from dicejax.metrics.scores import Scores
-from dicejax.tasks.classification import HEAD, TextTask
 from dicejax.tasks.task import (
     IGNORED,
     Labels,
@@ -22,6 +21,7 @@ from dicejax.tasks.task import (
     Predictions,
     Target,
 )
+from dicejax.tasks.texts import HEAD, TextTask
 
 Texts = Sequence[MultiLabelText]
 Metric = Literal["micro_f1", "macro_f1", "lrap"]

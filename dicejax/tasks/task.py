@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -18,9 +17,9 @@ from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, Truncation, quote
-from dicejax.metrics.scores import Scores, class_of
+from dicejax.metrics.scores import Scores
 from dicejax.models.heads import Head
-from dicejax.tasks.decider import Decider
+from dicejax.tasks.by_class import ByClass
 from dicejax.tasks.remarks import Fit, Remark
 from dicejax.tasks.windows import Cuts
 
@@ -323,43 +322,8 @@ class Trainable(abc.ABC):
         return counts
 
 
-class Scorer(Decider, abc.ABC):
-    """How a task compares predictions with gold.
-
-    The primary metric may be the F1 of one class, label or type, "f1:NAME": the scores
-    and the example statistics of a task with groups then have it.
-    """
-
-    primary_metric: ClassVar[str] = "f1"  # the score that selects the best checkpoint
-    metrics: ClassVar[tuple[str, ...]] = ()  # others than that of one class
-    noun: ClassVar[str] = "class"  # what scores are grouped by, in sentences
-    unit: ClassVar[str] = "example"  # an example, in sentences
-
-    @property
-    def class_of_interest(self) -> str | None:
-        """The class whose F1 is the primary metric; None if it is of all."""
-        return class_of(self.primary_metric)
-
-    def class_names(self, labels: Labels) -> tuple[str, ...]:
-        """Return the classes, labels or types that scores are grouped by."""
-        return tuple(labels)
-
-    def classes_in(self, example: Any) -> Sequence[str]:
-        """Return the gold classes, labels or types of an example, each as it occurs."""
-        return ()
-
-    def require_metric(self, labels: Labels) -> None:
-        """Check that the class whose F1 is the primary metric occurs in train.
-
-        Raises:
-          InputError: it does not.
-        """
-        named, names = self.class_of_interest, self.class_names(labels)
-        if named is not None and named not in names:
-            raise InputError(
-                f"primary_metric {self.primary_metric}: train has no "
-                f"{quote(named)}; take one of {', '.join(map(quote, names))}"
-            )
+class Scorer(ByClass, abc.ABC):
+    """How a task compares predictions with gold."""
 
     @abc.abstractmethod
     def score(
@@ -385,20 +349,6 @@ class Scorer(Decider, abc.ABC):
         pairs = zip(examples, predictions, strict=True)
         scores = [self.score([x], [y], labels).values for x, y in pairs]
         return mean_statistics([values[self.primary_metric] for values in scores])
-
-    def f1_statistics(
-        self, examples: Examples, predictions: Sequence[Any]
-    ) -> np.ndarray:
-        """Return the example statistics of F1, of the class of interest or of all.
-
-        They are twice what is correct, and what is predicted plus gold, `[N, 1, 2]`.
-        """
-        names = (self.class_of_interest or "",)
-        pairs = zip(examples, predictions, strict=True)
-        counts = (self.count(*pair, names) for pair in pairs)
-        rows = ((2 * n.true_positives, n.predicted + n.gold) for n in counts)
-        flat = np.fromiter(itertools.chain.from_iterable(rows), float)
-        return flat.reshape(-1, 1, 2)
 
     def compact(self, prediction: Any) -> Any:
         """Return what scores need of a prediction, in little memory."""

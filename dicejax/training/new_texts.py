@@ -24,7 +24,7 @@ from dicejax.formats.text import Text
 from dicejax.formats.texts import Format
 from dicejax.io import files
 from dicejax.tasks import Task
-from dicejax.tasks.classification import TextTask
+from dicejax.tasks.texts import TextTask
 from dicejax.training.run_folder import Run
 
 EXAMPLES = 4096  # of a part; few batches of it are not full

@@ -41,7 +41,8 @@ from dicejax.training.progress import (
     progress_of,
 )
 from dicejax.training.recorder import LoopState, Recorder, restore
-from dicejax.training.run_folder import CHECKPOINTS, RESULT, SCORE_COUNTS, Run, run_lock
+from dicejax.training.run_folder import CHECKPOINTS, RESULT, SCORE_COUNTS, Run
+from dicejax.training.run_lock import run_lock
 from dicejax.training.setup import SPLITS, Setup, checksum, prepare
 from dicejax.training.sharding import global_batch, replicate, rows_here
 from dicejax.training.state import TrainState

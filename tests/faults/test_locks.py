@@ -16,7 +16,8 @@ from etils import epath
 from dicejax import config
 from dicejax.cli import run
 from dicejax.errors import InputError
-from dicejax.training.run_folder import Run, run_lock
+from dicejax.training.run_folder import Run
+from dicejax.training.run_lock import run_lock
 
 from ..small_project import fails
 from ..study.made_runs import write_setup
@@ -27,7 +28,7 @@ HOLD = """
 import sys
 from etils import epath
 from dicejax.errors import InputError
-from dicejax.training.run_folder import run_lock
+from dicejax.training.run_lock import run_lock
 print("ready", flush=True)
 sys.stdin.readline()
 try:

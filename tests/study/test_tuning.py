@@ -19,7 +19,8 @@ from dicejax.study import compare as comparison
 from dicejax.study.compare import spaces, tuning
 from dicejax.tasks import Classification
 from dicejax.training.progress import TrainingProgress
-from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
+from dicejax.training.run_folder import CHECKPOINTS, Run
+from dicejax.training.run_lock import run_lock
 from dicejax.training.setup import Setup
 
 from ..small_project import fails

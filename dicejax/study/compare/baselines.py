@@ -27,7 +27,8 @@ from dicejax.tasks import Target
 from dicejax.tasks.priors import log_priors
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.predict import Shift
-from dicejax.training.run_folder import BASELINES, CHECKPOINTS, Run, run_lock
+from dicejax.training.run_folder import BASELINES, CHECKPOINTS, Run
+from dicejax.training.run_lock import run_lock
 from dicejax.training.setup import Setup, prepare
 
 ADJUSTED = "logit adjustment"

@@ -29,7 +29,8 @@ from dicejax.tasks.priors import require_classes
 from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.progress import TrainingProgress, time_left
-from dicejax.training.run_folder import CHECKPOINTS, EXPERIMENT, Run, run_lock
+from dicejax.training.run_folder import CHECKPOINTS, EXPERIMENT, Run
+from dicejax.training.run_lock import run_lock
 from dicejax.training.setup import prepare
 from dicejax.training.train import train
 
@@ -173,12 +174,13 @@ def require_fit(jobs: Sequence[Job], *, overwrite: bool = False) -> None:
         run = Run(epath.Path(job.folder))
         if not (run.path / EXPERIMENT).exists():
             continue
-        if (own := run.labels()) != labels and sorted(own) == sorted(labels):
+        before = run.labels()
+        if before != labels and sorted(before) == sorted(labels):
             raise InputError(
-                f"{job.folder}: was trained with {quote(own[-1])} as the positive "
+                f"{job.folder}: was trained with {quote(before[-1])} as the positive "
                 f"class, and {quote(labels[-1])} is it now; keep to it with "
-                f"--task.positive {shlex.quote(own[-1])}, or train all runs again with "
-                "--overwrite"
+                f"--task.positive {shlex.quote(before[-1])}, or train all runs again "
+                "with --overwrite"
             )
 
 
@@ -352,14 +354,14 @@ def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
     """Raise an InputError unless runs have one test set and one primary metric."""
     finished = [outcome for outcome in outcomes if outcome.result]
     for run in finished:
-        one, other = (
+        positive, first = (
             each.result["test"].get("positive") for each in (run, finished[0])
         )
-        if one != other:
+        if positive != first:
             raise InputError(
-                f"{run.folder}: its scores are those of {quote(one)}, and those of "
-                f"{finished[0].folder} of {quote(other)}, so they cannot be compared; "
-                "train all with one --task.positive"
+                f"{run.folder}: its scores are those of {quote(positive)}, and those "
+                f"of {finished[0].folder} of {quote(first)}, so they cannot be "
+                "compared; train all with one --task.positive"
             )
     for run, key in itertools.product(finished, ("test_data", "primary_metric")):
         if run.result.get(key) != finished[0].result.get(key):

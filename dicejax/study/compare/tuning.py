@@ -23,7 +23,8 @@ from dicejax.metrics.scores import heading
 from dicejax.study.compare import spaces
 from dicejax.study.compare.jobs import Job, is_resampled, with_seed
 from dicejax.training.progress import TrainingProgress
-from dicejax.training.run_folder import CHECKPOINTS, Run, run_lock
+from dicejax.training.run_folder import CHECKPOINTS, Run
+from dicejax.training.run_lock import run_lock
 from dicejax.training.train import train
 
 FILE = "tuning.json"

@@ -29,8 +29,8 @@ def unlearnt(rows: Sequence[Row]) -> list[str]:
         missed = []
         for name, scores in names.items():
             ours, theirs = row.class_scores(name, "f1"), base.class_scores(name, "f1")
-            known = ours and theirs and scores.get("support", 0) >= FEWEST
-            if known and not any(ours) and statistics.fmean(theirs) >= LEARNT:
+            is_scored = ours and theirs and scores.get("support", 0) >= FEWEST
+            if is_scored and not any(ours) and statistics.fmean(theirs) >= LEARNT:
                 missed.append((name, len(ours), statistics.fmean(theirs)))
         if not missed or len(missed) == len(names):  # or it learnt nothing at all
             continue
