@@ -317,13 +317,13 @@ class MachineReading(SpanTask):
 
         It is that with the best F1 of one type where that is the primary metric.
         """
-        of = self.class_of_interest
-        gold = [{x for x in e.spans if of in (None, x.type)} for e in examples]
+        named = self.class_of_interest
+        gold = [{x for x in e.spans if named in (None, x.type)} for e in examples]
         judged = [
             (score, span in spans)
             for spans, scored in zip(gold, candidates, strict=True)
             for span, score in self._compatible(scored)
-            if of in (None, span.type)
+            if named in (None, span.type)
         ]
         total, default = sum(map(len, gold)), self.default_threshold
         if not judged:

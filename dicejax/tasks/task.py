@@ -376,8 +376,8 @@ class Task(Codec, Trainable, Scorer):
     def __post_init__(self):
         if self.stride < 0:
             raise ValueError(f"stride is {self.stride}; want 0 or more")
-        known = not self.metrics or self.primary_metric in self.metrics
-        if not known and not self.class_of_interest:
+        is_choice = not self.metrics or self.primary_metric in self.metrics
+        if not is_choice and not self.class_of_interest:
             raise ValueError(
                 f"primary_metric is {quote(self.primary_metric)}; want "
                 f"{', '.join(self.metrics)}, or f1:NAME for the F1 of one {self.noun}"

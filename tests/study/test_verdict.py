@@ -169,7 +169,7 @@ def test_the_forest_plot_shows_the_intervals_of_the_rows():
     assert "small ticks are seeds (5 beyond the axis)." in picture.caption
     band = axes.patches[0].get_x(), axes.patches[0].get_width()
     assert band == pytest.approx((-0.5, 1.0))
-    assert forest(rows[:1], "f1", 0.005) is None
+    assert forest(rows[:1], 0.005) is None
 
 
 def test_every_seed_has_a_tick_within_the_axis_of_the_forest_plot():
