@@ -5,9 +5,11 @@ from __future__ import annotations
 import abc
 import dataclasses
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 from dicejax.data.examples import LabelledText, MultiLabelText, ReadingExample
+from dicejax.data.identity import SplitDigest
 from dicejax.errors import quote, truncate
 
 Examples = tuple[Any, ...]
@@ -22,12 +24,16 @@ class Corpus:
       dev: examples that select the best checkpoint.
       test: held-out examples.
       notes: remarks on how the splits were made, one line each.
+      digests: identity of splits that are samples of more examples: that of all.
     """
 
     train: Examples
     dev: Examples
     test: Examples
     notes: tuple[str, ...] = ()
+    digests: Mapping[str, SplitDigest] = dataclasses.field(
+        default_factory=dict, compare=False
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from etils import epath
 
+from dicejax.data.identity import digest
 from dicejax.data.source import Corpus, Examples, Source
 from dicejax.errors import InputError
 from dicejax.formats.sample import FileSample
@@ -222,6 +223,7 @@ class FileSource(Source):
                 "no test split: scores are of dev, which selects the checkpoint, and "
                 "therefore optimistic"
             )
+        digests = {}
         for number, name in enumerate(("train", "dev", "test")):
             examples, most = splits[name], getattr(self, f"max_{name}")
             if most is not None and most < len(examples):
@@ -233,7 +235,8 @@ class FileSource(Source):
                 what = f"{name}: {most} of {len(examples)} {self.several}"
                 notes.append(f"{what} (random)")
                 splits[name] = tuple(examples[place] for place in chosen)
-        return Corpus(**splits, notes=tuple(notes))
+                digests[name] = digest(examples)
+        return Corpus(**splits, notes=tuple(notes), digests=digests)
 
     def _split(self, names: str, notes: list[str]) -> Examples:
         examples: list[Any] = []

@@ -18,6 +18,7 @@ from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import names_of
 from dicejax.study.compare.results import FILE
 from dicejax.study.report.document import Section, TextTable, markdown_of, plain
+from dicejax.training.identity import test_checksum
 from dicejax.training.run_folder import Run
 from dicejax.training.train import Result
 
@@ -184,7 +185,7 @@ def _data(experiment: Experiment, result: Result) -> list[str]:
     versions = ", ".join(f"{name} {x}" for name, x in result.versions.items())
     return [
         f"{type(experiment.data).__name__}: {sizes} examples. Checksum of test: "
-        f"{result.test_data}.",
+        f"{test_checksum(result.to_json())}.",
         f"Trained for {result.steps:,} updates on {result.devices} x "
         f"{result.device_kind}, seed {experiment.training.seed}, with {versions}.",
     ]

@@ -155,13 +155,6 @@ class QuestionAnswering(Task):
         forms = {"sigmoid": "softmax"} if positions else {"softmax": "sigmoid"}
         return dataclasses.replace(self, form=forms.get(self.form, self.form))
 
-    def identity(self, item: Item) -> Mapping[str, Any]:
-        """Return the pieces and the gold spans of a window, whatever the form."""
-        gold = [span or (-1, -1) for span in item.detail.gold or ()]
-        is_known = np.array([item.detail.gold is not None])
-        inputs = {name: item.arrays[name] for name in ("input_ids", "token_type_ids")}
-        return inputs | {"gold": np.array(gold, int), "known": is_known}
-
     @property
     def loss_weights(self) -> Mapping[str, float]:
         """Return 1/2 for start, end and `impossible`, as published."""

@@ -354,10 +354,6 @@ class Scorer(ByClass, abc.ABC):
         """Return what scores need of a prediction, in little memory."""
         return prediction
 
-    def identity(self, item: Item) -> Mapping[str, Any]:
-        """Return inputs and gold labels, equal in runs with the same test examples."""
-        return item.arrays
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task(Codec, Trainable, Scorer):

@@ -20,8 +20,8 @@ from dicejax.models import huggingface
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Item
 from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.encoded import load_corpus
 from dicejax.training.run_folder import CHECKPOINTS, Run
-from dicejax.training.setup import load_corpus
 
 CHECKED = 100  # inputs of dev, the first ones
 ROUNDING = 1e-3  # of the largest logit: float32 sums in another order

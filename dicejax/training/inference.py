@@ -28,10 +28,11 @@ from dicejax.tasks.windows import Cuts
 from dicejax.training import new_texts
 from dicejax.training.beside_gold import HardestFirst
 from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.encoded import load_corpus, several_of
+from dicejax.training.identity import Identity, changed
 from dicejax.training.outcome import nothing_learnt
 from dicejax.training.predict import search
-from dicejax.training.run_folder import CHECKPOINTS, Run
-from dicejax.training.setup import load_corpus
+from dicejax.training.run_folder import CHECKPOINTS, RESULT, Run
 from dicejax.training.train import Result
 
 Folder = str | os.PathLike[str]
@@ -115,6 +116,16 @@ def evaluate(
     corpus = load_corpus(experiment, warn)
     examples: Sequence[Any] = getattr(corpus, split)
     is_new = split == "test" and corpus.test != corpus.dev  # which chose the threshold
+    earlier = opened.identity()
+    changes = {}
+    if earlier is not None:
+        now = Identity({split: corpus.digests[split]})
+        changes = now.changes(earlier, several_of(experiment))
+    if changes:
+        warn(
+            f"{changed(changes, 'the run')}; the scores in its {RESULT} are of the "
+            "data before, these are of the data of now"
+        )
     del corpus  # the other splits
     task, labels = experiment.task, opened.labels()
     predictor = _Predictor(opened, checkpoint)

@@ -20,9 +20,9 @@ from dicejax.errors import InputError, first_line
 from dicejax.mesh import MeshShape
 from dicejax.models.heads import SequenceHead, StartEndHead, TokenHead
 from dicejax.models.network import Network, Params
+from dicejax.training.encoded import load_corpus
 from dicejax.training.export import Exported, open_in_torch
 from dicejax.training.predict import search
-from dicejax.training.setup import load_corpus
 
 FILES = ("onnx/model.onnx", "onnx/model_int8.onnx")
 """The files in float32 and in int8, where transformers.js looks for them."""

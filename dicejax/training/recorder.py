@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 import jax
@@ -19,14 +19,17 @@ from dicejax.errors import Diverged, InputError, Stopped
 from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import name_of
 from dicejax.training.checkpoint import Checkpoints
+from dicejax.training.checkpoint_folder import steps
+from dicejax.training.encoded import several_of
 from dicejax.training.gradients.probe import FILE as ANALYSIS
 from dicejax.training.gradients.probe import Collector
+from dicejax.training.identity import changed
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.logging import MetricsLog, TensorBoard, WeightsAndBiases
 from dicejax.training.outcome import divergence, lower_rate
 from dicejax.training.processes import is_main_process
 from dicejax.training.progress import TrainingProgress
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import Setup
 from dicejax.training.sharding import with_shardings
 from dicejax.training.state import TrainState, not_finite
@@ -49,10 +52,18 @@ class LoopState:
     throughput: dict[str, float] = dataclasses.field(default_factory=dict)
     # Counts of dev's decisions after the last epoch, for `Objective.after_epoch`.
     decisions: dict[str, list] = dataclasses.field(default_factory=dict)
-    data: int = 0  # checksum of the training data
+    data: int = 0  # checksum of the encoded training data
     # SHA-256 of metrics.jsonl and analysis.jsonl.
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     machine: dict[str, str] = dataclasses.field(default_factory=dict)
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)  # all, in turn
+
+    def go_on_with(self, versions: Mapping[str, str]) -> None:
+        """Note the versions of libraries, beside those that the run began with."""
+        for name, version in versions.items():
+            before = self.versions.get(name, version)
+            is_new = version != before.rpartition(", then ")[2]
+            self.versions[name] = f"{before}, then {version}" if is_new else before
 
     def move_to(self, machine: dict[str, str], warn: Callable[[str], None]) -> None:
         """Note where training goes on; warn if sums may round otherwise there."""
@@ -69,6 +80,35 @@ class LoopState:
             )
 
 
+def check_identity(run: Run, setup: Setup, warn: Callable[[str], None]) -> bool:
+    """Compare what a run that continues was made from with what is there now.
+
+    Test may have changed where it is not scored yet, and everything before the first
+    checkpoint.
+
+    Returns:
+      Whether the run can continue; without a checkpoint it is to begin anew.
+
+    Raises:
+      InputError: what it was trained on has changed.
+    """
+    before, now = run.identity(), setup.data.identity
+    several = several_of(setup.experiment)
+    if before is None or not now.changes(before):
+        return True
+    if changes := run.changes(now, several):
+        since = changed(changes, "the run began")
+        do = "restore it, or start again with --overwrite"
+        raise InputError(f"{run.path}: {since}; {do}")
+    if not steps(run.path / CHECKPOINTS):
+        return False
+    since = changed(now.changes(before, several), "the run began")
+    warn(f"{run.path}: {since}; it is scored as it is now")
+    if is_main_process():
+        run.write_identity(now)
+    return True
+
+
 def restore(
     setup: Setup,
     run: Run,
@@ -80,8 +120,8 @@ def restore(
     """Return the states at the last checkpoint; None where there is no checkpoint.
 
     Raises:
-      InputError: the training data, whose checksum is given, has changed since the run
-        began, or no checkpoint can be read.
+      InputError: the encoded training data, whose checksum is given, has changed since
+        the run began, or no checkpoint can be read.
     """
     like = with_shardings(setup.abstract_state(), mesh)
     restored = checkpoints.restore(like, warn)
@@ -97,8 +137,8 @@ def restore(
         ) from error
     if loop.data != data:
         raise InputError(
-            f"{run.path}: the training data has changed since the run began; "
-            "restore it, or start again with --overwrite"
+            f"{run.path}: the encoded training data has changed since the run began; "
+            "restore the data and the versions of then, or start again with --overwrite"
         )
     return state, loop
 

@@ -4,6 +4,7 @@ experiment.json   the resolved experiment
 labels.json       the labels the network chooses from
 encoder.json      the architecture of the encoder
 tokenizer.json    the tokenizer
+data.json         checksums of the data as read and of the encoder
 metrics.jsonl     one JSON object per line: losses, rates, scores
 analysis.jsonl    measurements of the gradients of some steps, if asked
 tensorboard/      the same for TensorBoard, if asked
@@ -39,6 +40,15 @@ from dicejax.io import files, json_text
 from dicejax.models import huggingface
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
+from dicejax.training.checkpoint_folder import steps
+from dicejax.training.encoded import identity_of
+from dicejax.training.identity import (
+    TOKENIZER,
+    WEIGHTS,
+    Identity,
+    tokenizer_checksum,
+    with_checksums,
+)
 from dicejax.training.logging import finite
 
 RESULT = "result.json"
@@ -50,7 +60,13 @@ DIVERGED = "diverged.json"
 EXPERIMENT = "experiment.json"
 LABELS = "labels.json"
 ENCODER = "encoder.json"
+DATA = "data.json"
 CHECKPOINTS = "checkpoints"
+PLACES = (
+    *(f"data.{name} " for name in ("dir", "train", "dev", "test")),
+    *(f"encoder.{name} " for name in ("path", "revision")),
+)
+"""Settings that say where data and encoder are; what they are has checksums."""
 
 T = TypeVar("T", dict, list)
 
@@ -99,7 +115,9 @@ class Run:
         before = run.experiment()
         changes = config.differences(before, experiment)
         # What was taken from the labels may be named since.
-        if changes and config.differences(run.with_labels(before), experiment):
+        if changes:
+            changes = config.differences(run.with_labels(before), experiment)
+        if changes and not run._is_moved(changes, experiment):
             state = "a finished" if run.is_finished else "an unfinished"
             raise InputError(
                 f"{path}: holds {state} run with other settings: {'; '.join(changes)}; "
@@ -108,6 +126,14 @@ class Run:
         for name in (LABELS, ENCODER, tokenize.FILE):  # later commands read them
             files.read_checked(run.path, name)
         return dataclasses.replace(run, continues=True)
+
+    def _is_moved(self, changes: list[str], experiment: config.Experiment) -> bool:
+        """Whether changed settings name the same data and encoder in another place."""
+        before = self.identity()
+        if before is None or not all(text.startswith(PLACES) for text in changes):
+            return False
+        now = identity_of(experiment)
+        return now is not None and not now.changes(before)
 
     @classmethod
     def at(cls, path: str) -> Run:
@@ -144,6 +170,7 @@ class Run:
         labels: tuple[str, ...],
         encoder: EncoderConfig,
         tokenizer: Tokenizer,
+        identity: Identity,
     ) -> None:
         """Record what later commands need but the weights; the folder appears whole.
 
@@ -156,6 +183,7 @@ class Run:
             LABELS: _json(list(labels)),
             ENCODER: _json(dataclasses.asdict(encoder)),
             tokenize.FILE: tokenizer.to_str(pretty=True),
+            DATA: _json(identity.to_json()),
             EXPERIMENT: config.to_json(experiment),
         }
         try:
@@ -190,13 +218,46 @@ class Run:
 
         In runs of earlier versions it is the last of their labels.
         """
-        result = self._read_json(RESULT, dict)
+        result = with_checksums(self._read_json(RESULT, dict))
         for scores in result.values():
             if not isinstance(scores, dict) or "matthews" not in scores:
                 continue
             if "positive" not in scores and len(labels := self.labels()) == 2:
                 scores["positive"] = labels[-1]
         return result
+
+    def write_identity(self, identity: Identity) -> None:
+        """Record what the run is made from, where a part of it has changed."""
+        self._write(DATA, _json(identity.to_json()))
+
+    def changes(self, now: Identity, several: str = "examples") -> dict[str, str]:
+        """Say by part how the data and the encoder have changed since the run.
+
+        Only what the run has used so far counts: nothing before its first checkpoint,
+        and test where that was not scored. Runs of versions without `data.json` do not
+        know their data.
+        """
+        parts = {"train", "dev", WEIGHTS, TOKENIZER}
+        if self.is_finished:
+            parts |= {"test"} if "test" in self.result() else set()
+        elif self.diverged() is None and not steps(self.path / CHECKPOINTS):
+            return {}
+        earlier = self.identity()
+        return {} if earlier is None else now.changes(earlier, several, parts)
+
+    def identity(self) -> Identity | None:
+        """Return what the run was made from; None where that was not recorded."""
+        if not files.was_written(self.path, DATA):
+            return None
+        try:
+            identity = Identity.from_json(self._read_json(DATA, dict))
+        except Flaw as flaw:
+            raise flaw.at(self.path / DATA, flaw.line) from flaw
+        if TOKENIZER in identity.encoder:  # as today's version writes it
+            encoder = {TOKENIZER: tokenizer_checksum(self.tokenizer())}
+            encoder = {**identity.encoder, **encoder}
+            identity = dataclasses.replace(identity, encoder=encoder)
+        return identity
 
     def records(self, name: str) -> list[dict[str, Any]]:
         """Return the records of training in metrics.jsonl or analysis.jsonl."""

@@ -6,34 +6,26 @@ import dataclasses
 import functools
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from tokenizers import Tokenizer
 
-from dicejax.config import Experiment, PretrainedEncoder
-from dicejax.data import tokenize
+from dicejax.config import Experiment
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.resample import Epoch, UnitCounts
-from dicejax.data.source import Corpus
-from dicejax.errors import InputError, Truncation
-from dicejax.io import limits
+from dicejax.errors import InputError
 from dicejax.mesh import batch_parts
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
-from dicejax.models.bert import BertConfig
-from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import biases_at, with_biases
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
-from dicejax.tasks import Item
 from dicejax.tasks.priors import log_priors, require_classes
-from dicejax.tasks.remarks import Remark
+from dicejax.training.encoded import Encoded, Warn, load_data
 from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
 from dicejax.training.predict import Search, search
 from dicejax.training.sharding import put
@@ -44,25 +36,6 @@ from dicejax.training.state import (
     init_state_fn,
 )
 from dicejax.training.throughput import imitates_bfloat16
-
-Warn = Callable[[str], None]
-SPLITS = ("train", "dev", "test")
-
-
-@dataclasses.dataclass(frozen=True)
-class Encoded:
-    """A corpus in the form of the task, encoded, and the encoder's architecture.
-
-    Without the folder of a pretrained encoder weights are drawn.
-    """
-
-    corpus: Corpus
-    labels: tuple[str, ...]
-    tokenizer: Tokenizer
-    encoder: EncoderConfig
-    folder: Path | None
-    items: dict[str, list[Item]]
-    cut: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -359,90 +332,3 @@ def prepare(
             "here: --training.precision float32"
         )
     return setup
-
-
-def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Encoded:
-    """Read the data and the tokenizer, and encode all splits.
-
-    Raises:
-      InputError: data or tokenizer cannot be used.
-    """
-    task, folder = experiment.task, None
-    if isinstance(experiment.encoder, PretrainedEncoder):
-        settings = experiment.encoder
-        folder = huggingface.locate(settings.path, settings.revision, fetch=fetch)
-        encoder = huggingface.read_config(folder)
-        try:
-            encoder = encoder.with_dropout(
-                settings.hidden_dropout_prob, settings.attention_probs_dropout_prob
-            )
-        except ValueError as error:
-            raise InputError(f"encoder: {error}") from error
-    corpus = load_corpus(experiment, warn)
-    labels = task.label_names(corpus.train)
-    task.require_metric(labels)
-    limits.LABELS.require(len(labels), "train")
-    if folder is None:
-        tokenizer, encoder = _learn_tokenizer(experiment, corpus)
-    else:
-        tokenizer = tokenize.read(folder, words=task.reads_words)
-        for text in tokenize.check_fits(tokenizer, encoder.vocab_size, folder):
-            warn(text)
-    max_length = encoder.within_limit(experiment.training.max_length)
-    items: dict[str, list[Item]] = {}
-    notes: list[Remark] = []
-    for split in SPLITS:
-        examples = getattr(corpus, split)
-        items[split] = task.encode(examples, tokenizer, labels, max_length)
-        if split == "train":
-            items[split] = list(task.soften(items[split], examples, labels))
-        notes += task.warnings(split, examples, items[split], labels)
-    for note in notes:
-        warn(str(note))
-    cut = tuple(note.text for note in notes if isinstance(note, Truncation))
-    return Encoded(corpus, labels, tokenizer, encoder, folder, items, cut)
-
-
-def load_corpus(experiment: Experiment, warn: Warn) -> Corpus:
-    """Load the splits of an experiment in the form of its task.
-
-    Raises:
-      InputError: the data cannot be used, or is of another kind of task.
-    """
-    corpus = experiment.data.load()
-    for note in corpus.notes:
-        warn(note)
-    splits = {split: getattr(corpus, split) for split in SPLITS}
-    if experiment.augmentation is not None:
-        splits["train"], note = experiment.augmentation.augment(corpus.train)
-        warn(f"train: {note}")
-    for name, split in splits.items():
-        try:
-            splits[name] = tuple(experiment.task.adapt(split))
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from None
-    return Corpus(**splits, notes=corpus.notes)
-
-
-def _learn_tokenizer(
-    experiment: Experiment, corpus: Corpus
-) -> tuple[Tokenizer, EncoderConfig]:
-    """Return a tokenizer of the training texts, and an architecture for it."""
-    encoder = experiment.encoder
-    texts = experiment.task.texts(corpus.train)
-    tokenizer = tokenize.learn_wordpiece(texts, encoder.vocab_size)
-    vocab_size = tokenizer.get_vocab_size()
-    if isinstance(encoder, EncoderConfig):
-        return tokenizer, dataclasses.replace(encoder, vocab_size=vocab_size)
-    return tokenizer, BertConfig(
-        vocab_size=vocab_size,
-        hidden_size=encoder.hidden_size,
-        num_hidden_layers=encoder.num_hidden_layers,
-        num_attention_heads=encoder.num_attention_heads,
-        intermediate_size=encoder.intermediate_size,
-        hidden_dropout_prob=encoder.dropout,
-        attention_probs_dropout_prob=encoder.dropout,
-        max_position_embeddings=max(512, experiment.training.max_length),
-        # BERT's 0.02 is meant for a width of 768; at 128 it learns nothing.
-        initializer_range=encoder.hidden_size**-0.5,
-    )

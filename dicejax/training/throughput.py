@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import re
 import resource
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
+import dicejax
 from dicejax.models.bert import PostNormConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
@@ -265,6 +268,14 @@ def machine_of(mesh: Mesh) -> dict[str, str]:
         machine["cores"] = str(len(os.sched_getaffinity(0)))
         machine["instructions"] = f"{zlib.crc32(' '.join(lists[:1]).encode()):x}"
     return machine
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that numbers depend on, by name."""
+    names = ("jax", "jaxlib", "flax", "optax")
+    libraries = {name: metadata.version(name) for name in names}
+    python = {"python": platform.python_version()}
+    return {"dicejax": dicejax.__version__, **libraries, **python}
 
 
 _INSTRUCTIONS = r"^(?:flags|Features)\s*:(.*)$"

@@ -6,15 +6,12 @@ import contextlib
 import dataclasses
 import html
 import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
 from typing import Any
 
 import jax
 from jax.sharding import Mesh
 
-import dicejax
 from dicejax import config
 from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, Stopped
@@ -27,6 +24,8 @@ from dicejax.objectives import Objective, name_of
 from dicejax.tasks import calibrated
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.checkpoint_folder import require_orbax
+from dicejax.training.encoded import SPLITS, identity_of, several_of
+from dicejax.training.identity import changed
 from dicejax.training.logging import require_wandb
 from dicejax.training.outcome import (
     by_example,
@@ -40,14 +39,14 @@ from dicejax.training.progress import (
     format_count,
     progress_of,
 )
-from dicejax.training.recorder import LoopState, Recorder, restore
+from dicejax.training.recorder import LoopState, Recorder, check_identity, restore
 from dicejax.training.run_folder import CHECKPOINTS, RESULT, SCORE_COUNTS, Run
 from dicejax.training.run_lock import run_lock
-from dicejax.training.setup import SPLITS, Setup, checksum, prepare
+from dicejax.training.setup import Setup, checksum, prepare
 from dicejax.training.sharding import global_batch, replicate, rows_here
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
-from dicejax.training.throughput import machine_of
+from dicejax.training.throughput import machine_of, versions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,12 +72,14 @@ class Result:
       share_filled: share of places with a token, by the plan.
       devices: number of devices.
       device_kind: name of their kind.
-      versions: versions of the libraries that numbers depend on, by name.
+      versions: versions of the libraries that numbers depend on, by name; of a run that
+        was resumed under another, both.
       primary_metric: name of the metric; of two classes the scores have the one that
         it is of under "positive".
       cut: warnings of inputs that are cut off; None without any.
+      checksums: of each split as it was read, before a sample of it was drawn, and of
+        weights and tokenizer of a pretrained encoder.
       best_step: step of the best checkpoint; None, as the rest, if test was not scored.
-      test_data: checksum of the test split.
       test: test scores of the best checkpoint.
       test_at_last_step: test scores of the last checkpoint.
       threshold: decision threshold tuned on dev, where the task has one, or one for
@@ -111,8 +112,8 @@ class Result:
     versions: Mapping[str, str]
     primary_metric: str
     cut: Sequence[str] | None = None
+    checksums: Mapping[str, str | int] | None = None
     best_step: int | None = None
-    test_data: int | None = None
     test: Mapping[str, Any] | None = None
     test_at_last_step: Mapping[str, Any] | None = None
     threshold: Mapping[str, Any] | None = None
@@ -210,6 +211,10 @@ def train(
                 if not (run.continues and run.is_finished):
                     return _train(experiment, run, display, score_test=score_test)
         result = Result.read(run)
+        now, several = identity_of(experiment), several_of(experiment)
+        if changes := run.changes(now, several) if now else {}:
+            since = changed(changes, "the run")
+            display.note(f"{run.path}: {since}; its scores are of the data before")
         if score_test and result.test is None:
             raise InputError(
                 f"{run.path}: a trial of tuning, never scored on test; name another "
@@ -227,14 +232,19 @@ def _train(
     mesh = experiment.mesh.make()
     if experiment.recording.wandb_project is not None:
         require_wandb()
+    as_given = experiment
     if run.continues:
         experiment = run.with_labels(experiment)
     setup = prepare(experiment, progress.note)
     batches = setup.batches(mesh)
+    if run.continues and not check_identity(run, setup, progress.note):
+        anew = dataclasses.replace(run, continues=False)
+        return _train(as_given, anew, progress, score_test=score_test)
     barrier("data and weights are read")  # nothing is written before
     if is_main_process() and not run.continues:
         data, encoder = setup.data, setup.network.encoder
-        run.write_setup(experiment, data.labels, encoder, data.tokenizer)
+        parts = data.labels, encoder, data.tokenizer, data.identity
+        run.write_setup(experiment, *parts)
     barrier("the run's folder exists")
 
     # State, new or restored.
@@ -257,6 +267,7 @@ def _train(
         state, loop = restored
         progress.say(f"resuming from step {loop.step} of {len(batches)}")
     loop.move_to(machine_of(mesh), progress.note)
+    loop.go_on_with(versions())
     parameters = sum(x.size for x in jax.tree.leaves(state.params))
     device_kind = mesh.devices.flat[0].device_kind
     sizes = {split: len(getattr(setup.data.corpus, split)) for split in SPLITS}
@@ -353,13 +364,10 @@ def _train(
             share_filled=round(batches.share_filled, 4),
             devices=mesh.size,
             device_kind=device_kind,
-            versions={
-                "dicejax": dicejax.__version__,
-                **{x: metadata.version(x) for x in ("jax", "jaxlib", "flax", "optax")},
-                "python": platform.python_version(),
-            },
+            versions=loop.versions,
             primary_metric=experiment.task.primary_metric,
             cut=setup.data.cut or None,
+            checksums=setup.data.identity.checksums,
             **tested,
         )
         if is_main_process():
@@ -434,7 +442,6 @@ def score_test_split(
         at_last = setup.score(at_end, "test")
     return {
         "best_step": best_step,
-        "test_data": checksum(map(task.identity, data.items["test"])),
         "test": scores.to_json(),
         "test_at_last_step": at_last.to_json(),
         "nothing_learnt": nothing_learnt(task, decided, scores),

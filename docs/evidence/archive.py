@@ -35,10 +35,11 @@ from dicejax.study.compare.jobs import (
     Job,
     Outcome,
     outcome_of,
-    require_one_test_set,
     share_groups,
 )
+from dicejax.study.compare.same_data import require_one_data
 from dicejax.study.compare.statistics import Row, rows_of
+from dicejax.training.identity import with_checksums
 from dicejax.training.setup import prepare
 
 SCORES = Path(__file__).parent / "scores"
@@ -48,7 +49,7 @@ WITHOUT_MOVED = ("mechanism", "mpnet")
 """Parts of the second protocol, all arms of which are trained."""
 KEPT = (
     "primary_metric",
-    "test_data",
+    "checksums",
     "test",
     "test_with_tuned_threshold",
     "steps",
@@ -168,7 +169,7 @@ def read_file(file: Path) -> Archived:
             run["seed"],
             folder=f"{file.parent.name}/{file.stem}",
             status=run["status"],
-            result=run["result"],
+            result=run["result"] and with_checksums(run["result"]),
             example_statistics=next(counts).astype(float) if run["result"] else None,
             groups=groups if run["result"] else None,
         )
@@ -194,7 +195,7 @@ def merged(old: Archived, new: Archived) -> Archived:
                 f"{other.folder} has; move one of them away"
             )
     runs = share_groups([by_run[key] for key in sorted(by_run)])
-    require_one_test_set(runs)
+    require_one_data(runs)
     if old.runs and old.tuning != new.tuning:
         raise SystemExit("the runs to add have other trials than those of the archive")
     controls = sorted({*old.controls, *new.controls})

@@ -32,6 +32,7 @@ READ_BY = {
     "labels.json": READ_BY_ALL,
     "encoder.json": ("evaluate", "predict", "export", "train"),
     "tokenizer.json": ("evaluate", "predict", "export", "train"),
+    "data.json": ("evaluate", "train"),
     "test_statistics.npz": ("report",),
     "test_scores.npz": ("report",),
     "metrics.jsonl": ("report",),

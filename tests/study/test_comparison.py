@@ -11,7 +11,8 @@ from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Dice, Focal
 from dicejax.study import compare as comparison
 from dicejax.study import significance
-from dicejax.study.compare.jobs import outcome_of, require_one_test_set
+from dicejax.study.compare.jobs import outcome_of
+from dicejax.study.compare.same_data import require_one_data
 from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import Run
 
@@ -156,9 +157,9 @@ def test_runs_that_cannot_be_compared_are_refused(runs):
     with pytest.raises(InputError, match="no run of ce is finished"):
         rows_of(without, "ce")
     run = run_of(runs[4])
-    run.write_result(run.result() | {"test_data": 2})
-    with pytest.raises(InputError, match="the test data differs from"):
-        require_one_test_set([outcome_of(job) for job in runs])
+    run.write_result(run.result() | {"checksums": {"test": "2"}})
+    with pytest.raises(InputError, match=r"^test of seed-1 of dice is not that of "):
+        require_one_data([outcome_of(job) for job in runs])
     file = epath.Path(runs[0].folder) / "test_statistics.npz"
     file.write_bytes(file.read_bytes()[:50])
     with pytest.raises(InputError, match=r"test_statistics\.npz: has changed since"):

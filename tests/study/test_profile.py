@@ -39,7 +39,8 @@ from dicejax.study.profile.report import report
 from dicejax.tasks import Classification, MultiLabelClassification, Tagging, WordTagging
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
-from dicejax.training.setup import load_data, prepare
+from dicejax.training.encoded import load_data
+from dicejax.training.setup import prepare
 
 from .. import tiny
 from .made_runs import write_splits

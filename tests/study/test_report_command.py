@@ -59,11 +59,11 @@ def test_texts_of_compare_stay_while_the_test_set_is_the_same(tmp_path):
     assert files(tmp_path) == before
     for job in jobs:
         folder = run_of(job)
-        folder.write_result(folder.result() | {"test_data": 54321})
+        folder.write_result(folder.result() | {"checksums": {"test": "54321"}})
     assert run(["report", str(tmp_path)]) == 0
     assert "word-" not in (tmp_path / "report.html").read_text()
     damaged = json.loads(before["comparison.json"])
-    damaged["changed"] = {"test_data": 54321, "texts": {"1": [1, None], "2": "x"}}
+    damaged["changed"] = {"checksum": "54321", "texts": {"1": [1, None], "2": "x"}}
     (tmp_path / "comparison.json").write_text(json.dumps(damaged))
     assert run(["report", str(tmp_path)]) == 0
 

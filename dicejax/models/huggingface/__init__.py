@@ -2,6 +2,7 @@
 
 from dicejax.models.huggingface.reading import (
     Weights,
+    checksum,
     config_from,
     locate,
     read_config,
@@ -9,4 +10,12 @@ from dicejax.models.huggingface.reading import (
 )
 from dicejax.models.huggingface.writing import write
 
-__all__ = ["Weights", "config_from", "locate", "read_config", "read_weights", "write"]
+__all__ = [
+    "Weights",
+    "checksum",
+    "config_from",
+    "locate",
+    "read_config",
+    "read_weights",
+    "write",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import itertools
 import os
 import re
@@ -167,6 +168,28 @@ def _read(stored: Mapping[str, _Stored]) -> dict[str, np.ndarray]:
                             "that was saved had diverged: take other weights"
                         )
     return values
+
+
+def checksum(folder: Path) -> str:
+    """Return a checksum of the tensors of a folder, in one file or several.
+
+    Names, types, shapes and values count, their order and places in files do not.
+
+    Raises:
+      InputError: there are no weights, or they cannot be read.
+    """
+    stored, whole = _stored(folder, ""), hashlib.sha256()
+    host = jax.local_devices(backend="cpu")[0]
+    with contextlib.ExitStack() as files, jax.default_device(host):
+        opened = {
+            file: files.enter_context(_open(file))
+            for file in sorted({tensor.file for tensor in stored.values()})
+        }
+        for name, tensor in sorted(stored.items()):
+            whole.update(f"{name} {tensor.kind} {tensor.shape}\n".encode())
+            array = np.asarray(opened[tensor.file].get_tensor(tensor.name))
+            whole.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return whole.hexdigest()
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -40,6 +40,7 @@ from dicejax.study.compare.jobs import (
     with_baselines,
 )
 from dicejax.study.compare.results import assess, assess_runs, evaluate_runs, to_json
+from dicejax.study.compare.same_data import DataCheck
 from dicejax.study.compare.statistics import (
     Row,
     interval_of,
@@ -220,13 +221,16 @@ def compare(
             is_shard=is_shard,
             tunes_part=is_shard and (resample or not seeds),
             overwrite=overwrite,
+            check=DataCheck(display.note),
         )
         jobs = steps.jobs(max(seeds, 1))
         # Refuse before anything is trained; finished runs need no data.
         ours = shard_of(jobs, shard)
-        if overwrite or (
-            unfinished(ours) if seeds else tuning.unfinished(ours, tune, folder)
-        ):
+        left = unfinished(ours) if seeds else tuning.unfinished(ours, tune, folder)
+        if not overwrite:
+            there = [*tuning.trial_jobs(jobs, tune, folder), *(jobs if seeds else ())]
+            steps.check(there, trains=left > 0)
+        if overwrite or left:
             require_fit(jobs, overwrite=overwrite)
         if not resample:
             steps.tune(jobs if seeds else ours)
@@ -251,6 +255,8 @@ def compare(
             rows, ended = steps.evaluate(jobs), None
 
     def read_examples() -> Sequence[Any] | None:
+        if "test" in steps.check.changed:
+            return None
         with contextlib.suppress(InputError):  # finished runs need no data
             return experiment.data.load().test
         return None
@@ -276,6 +282,7 @@ class _Steps:
     is_shard: bool
     tunes_part: bool  # other shards tune the rest
     overwrite: bool
+    check: DataCheck
     tuned: Sequence[tuning.Tuned] = ()
 
     def jobs(self, seeds: int) -> list[Job]:
@@ -306,6 +313,8 @@ class _Steps:
         if self.resample:
             self.tune(jobs)
         jobs = tuning.apply_settings(jobs, self.tuned)
+        if not self.overwrite:
+            self.check(jobs, trains=unfinished(jobs) > 0)
         train_all(jobs, self.display, overwrite=self.overwrite)
         if self.baselines:
             score_baselines(jobs, self.display.say)

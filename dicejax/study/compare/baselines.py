@@ -21,11 +21,13 @@ from dicejax.study.compare.jobs import (
     Job,
     Outcome,
     outcome_of,
-    require_one_test_set,
 )
+from dicejax.study.compare.same_data import require_one_data
 from dicejax.tasks import Target
 from dicejax.tasks.priors import log_priors
 from dicejax.training.checkpoint import restore_params
+from dicejax.training.encoded import several_of
+from dicejax.training.identity import changed
 from dicejax.training.predict import Shift
 from dicejax.training.run_folder import BASELINES, CHECKPOINTS, Run
 from dicejax.training.run_lock import run_lock
@@ -95,6 +97,12 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
             if setup is None or setup.experiment.data != job.experiment.data:
                 experiment = run.with_labels(job.experiment)
                 setup = prepare(experiment, lambda text: None, weights=False)
+            several = several_of(job.experiment)
+            if changes := run.changes(setup.data.identity, several):
+                raise InputError(
+                    f"{run.path}: {changed(changes, 'the run')}: its decisions cannot "
+                    "be moved; restore it, or train the run again with --overwrite"
+                )
             mesh, checkpoints = job.experiment.mesh.make(), run.path / CHECKPOINTS
             try:
                 _, params = restore_params(checkpoints, setup.network, "best", mesh)
@@ -113,7 +121,7 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
 def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     """Return the outcomes of runs, moved decisions too, and the names of controls."""
     outcomes = [outcome_of(job) for job in jobs]
-    require_one_test_set(outcomes)
+    require_one_data(outcomes)
     # By name, since tuned runs keep that of the loss whatever its numbers.
     standard, weighted = name_of(BASELINE), name_of(WeightedCrossEntropy())
     from_prior = name_of(FromPrior(BASELINE))
@@ -133,7 +141,8 @@ def _moved(run: Outcome) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
     scored = Run(epath.Path(run.folder)).baselines() if run.result else None
     moved = {}
     for name, control in (scored or {}).items():
-        result = {key: run.result[key] for key in ("primary_metric", "test_data")}
+        copied = ("primary_metric", "checksums")
+        result = {key: run.result[key] for key in copied if key in run.result}
         result["test"] = control["test"]
         result["control"] = {key: control[key] for key in ("value", "dev_score")}
         moved[name] = result, control["example_statistics"]

@@ -16,7 +16,7 @@ from dicejax.objectives import name_of
 from dicejax.study.compare import tuning
 from dicejax.study.compare.jobs import Job, candidates_of, is_resampled, with_seed
 from dicejax.training.logging import is_local
-from dicejax.training.run_folder import EXPERIMENT, Run
+from dicejax.training.run_folder import DATA, EXPERIMENT, PLACES, Run
 
 HEAD_SETTINGS = ("training.head_bias ", "optimizer.head_learning_rate ")
 """Settings that differ where some losses begin at the class frequencies."""
@@ -30,8 +30,9 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
 
     Raises:
       InputError: there are none, two have the same loss and seed, or they differ in
-        more than loss and seed; tuned ones may differ in the learning rate too, and
-        losses that begin at the class frequencies in the heads' settings.
+        more than loss, seed and the place of their data; tuned ones may differ in the
+        learning rate too, and losses that begin at the class frequencies in the heads'
+        settings.
     """
     runs = list(_runs_in(paths))
     if not runs:
@@ -44,6 +45,8 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
         changes = changed_settings(experiments[first_run], experiment)
         free = [] if bias in firsts else [*HEAD_SETTINGS]
         free += ["optimizer.learning_rate "] if _record(run) else []
+        if all((each.path / DATA).exists() for each in (run, runs[first_run])):
+            free += PLACES  # whose content is compared
         changes = [change for change in changes if not change.startswith(tuple(free))]
         if changes:
             raise InputError(

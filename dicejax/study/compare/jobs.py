@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 import shlex
 import time
@@ -348,24 +347,3 @@ def share_groups(outcomes: Sequence[Outcome]) -> list[Outcome]:
 def unfinished(jobs: Sequence[Job]) -> int:
     """Return the number of runs that have neither finished nor diverged."""
     return sum(not Run(epath.Path(job.folder)).has_ended for job in jobs)
-
-
-def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
-    """Raise an InputError unless runs have one test set and one primary metric."""
-    finished = [outcome for outcome in outcomes if outcome.result]
-    for run in finished:
-        positive, first = (
-            each.result["test"].get("positive") for each in (run, finished[0])
-        )
-        if positive != first:
-            raise InputError(
-                f"{run.folder}: its scores are those of {quote(positive)}, and those "
-                f"of {finished[0].folder} of {quote(first)}, so they cannot be "
-                "compared; train all with one --task.positive"
-            )
-    for run, key in itertools.product(finished, ("test_data", "primary_metric")):
-        if run.result.get(key) != finished[0].result.get(key):
-            raise InputError(
-                f"{run.folder}: the {key.replace('_', ' ')} differs from that of "
-                f"{finished[0].folder}; their scores cannot be compared"
-            )

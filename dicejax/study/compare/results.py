@@ -123,6 +123,8 @@ def to_json(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, A
         "primary_metric": results[0]["primary_metric"] if rows else None,
         "losses": {row.loss: row.to_json() for row in rows},
     }
+    if results and results[0].get("checksums"):
+        record["checksums"] = results[0]["checksums"]
     return record if tuned is None else record | {"tuning": tuned}
 
 

@@ -83,13 +83,22 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
         message = "--across combines two or more comparisons; name their folders"
         raise InputError(message)
     contents = [_content(folder) for folder in folders]
-    baselines = dict.fromkeys(baseline for baseline, _ in contents)
+    tests: dict[str, str] = {}  # folders by the checksum of their test set
+    for folder, (_, _, checksum) in zip(folders, contents, strict=True):
+        if checksum in tests:
+            raise InputError(
+                f"{folder}: has the test set of {tests[checksum]}: both are one data "
+                "set; name one of them"
+            )
+        if checksum is not None:
+            tests[checksum] = folder
+    baselines = dict.fromkeys(baseline for baseline, _, _ in contents)
     if len(baselines) > 1:
         raise InputError(
             f"comparisons with {' and '.join(baselines)} cannot be combined; report "
             "them with one --baseline"
         )
-    sets = [losses for _, losses in contents]
+    sets = [losses for _, losses, _ in contents]
     names = dict.fromkeys(name for losses in sets for name in losses)
     names = [name for name in names if sum(name in losses for losses in sets) > 1]
     if not names:
@@ -134,8 +143,8 @@ def lines(baseline: str, results: Sequence[OfLoss], sets: int) -> list[str]:
     return [f"{head} (for one look at each):", *lines]
 
 
-def _content(folder: str) -> tuple[str, dict[str, _OnSet]]:
-    """Return the baseline's name and the comparisons with it that have an interval."""
+def _content(folder: str) -> tuple[str, dict[str, _OnSet], str | None]:
+    """Return the baseline's name, comparisons with an interval, and test's checksum."""
     file = epath.Path(folder) / "comparison.json"
     if not file.exists():
         raise InputError(f"{file}: missing; run dicejax report on the runs first")
@@ -153,6 +162,8 @@ def _content(folder: str) -> tuple[str, dict[str, _OnSet]]:
             apart = [value_of(x, float) for x in field(against, "differences", list)]
             losses[name] = _OnSet(mean, math.hypot(*errors), p_alone, apart)
         baseline = field(content, "baseline", str)
+        checksums = field(content, "checksums", dict, {})
+        test = field(checksums, "test", str, "") or None
     except Flaw as flaw:
         raise flaw.at(file, flaw.line) from None
     if not losses:
@@ -160,4 +171,4 @@ def _content(folder: str) -> tuple[str, dict[str, _OnSet]]:
             f"{file}: no loss has a confidence interval, which --across combines; "
             f"compare at least {MIN_SEEDS} seeds"
         )
-    return baseline, losses
+    return baseline, losses, test

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -11,6 +12,7 @@ from rich.table import Table
 from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
 from dicejax.study.compare.failures import learnt_nothing, one_class
+from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import Row, columns_of, results_of
 from dicejax.study.compare.unlearnt import unlearnt
 
@@ -95,6 +97,10 @@ def remedy(rows: Sequence[Row]) -> str:
     return "train longer, or try another learning rate"
 
 
+def _checksums(run: Outcome) -> Mapping[str, Any]:
+    return (run.result or {}).get("checksums") or {}
+
+
 def warnings_of(rows: Sequence[Row]) -> list[str]:
     """Return the warnings to show before any number, the gravest first."""
     messages = []
@@ -125,5 +131,11 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
         if missing and not row.is_control:
             listed = ", ".join(map(str, missing))
             messages.append(f"{row.loss} has no run of seed {listed}.")
+    older = [n for n, run in runs if run.result and "test" not in _checksums(run)]
+    if any("test" in _checksums(run) for _, run in runs) and older:
+        messages.append(
+            f"{len(older)} of {len(runs)} runs are of a version that kept no checksums "
+            f"of the data: whether it was the same is not known: {', '.join(older)}."
+        )
     cut = (text for result in results_of(rows) for text in result.get("cut", ()))
     return [*messages, *dict.fromkeys(cut)]

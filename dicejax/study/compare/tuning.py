@@ -195,6 +195,15 @@ def _untuned(jobs: Sequence[Job]) -> dict[tuple[str, int | None], Tuned]:
     return studies
 
 
+def trial_jobs(jobs: Sequence[Job], trials: int, folder: str) -> list[Job]:
+    """Return the trials for the runs of a comparison, without their settings."""
+    return [
+        Job(x.name, of_trial(x.experiment), str(run.path))
+        for x in _untuned(jobs).values()
+        for run in x.runs(folder, trials)
+    ]
+
+
 def unfinished(jobs: Sequence[Job], trials: int, folder: str) -> int:
     """Return the number of trials that have neither finished nor diverged."""
     runs = (run for x in _untuned(jobs).values() for run in x.runs(folder, trials))

@@ -22,7 +22,8 @@ from dicejax.study.profile.imbalance import (
     OutputCounts,
     count_outputs,
 )
-from dicejax.training.setup import SPLITS, Encoded, Warn, epochs_drawn, load_data
+from dicejax.training.encoded import SPLITS, Encoded, Warn, load_data
+from dicejax.training.setup import epochs_drawn
 
 BINS = 10
 

@@ -28,6 +28,7 @@ from dicejax.study.report.document import markdown, page
 from dicejax.study.report.facts import RERUN, Facts, facts_of
 from dicejax.study.report.pictures import THRESHOLD
 from dicejax.study.report.sections import document_of
+from dicejax.training.identity import test_checksum
 
 __all__ = ["write"]
 
@@ -53,11 +54,12 @@ def write(
     """
     path = epath.Path(folder)
     file = path / "comparison.json"
-    before = texts.get(file.name) or (files.read_bytes(file) if file.exists() else "{}")
-    content = json.loads(before)
-    test_data = results_of(rows)[0].get("test_data")
+    written = files.read_bytes(file) if file.exists() else "{}"
+    content = json.loads(texts.get(file.name) or written)
+    checksum = test_checksum(results_of(rows)[0])
     earlier = content.pop("changed", {})
-    quoted = earlier.get("texts") if earlier.get("test_data") == test_data else None
+    before = earlier.get("checksum", earlier.get("test_data"))
+    quoted = earlier.get("texts") if before == checksum else None
     quoted = {
         number: pair
         for number, pair in (quoted if isinstance(quoted, dict) else {}).items()
@@ -93,7 +95,7 @@ def write(
         "sections": {s.title: s.text for s in document.sections},
     }
     if facts.changed and facts.changed.texts:
-        content["changed"] = {"test_data": test_data, "texts": facts.changed.texts}
+        content["changed"] = {"checksum": checksum, "texts": facts.changed.texts}
     contents = {name: text for name, text in texts.items() if name != file.name}
     if facts.experiment is not None:
         resolved = json.loads(config.to_json(facts.experiment))

@@ -133,8 +133,10 @@ def facts_of(
         command = f"dicejax compare {RERUN} --seeds {count} {resample}--out FOLDER"
     versions = [result["versions"] for result in results if "versions" in result]
     names = dict.fromkeys(name for by_name in versions for name in by_name)
+    checksums = [x["checksums"] for x in results if x.get("checksums")]
+    parts = dict.fromkeys(name for sums in checksums for name in sums) or ["test"]
     columns: list[tuple[str, Sequence[Any], str]] = [
-        ("checksum of the encoded test set", results, "test_data"),
+        *((f"checksum of {name}", checksums, name) for name in parts),
         ("devices", results, "devices"),
         ("hardware", results, "device_kind"),
         *((f"version of {name}", versions, name) for name in names),
