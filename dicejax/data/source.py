@@ -10,7 +10,8 @@ from typing import Any
 
 from dicejax.data.examples import LabelledText, MultiLabelText, ReadingExample
 from dicejax.data.identity import SplitDigest
-from dicejax.errors import quote, truncate
+from dicejax.errors import Flaw, quote, truncate
+from dicejax.io import limits
 
 Examples = tuple[Any, ...]
 
@@ -52,6 +53,14 @@ class Source(abc.ABC):
         for name in names:
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} is {value}; want at least 1")
+
+    def _check_sizes(self, *names: str) -> None:
+        """Check the numbers of a source that makes its examples up."""
+        for name in names:
+            try:
+                limits.MADE_UP.check(getattr(self, name))
+            except Flaw as flaw:
+                raise ValueError(f"{name}: {flaw.what}; {flaw.do}") from None
 
     def offline(self) -> Source:
         """Return this source, restricted to what needs no network and runs no code.

@@ -50,7 +50,9 @@ class SyntheticNER(Source):
     def __post_init__(self):
         if self.o_per_entity < 4:
             raise ValueError(f"o_per_entity is {self.o_per_entity}; want at least 4")
-        self._check_counts("train", "dev", "test", "ambiguous_names", "common_words")
+        names = ("train", "dev", "test", "ambiguous_names", "common_words")
+        self._check_counts(*names)
+        self._check_sizes(*names)
 
     def load(self) -> Corpus:
         """Generate the three splits."""

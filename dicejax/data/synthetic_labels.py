@@ -51,7 +51,9 @@ class SyntheticLabels(Source):
     def __post_init__(self):
         if not 0 < self.most < 1:
             raise ValueError(f"most is {self.most}; want between 0 and 1")
-        self._check_counts("train", "dev", "test", "labels", "common_words")
+        names = ("train", "dev", "test", "labels", "common_words")
+        self._check_counts(*names)
+        self._check_sizes(*names)
 
     def load(self) -> Corpus:
         """Generate the three splits."""

@@ -16,7 +16,6 @@ import io
 import itertools
 import os
 import stat
-import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO
@@ -25,6 +24,7 @@ from etils import epath
 
 from dicejax.errors import Flaw, InputError, quote, suggestion
 from dicejax.io import limits
+from dicejax.io.parts import part_of
 
 Path = str | os.PathLike[str]
 Stream = IO[bytes] | None  # read in the place of a path
@@ -162,7 +162,7 @@ def write_lines(folder: epath.Path, name: str, lines: Iterable[str]) -> None:
 @contextlib.contextmanager
 def _partial_file(folder: epath.Path, name: str) -> Iterator[epath.Path]:
     """Give a path that takes its name at the end, or is removed with an error."""
-    partial = folder / f".{name}.{uuid.uuid4().hex}.partial"
+    partial = part_of(folder / name)
     try:
         with input_errors(folder, "written to"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -185,9 +185,9 @@ def write_together(folder: epath.Path, contents: Mapping[str, str | bytes]) -> N
       InputError: the folder cannot be made or written to.
     """
     folder = follow_link(folder)
-    is_new, mark = not folder.exists(), f"{uuid.uuid4().hex}.partial"
-    place = folder.with_name(f".{folder.name}.{mark}") if is_new else folder
-    partial = {name: place / f".{name}.{mark}" for name in contents}
+    is_new = not folder.exists()
+    place = part_of(folder) if is_new else folder
+    partial = {name: part_of(place / name) for name in contents}
     try:
         with input_errors(folder, "written to"):
             place.mkdir(parents=True, exist_ok=True)

@@ -51,8 +51,13 @@ CONTEXT = Limit(
     "divide it, or ask fewer",
 )
 LABELS = Limit(1_000_000, "labels", "is it the right column?")
-STEPS = Limit(100, "normalizers", "take the tokenizer of another folder")
-GROWTH = Limit(50, "characters in the place of one", "take another folder's tokenizer")
+_OTHER = "take another folder's tokenizer"
+STEPS = Limit(100, "steps", _OTHER)
+GROWTH = Limit(50, "characters in the place of one", _OTHER)
+SPECIAL = Limit(200, "special pieces round a text", _OTHER)
+PIECE = Limit(1000, "characters in a piece", _OTHER)
+PIECES = Limit(5_000_000, "characters in all pieces", _OTHER)
+MADE_UP = Limit(3_000_000, "made-up texts or words", "lower its numbers")
 
 ITEM = 300  # bytes of memory that a line or a row takes besides its text
 VALUE = 30  # and a value of a table

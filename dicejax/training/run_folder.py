@@ -392,11 +392,11 @@ class Run:
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer."""
-        content = files.read_checked(self.path, tokenize.FILE)
+        content, file = files.read_checked(self.path, tokenize.FILE), tokenize.FILE
         try:
-            return Tokenizer.from_buffer(content)
-        except Exception as error:  # tokenizers raises just that
-            raise _damage(self.path / tokenize.FILE, first_line(error)) from error
+            return tokenize.parse(content.decode("utf-8", "replace"))
+        except Flaw as flaw:
+            raise _damage(self.path / file, f"{first_line(flaw.what)}") from flaw
 
     def network(self) -> Network:
         """Return the architecture."""

@@ -3,7 +3,7 @@
 from dicejax.data.tokenize.encoded import EncodedText
 from dicejax.data.tokenize.encoding import encode, encode_texts
 from dicejax.data.tokenize.learning import learn_wordpiece
-from dicejax.data.tokenize.reading import FILE, check_fits, pad_id, read
+from dicejax.data.tokenize.reading import FILE, check_fits, pad_id, parse, read
 
 __all__ = [
     "FILE",
@@ -13,5 +13,6 @@ __all__ = [
     "encode_texts",
     "learn_wordpiece",
     "pad_id",
+    "parse",
     "read",
 ]

@@ -18,12 +18,13 @@ from typing import Any
 from tokenizers import Tokenizer, models, normalizers
 
 from dicejax.data.tokenize.steps import (
-    check_growth,
+    check_pieces,
+    check_sizes,
     with_exact_offsets,
     with_prefix_space,
 )
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.io import files, json_text
+from dicejax.io import files, json_text, limits
 
 FILE = "tokenizer.json"
 _CONFIG = "config.json"
@@ -272,23 +273,31 @@ def _class(
     return kind
 
 
-def _whole(file: Path) -> Tokenizer:
-    """Read `tokenizer.json` as it is."""
+def parse(text: str) -> Tokenizer:
+    """Build the tokenizer of a `tokenizer.json`, without its padding and truncation.
+
+    Raises:
+      Flaw: it is none, or could fill the memory.
+    """
+    content = json_text.value_of(json_text.parse(text), dict)
+    check_sizes(content)
     try:
-        tokenizer = Tokenizer.from_file(str(file))
+        tokenizer = Tokenizer.from_str(text)
     except Exception as error:  # bare, and says nothing of the file
-        raise InputError(f"{FILE}: {error}; fetch it again") from error
-    _check_growth(tokenizer.normalizer, FILE)
-    _check_template(tokenizer)
+        raise Flaw(str(error), "fetch it again") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
     return tokenizer
 
 
-def _check_growth(normalizer: normalizers.Normalizer | None, file: str) -> None:
+def _whole(file: Path) -> Tokenizer:
+    """Read `tokenizer.json` as it is."""
     try:
-        check_growth(normalizer)
+        tokenizer = parse(files.read_text(file))
     except Flaw as flaw:
-        what = f"{file}: its normalizer has {flaw.what}"
-        raise InputError(f"{what}; {flaw.do}") from None
+        raise InputError(f"{FILE}: {flaw.what}; {flaw.do}") from None
+    _check_template(tokenizer)
+    return tokenizer
 
 
 def _vocabulary(folder: Path, names: list[str]) -> Settings:
@@ -335,11 +344,18 @@ def _unigram(file: Path) -> tuple[Tokenizer, int]:
     if file.name == _XLNET:  # a comma behind a digit is a piece of its own
         commas = [piece for piece in scores if re.search(r"\d,\Z", piece)]
         scores |= {piece: scores[piece] - 100 for piece in commas}
+    try:
+        check_pieces([*scores])
+    except Flaw as flaw:
+        raise InputError(f"{file.name}: {flaw.what}; {flaw.do}") from None
     tokenizer = Tokenizer(models.Unigram(list(scores.items()), unk_id=unknown))
     characters = model.normalizer_spec.precompiled_charsmap
     if characters:
         tokenizer.normalizer = normalizers.Precompiled(characters)
-        _check_growth(tokenizer.normalizer, file.name)
+        try:
+            check_sizes(json.loads(tokenizer.to_str()))
+        except Flaw as flaw:
+            raise InputError(f"{file.name}: {flaw.what}; {flaw.do}") from None
     return tokenizer, unknown
 
 
@@ -391,6 +407,7 @@ def _settings(file: Path) -> Settings:
         if not isinstance(token, str | None):
             what = f"{name} is {quote(token)}; want text or null"
             raise InputError(f"{file.name}: {what}")
+        limits.PIECE.require(len(token or ""), file.name)
     return content
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, normalizers
 
+from dicejax.errors import Flaw
 from dicejax.io import limits
 
 SPACE = "▁"  # SentencePiece's
@@ -40,27 +43,68 @@ def _steps(part: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Return the steps of a sequence of normalizers and the like, or the only one."""
     if part is None:
         return []
-    names = ("normalizers", "pretokenizers", "processors")
+    names = ("normalizers", "pretokenizers", "processors", "decoders")
     inner = next((part[name] for name in names if name in part), None)
     if inner is None:
         return [part]
     return [step for child in inner for step in _steps(child)]
 
 
-def check_growth(normalizer: normalizers.Normalizer | None) -> None:
-    """Check how many characters a normalizer may make of one, before it is run.
+def check_sizes(content: Mapping[str, Any]) -> None:
+    """Check by arithmetic what a `tokenizer.json` may make, before it is built.
+
+    Each step is bounded by the size of the file, what several make together by their
+    product: normalizers in a chain, byte-level steps in a chain, parts of a template
+    and their ids, the nodes of a tree of pieces, the name of the unknown piece and the
+    unknown words.
 
     Raises:
-      Flaw: it has too many steps, or makes too many characters.
+      Flaw: it has too many steps, or makes too much.
     """
-    if normalizer is None:
-        return
-    steps = _steps(json.loads(normalizer.__getstate__()))
-    limits.STEPS.check(len(steps))
-    total = 1
+    for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        try:
+            steps = _steps(content.get(name))
+            limits.STEPS.check(len(steps))
+            if name == "post_processor":
+                _check_templates(steps)
+            elif name != "decoder":
+                limits.GROWTH.check(math.prod(map(_growth, steps)))
+        except Flaw as flaw:
+            raise Flaw(f"its {name} has {flaw.what}", flaw.do) from None
+    model = content.get("model") or {}
+    affixes = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix")
+    for name in affixes:
+        limits.PIECE.check(len(str(model.get(name) or "")))
+    if isinstance(vocabulary := model.get("vocab"), list):  # Unigram's
+        check_pieces([str(pair[0]) for pair in vocabulary])
+
+
+def check_pieces(pieces: Sequence[str]) -> None:
+    """Check the tree that Unigram makes of its pieces, a node for each character.
+
+    Raises:
+      Flaw: it is too large, or so deep that freeing it would overflow the stack.
+    """
+    limits.PIECE.check(max(map(len, pieces), default=0))
+    limits.PIECES.check(sum(map(len, pieces)))
+
+
+def _check_templates(steps: Sequence[Mapping[str, Any]]) -> None:
+    """Check how many special pieces templates in a chain put round a text."""
+    total = 0
     for step in steps:
-        total *= _growth(step)
-    limits.GROWTH.check(total)
+        special = step.get("special_tokens") or {}
+        for parts in (step.get("single") or (), step.get("pair") or ()):
+            texts = [part["Sequence"]["id"] for part in parts if "Sequence" in part]
+            if len(set(texts)) < len(texts):
+                raise Flaw("a text twice", "take another folder's tokenizer")
+            for part in parts:
+                if "SpecialToken" in part:
+                    piece = special.get(part["SpecialToken"]["id"], {})
+                    names = piece.get("tokens", ())
+                    total += max(len(piece.get("ids", ())), len(names), 1)
+                    limits.PIECE.check(max(map(len, names), default=0))
+                    limits.SPECIAL.check(total)
 
 
 def _growth(step: dict[str, Any]) -> int:
@@ -73,6 +117,10 @@ def _growth(step: dict[str, Any]) -> int:
         case {"type": "Replace", "content": content, "pattern": {"Regex": regex}}:
             is_between = bool(content) and _matches_between(regex)
             return max(1, len(content)) + is_between
+        case {"type": "ByteLevel"}:
+            return 4  # bytes, each of which becomes a character
+        case {"type": "BertNormalizer"}:
+            return 3  # a Chinese character between spaces
         case {"type": "Precompiled", "precompiled_charsmap": encoded}:
             blob = base64.b64decode(encoded)
             texts = blob[4 + int.from_bytes(blob[:4], "little") :].split(b"\0")

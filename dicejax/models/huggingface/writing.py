@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from dicejax.errors import InputError, first_line
+from dicejax.io.parts import part_of
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import SequenceHead, TokenHead
 from dicejax.models.huggingface.names import Family, family_of, leaves
@@ -134,11 +135,14 @@ def _draft_of(folder: Path) -> Iterator[Path]:
         if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder}: exists already; name another folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".writing-") as made:
-            draft = Path(made) / folder.name
-            draft.mkdir()
+        made = part_of(folder)
+        try:
+            draft = made / folder.name
+            draft.mkdir(parents=True)
             yield draft
             draft.replace(folder)  # onto nothing, or an empty folder
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or first_line(error)
         raise InputError(
