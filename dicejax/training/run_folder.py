@@ -396,7 +396,7 @@ class Run:
         try:
             return tokenize.parse(content.decode("utf-8", "replace"))
         except Flaw as flaw:
-            raise _damage(self.path / file, f"{first_line(flaw.what)}") from flaw
+            raise _damage(self.path / file, " ".join(flaw.what.split())) from flaw
 
     def network(self) -> Network:
         """Return the architecture."""

@@ -279,7 +279,10 @@ def parse(text: str) -> Tokenizer:
     Raises:
       Flaw: it is none, or could fill the memory.
     """
-    content = json_text.value_of(json_text.parse(text), dict)
+    try:
+        content = json_text.value_of(json_text.parse(text), dict)
+    except Flaw as flaw:
+        raise Flaw(flaw.what, "fetch it again", flaw.line) from None
     check_sizes(content)
     try:
         tokenizer = Tokenizer.from_str(text)
