@@ -115,9 +115,8 @@ class Run:
         before = run.experiment()
         changes = config.differences(before, experiment)
         # What was taken from the labels may be named since.
-        if changes:
-            changes = config.differences(run.with_labels(before), experiment)
-        if changes and not run._is_moved(changes, experiment):
+        more = changes and config.differences(run.with_labels(before), experiment)
+        if more and not run._is_moved(more, experiment):
             state = "a finished" if run.is_finished else "an unfinished"
             raise InputError(
                 f"{path}: holds {state} run with other settings: {'; '.join(changes)}; "

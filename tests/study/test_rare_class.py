@@ -21,8 +21,8 @@ from dicejax.study.compare.jobs import (
     jobs_of,
     outcome_of,
     require_fit,
-    require_one_test_set,
 )
+from dicejax.study.compare.same_data import require_one_data
 from dicejax.study.compare.statistics import columns_of
 from dicejax.study.compare.unlearnt import unlearnt
 from dicejax.tasks import Classification, MultiLabelClassification
@@ -211,7 +211,7 @@ def test_a_run_keeps_the_class_that_it_was_trained_with(trained, tmp_path, capsy
     with pytest.raises(
         InputError, match=r"are those of 'complaint', and those of .*'ok'"
     ):
-        require_one_test_set(outcomes)
+        require_one_data(outcomes)
 
 
 def test_a_class_that_is_none_is_refused_before_training(trained, tmp_path):

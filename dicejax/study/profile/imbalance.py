@@ -39,7 +39,7 @@ from dicejax.losses import class_weights
 from dicejax.metrics.bounds import clopper_pearson
 from dicejax.objectives import Objective
 from dicejax.tasks import Item, Task
-from dicejax.training.setup import SPLITS
+from dicejax.training.encoded import SPLITS
 
 Rule = Literal[
     "negative class", "rare negative", "most and least", "multi-label", "positions"
