@@ -27,6 +27,7 @@ from dicejax.config import to_json
 from dicejax.data.examples import TaggedWords
 from dicejax.objectives import names_of
 from dicejax.objectives.parsing import objective_named
+from dicejax.study.compare.jobs import Outcome
 from dicejax.study.significance import nominal_level
 from dicejax.tasks.task import Prediction
 
@@ -310,6 +311,110 @@ def test_the_commands_of_the_third_protocol_are_those_of_its_runs(
         assert plain.optimizer == experiment.optimizer
 
 
+GAINS = {"ce+prior": 0.0, "dsc": 0.02, "dsc+prior": 0.04, "ce": -0.05}
+
+
+@pytest.fixture
+def of_third(archive, evidence):
+    """Return a function that archives made runs of the first cell, and reads them.
+
+    It takes the gain of each arm over `ce+prior`, and arms that fail with some seeds.
+    """
+    third, module = evidence("third"), evidence("third_tables")
+    cell = third.CELLS[0]
+
+    def made(gains, failed=(), updates=64):
+        rng = np.random.default_rng(0)
+        shared = rng.normal(0, 0.01, 10)
+        gold = rng.integers(1, 20, 300)
+        lines, runs = [], []
+        for arm in third.ARMS:
+            for seed in third.TRIAL_SEEDS:
+                line = {"arm": arm, "rate": 2e-4, "factor": 10.0, "seed": seed}
+                lines.append(line | {"dev": 0.7 + gains.get(arm, 0)})
+        for number, seed in enumerate(third.SEEDS):
+            for arm in third.ARMS:
+                share = 0.7 + shared[number] + gains.get(arm, 0.0)
+                share += rng.normal(0, 0.005)
+                if (arm, seed) in failed:
+                    share = 0.0
+                right = rng.binomial(gold, share)
+                counts = np.stack([2 * right, 2 * gold], axis=-1)[:, None]
+                result = {
+                    "primary_metric": "f1",
+                    "test": {"f1": right.sum() / gold.sum()},
+                    "steps": updates,
+                    "seconds": 60.0,
+                    "test_data": 1,
+                }
+                runs.append(Outcome(arm, seed, "", "finished", result, counts))
+        whole = archive.Archived(tuple(runs), (), {})
+        file = archive.file_of(cell.archive_of(64))
+        file.parent.mkdir(exist_ok=True)
+        archive.write(whole, file)
+        third.write_trials(cell.trials_file, lines)
+        module.finished.cache_clear()
+        return module
+
+    with pytest.MonkeyPatch.context() as patch:
+        one = ([], third.Setting(2e-4, 10.0))
+        patch.setattr(third, "searched", lambda scores, encoder: one)
+        yield made
+    module.finished.cache_clear()
+
+
+def test_the_third_protocol_compares_the_better_head_of_dice(of_third, archive):
+    (each,) = of_third(GAINS).finished()
+    assert each.dice == "dsc+prior"
+    scores = {
+        arm: np.array([run.score for run in runs]) for arm, runs in each.runs.items()
+    }
+    apart = scores["dsc+prior"] - scores["ce+prior"]
+    assert each.primary.mean == pytest.approx(apart.mean())
+    assert each.p_value == pytest.approx(15 * each.primary.p_value)
+    assert each.called == "dice leads a tuned cross-entropy"
+    table = of_third(GAINS).of_arms(each)
+    assert f"| `ce` | 0.0002, 10 | {100 * scores['ce'].mean():.2f} ± " in table
+    # Two arms lack a seed: nothing is shown.
+    file = archive.file_of(each.cell.archive_of(64))
+    fewer = archive.read(each.cell.archive_of(64))
+    kept = [run for run in fewer.runs if (run.loss, run.seed) != ("wce", 39)]
+    archive.write(dataclasses.replace(fewer, runs=tuple(kept)), file)
+    module = sys.modules["third_tables"]
+    module.finished.cache_clear()
+    assert not module.finished()
+
+
+@pytest.mark.parametrize(
+    ("gain", "failed", "called"),
+    [
+        (-0.06, (), "a tuned cross-entropy is better"),
+        (0.0, (), "no lead above 2 points"),
+        (0.05, [("ce+prior", 31)], "unstable: no claim"),
+        (
+            0.05,
+            [("ce+prior", seed) for seed in range(30, 40)],
+            "`ce+prior` does not learn there, `dsc` does",
+        ),
+        (
+            0.05,
+            [(arm, seed) for arm in ("ce+prior", "dsc") for seed in range(30, 40)],
+            "nothing learnt",
+        ),
+    ],
+)
+def test_outcomes_are_called_as_the_third_protocol_says(of_third, gain, failed, called):
+    (each,) = of_third({"dsc": gain, "dsc+prior": gain - 0.1}, failed).finished()
+    assert each.dice == "dsc"
+    assert each.called == called
+    assert (each.primary is None) == bool(failed)
+    page = " ".join((EVIDENCE / "protocol-3.md").read_text().split())
+    words = called.replace("`ce+prior`", "the one").replace("`dsc`", "the other")
+    names = {"unstable: no claim": "unstable: medians, no interval, no claim"}
+    words = words.replace(" there, the other does", " there and the other does")
+    assert names.get(words, words) in page
+
+
 def test_macro_f1_of_tags_is_that_of_scikit_learn(evidence):
     task = evidence("macro_tagging").MacroWordTagging()
     rng, tags = np.random.default_rng(0), ("ADJ", "NOUN", "VERB")
@@ -373,14 +478,19 @@ def small_work(tmp_path):
     return made
 
 
+def done(said):
+    """Return the lines of a worker that are on runs."""
+    return [line for line in said.splitlines() if "CPU" in line]
+
+
 def work(folder, command, *more):
     """Let a worker do all runs; return what it says and its archives, without times."""
     paths = os.pathsep.join([str(ROOT), *sys.path])
     environment = os.environ | {"PYTHONPATH": paths}
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, *more], cwd=folder, env=environment, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert process.returncode == 0, process.stdout + process.stderr[-3000:]
     scores = folder / "scores" / "third"
     trials = scores / "conll2003-minilm-trials.jsonl"
     lines = [json.loads(line) for line in trials.read_text().splitlines()]
@@ -391,7 +501,7 @@ def work(folder, command, *more):
         counts = arrays["counts"]
     for run in runs:
         assert run["result"].pop("seconds") > 0
-    return done.stdout, (untimed, runs, counts.tobytes())
+    return process.stdout, (untimed, runs, counts.tobytes())
 
 
 @pytest.mark.slow
@@ -403,13 +513,16 @@ def test_a_worker_archives_runs_until_none_is_left(
     monkeypatch.setattr(third, "searched", lambda scores, encoder: ([], best))
     folder, command = small_work("here")
     (archive.SCORES / "third").mkdir()
-    words = [*command[2:], "--cells", "conll2003-minilm", "--stop", str(folder / "S")]
+    words = [*command[2:], "--stop", str(folder / "S")]
     (folder / "S").touch()
     assert worker.main(words) == 0
-    assert not capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert not done(said)
+    assert "conll2003-mpnet: left out, --encoders names no mpnet" in said
+    assert "ud_english-minilm: left out, there is no folder" in said
     (folder / "S").unlink()
     assert worker.main(words) == 0
-    said = capsys.readouterr().out.splitlines()
+    said = done(capsys.readouterr().out)
     assert [line.split()[1].split("/")[2] for line in said] == ["ce+prior", "dsc"]
     runs = archive.read("third/conll2003-minilm-64").runs
     assert [(run.loss, run.seed) for run in runs] == [("ce+prior", 30), ("dsc", 30)]
@@ -468,7 +581,7 @@ def test_cargo_is_unpacked_as_it_was_packed(
 def test_a_worker_does_what_is_left_and_archives_merge(small_work):
     first, command = small_work("first")
     said, (trials, runs, _) = work(first, command)
-    assert len(said.splitlines()) == len(trials) + len(runs)
+    assert len(done(said)) == len(trials) + len(runs)
     assert {run["loss"] for run in runs} == {"ce+prior", "dsc"}
     chosen = {run["loss"]: run["result"]["settings"] for run in runs}
     for arm, settings in chosen.items():
@@ -482,7 +595,7 @@ def test_a_worker_does_what_is_left_and_archives_merge(small_work):
     assert all(run["result"]["versions"]["jax"] for run in runs)
     assert not [*first.glob("runs/**/checkpoints")]
     again, _ = work(first, command)
-    assert not again  # nothing is left
+    assert not done(again)  # nothing is left
     (first / "STOP").touch()
     # Another machine has the trials and does the runs; this one adds its archives.
     other, command = small_work("other")
@@ -490,7 +603,7 @@ def test_a_worker_does_what_is_left_and_archives_merge(small_work):
     theirs.mkdir(parents=True)
     shutil.copy(first / "scores/third/conll2003-minilm-trials.jsonl", theirs)
     said, both = work(other, command)
-    assert len(said.splitlines()) == len(runs)
+    assert len(done(said)) == len(runs)
     (first / "scores/third/conll2003-minilm-64.npz").unlink()
     _, merged = work(first, command, "--merge", theirs)
     assert merged == both

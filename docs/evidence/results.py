@@ -26,6 +26,7 @@ import mechanism
 import reading
 import tables
 import thinned
+import third_tables
 import tuned
 import why
 from curve import Cell
@@ -74,6 +75,7 @@ def pages() -> dict[str, str]:
         "short": mechanism.MECHANISM.cell(250, 2),
         "short_base": mechanism.SECOND_ENCODER.cell(250, 2),
         "longer_base": mechanism.SECOND_ENCODER.cell(1000, 2),
+        "third": third_tables,
         "tuned": tuned,
         "tunings": tuned.finished(),
         "documents": documents,

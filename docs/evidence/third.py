@@ -75,7 +75,7 @@ MINILM = Encoder("minilm", _SMALL, _SMALL[3:7])
 MPNET = Encoder("mpnet", _DEEP, _DEEP[2:6])
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class DataSet:
     """A data set with its task.
 

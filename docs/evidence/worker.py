@@ -36,7 +36,7 @@ import jax
 import third
 import tyro
 
-from dicejax.errors import Diverged, Stopped
+from dicejax.errors import Diverged, InputError, Stopped
 from dicejax.training.train import train
 
 MOST_MAPS = 20_000
@@ -57,8 +57,8 @@ class Settings:
       runs: folder for the runs, each of which is deleted when it is archived.
       seconds: time after which the process ends, with the step at hand.
       stop: file whose presence ends the process after the run at hand.
-      cells: data and encoders such as conll2003-minilm; by default all whose encoder is
-        at hand.
+      cells: data and encoders such as conll2003-minilm; by default all whose data and
+        encoder are at hand.
       merge: folder of archives of another machine to add; nothing is run.
       smallest: do a few runs of a few sentences.
     """
@@ -79,14 +79,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if settings.merge is not None:
         merge(settings.merge)
         return 0
-    cells = [
-        smallest(cell) if settings.smallest else cell
-        for cell in third.CELLS
-        if cell.encoder.name in settings.encoders
-        and (not settings.cells or cell.name in settings.cells)
-    ]
+    cells = []
+    for cell in third.CELLS:
+        if settings.cells and cell.name not in settings.cells:
+            continue
+        if cell.encoder.name not in settings.encoders:
+            print(f"{cell.name}: left out, --encoders names no {cell.encoder.name}")
+        elif not (folder := settings.data / cell.data.folder).is_dir():
+            print(f"{cell.name}: left out, there is no folder {folder}")
+        else:
+            cells.append(smallest(cell) if settings.smallest else cell)
     if not cells:
-        print(f"worker.py: no cell has an encoder of {[*settings.encoders]}")
+        print("worker.py: no cell has data and encoder")
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # while nothing is trained
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGTERM))
@@ -96,6 +100,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             forget_programs()
     except Stopped as stop:
         print(f"stopped after step {stop.step}; the same command goes on", flush=True)
+    except InputError as error:
+        print(f"worker.py: {error}", flush=True)
+        return 2
     return 0
 
 
