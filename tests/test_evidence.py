@@ -15,18 +15,22 @@ import sys
 import time
 from pathlib import Path
 
+import jinja2
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from scipy import stats
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from tokenizers import Tokenizer
 
+import dicejax as dj
 from dicejax.cli import parse
 from dicejax.config import to_json
 from dicejax.data.examples import TaggedWords
 from dicejax.objectives import names_of
 from dicejax.objectives.parsing import objective_named
+from dicejax.study import figures
 from dicejax.study.compare.jobs import Outcome
 from dicejax.study.significance import nominal_level
 from dicejax.tasks.task import Prediction
@@ -373,14 +377,24 @@ def test_the_third_protocol_compares_the_better_head_of_dice(of_third, archive):
     assert each.primary.mean == pytest.approx(apart.mean())
     assert each.p_value == pytest.approx(15 * each.primary.p_value)
     assert each.called == "dice leads a tuned cross-entropy"
-    table = of_third(GAINS).of_arms(each)
+    module = sys.modules["third_tables"]
+    with figures.look():
+        drawn = figures.rendered(module.draw([each]), "svg").decode()
+    assert ">CoNLL-2003, entities<" in drawn
+    assert ">16 updates<" in drawn
+    settings = {"undefined": jinja2.StrictUndefined, "trim_blocks": True}
+    pages = jinja2.Environment(loader=jinja2.FileSystemLoader(EVIDENCE), **settings)
+    page = pages.get_template("third.md.jinja").render(third=module)
+    assert module.of_primaries() in page
+    assert "| `dsc+prior` | 0.0002 | 10 | 74.0, 74.0, 74.0 | **74.00** |" in page
+    table = module.of_arms(each)
+    assert table in page
     assert f"| `ce` | 0.0002, 10 | {100 * scores['ce'].mean():.2f} ± " in table
     # Two arms lack a seed: nothing is shown.
     file = archive.file_of(each.cell.archive_of(64))
     fewer = archive.read(each.cell.archive_of(64))
     kept = [run for run in fewer.runs if (run.loss, run.seed) != ("wce", 39)]
     archive.write(dataclasses.replace(fewer, runs=tuple(kept)), file)
-    module = sys.modules["third_tables"]
     module.finished.cache_clear()
     assert not module.finished()
 
@@ -575,6 +589,48 @@ def test_cargo_is_unpacked_as_it_was_packed(
     np.testing.assert_array_equal(after[table][kept], before[table][kept])
     for name in before.keys() - {table}:
         np.testing.assert_array_equal(after[name], before[name])
+
+
+def test_a_frozen_encoder_is_read_by_the_mean_over_tokens(
+    evidence, tmp_path, monkeypatch
+):
+    module = evidence("regressions")
+    monkeypatch.setattr(module, "ROWS", 2)
+    write_encoder(tmp_path / "model")
+    states = module.States(tmp_path / "model")
+    texts = ["a b", "c d e f g h i j k l m n o p q r", "x", "a b"]
+    means = states.of(texts)
+    model, params, tokenizer = dj.from_pretrained(
+        tmp_path / "model", {"tags": dj.TokenHead(classes=2)}
+    )
+    for text, mean in zip(texts, means, strict=True):
+        ids = np.array([tokenizer.encode(text).ids])
+        ones, places = np.ones_like(ids), np.arange(ids.shape[1])[None]
+        keys = ("input_ids", "segment_ids", "position_ids", "token_type_ids")
+        batch = dict(zip(keys, (ids, ones, places, 0 * ones), strict=True))
+        alone = model.hidden_states(params, batch)[-1, 0].mean(0)
+        np.testing.assert_allclose(mean, alone, rtol=1e-5, atol=1e-6)
+
+
+def test_a_regression_takes_the_settings_that_are_best_on_dev(evidence):
+    module, rng = evidence("regressions"), np.random.default_rng(0)
+    gold = {split: rng.random(400) < 0.1 for split in module.SPLITS}
+    features = {
+        split: np.c_[2 * is_positive + rng.normal(size=400), rng.normal(size=(400, 5))]
+        for split, is_positive in gold.items()
+    }
+    chosen = module.regression(features, gold)
+    by_hand = []
+    for c, weights in itertools.product(module.PENALTIES, module.WEIGHTS):
+        model = LogisticRegression(C=c, class_weight=weights, max_iter=2000)
+        model.fit(features["train"], gold["train"])
+        dev = model.decision_function(features["dev"])
+        scores = [f1_score(gold["dev"], dev >= limit) for limit in dev]
+        by_hand.append((max(scores), model, dev[np.argmax(scores)]))
+    best, model, limit = max(by_hand, key=lambda entry: entry[0])
+    assert chosen.settings["dev"] == pytest.approx(best)
+    ours, theirs = chosen.decisions, model.decision_function(features["test"]) >= limit
+    np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.exhaustive

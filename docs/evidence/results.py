@@ -195,6 +195,8 @@ def main(argv: list[str]) -> None:
             "why": why.draw(why.archived()),
             "early": early.draw(early.archived()),
         }
+        if third_tables.finished():
+            drawn["third"] = third_tables.draw(third_tables.finished())
         for name, figure in drawn.items():
             (drawings / f"{name}.svg").write_bytes(figures.rendered(figure, "svg"))
 

@@ -1,4 +1,4 @@
-"""Statistics and tables of the third protocol, from its archives.
+"""Statistics, tables and the figure of the third protocol, from its archives.
 
 Nothing is shown of a length of a cell before all of its arms have all seeds.
 """
@@ -14,7 +14,9 @@ import archive
 import numpy as np
 import tables
 import third
+from matplotlib.figure import Figure
 
+from dicejax.study import figures
 from dicejax.study.compare.failures import failures_of
 from dicejax.study.compare.jobs import Outcome
 from dicejax.study.significance import (
@@ -259,6 +261,40 @@ def _minus(each: Compared, arm: str, other: str) -> str:
 def _dev(cell: third.Cell, arm: str, setting: third.Setting) -> float:
     scores = cell.scores(arm)
     return statistics.fmean(scores[setting, seed] for seed in third.TRIAL_SEEDS)
+
+
+def draw(compared: Sequence[Compared]) -> Figure:
+    """Draw the primary comparisons with their intervals, a row for each data set."""
+    cells = [*dict.fromkeys(each.cell for each in compared)]
+    figure = Figure(
+        figsize=(8, 1.4 + 0.7 * len(cells)), layout="constrained", facecolor="white"
+    )
+    axes = figure.subplots()
+    axes.axvline(0, **figures.REFERENCE)
+    axes.axvspan(-100 * MARGIN, 100 * MARGIN, color="#8C8C8C", alpha=0.15, lw=0)
+    lengths = sorted(third.LENGTHS)
+    for number, length in enumerate(lengths):
+        color = figures.COLORS[number]
+        axes.plot([], [], "o", color=color, label=f"{length} updates")
+        for each in compared:
+            height = cells.index(each.cell) + 0.2 * (number - 1)
+            if each.length != length:
+                continue
+            if each.primary is None:  # an arm fails
+                axes.plot(0, height, "x", color=color)
+                continue
+            x = each.primary
+            low, high = 100 * (x.mean - x.low), 100 * (x.high - x.mean)
+            axes.errorbar(
+                [100 * x.mean], [height], xerr=[[low], [high]], fmt="o", color=color
+            )
+    names = [f"{NAMES[cell.data.name]}\n{cell.encoder.name}" for cell in cells]
+    axes.set_yticks(range(len(cells)), names)
+    axes.set_ylim(len(cells) - 0.5, -0.5)
+    axes.set_xlabel("points of tuned dice minus tuned ce+prior, 95% intervals")
+    axes.grid(axis="x")
+    figure.legend(loc="outside lower center", ncols=len(lengths), frameon=False)
+    return figure
 
 
 def _by_seed(
