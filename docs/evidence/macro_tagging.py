@@ -16,7 +16,9 @@ class MacroWordTagging(WordTagging):
     It is the mean of F1 over the tags that the split has.
     """
 
-    primary_metric: ClassVar[str] = "macro_f1"
+    metrics: ClassVar[tuple[str, ...]] = ("macro_f1",)
+
+    primary_metric: str = "macro_f1"
 
     def example_statistics(self, examples, predictions, labels):
         """Return twice the right words of each tag, and predicted plus gold ones."""
