@@ -14,7 +14,7 @@ from tyro.conf import Positional, arg
 
 from dicejax.cli.help import option
 from dicejax.cli.printing import note_printer
-from dicejax.errors import InputError
+from dicejax.errors import InputError, visible
 from dicejax.io import files
 from dicejax.io.terminal import show
 
@@ -122,7 +122,7 @@ class Init:
         where = self.data or str(Path(self.folder) / starter.SAMPLE)
         show(f"{where}: {recognise.describe(source)}")
         for text, gold in map(text_and_gold, train[:SHOWN]):
-            show(f"  {text}\n    {gold}")
+            show(f"  {visible(text)}\n    {visible(gold)}")
         note = note_printer(console)
         for remark in recognise.remarks([*train, *corpus.dev, *corpus.test], source):
             note(remark)

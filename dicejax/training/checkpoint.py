@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -18,7 +20,7 @@ from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from dicejax.errors import InputError, first_line
+from dicejax.errors import InputError, first_line, truncate
 from dicejax.mesh import MeshShape
 from dicejax.models.network import Network, Params
 from dicejax.training.checkpoint_folder import (
@@ -204,10 +206,16 @@ class Checkpoints:
             yield
         except (OSError, ValueError, RuntimeError, Damaged) as error:
             raise InputError(
-                f"{self._folder}: cannot write a checkpoint: {first_line(error)}; make"
-                " room or repair the folder, then run the same command again: the run"
-                " resumes from its last checkpoint"
+                f"{_reason(error)}: cannot write a checkpoint to {self._folder}; make "
+                "room or repair the folder, then run the same command again"
             ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return why writing failed; tensorstore hides it behind paths in its message."""
+    known = map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS))
+    named = (reason for reason in known if reason in str(error))
+    return next(named, truncate(first_line(error), 80))
 
 
 def restore_params(

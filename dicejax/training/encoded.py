@@ -13,7 +13,7 @@ from dicejax.config import Experiment, PretrainedEncoder
 from dicejax.data import tokenize
 from dicejax.data.identity import digest
 from dicejax.data.source import Corpus
-from dicejax.errors import InputError, Truncation
+from dicejax.errors import InputError, Truncation, quote
 from dicejax.io import limits
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
@@ -92,6 +92,16 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
         if split == "train":
             items[split] = list(task.soften(items[split], examples, labels))
         notes += task.warnings(split, examples, items[split], labels)
+    for name, target in task.targets(labels).items():
+        counts = task.class_counts(items["dev"], labels).get(name)
+        if target.has_negative and counts is not None and len(items["dev"]):
+            positives = counts[:, 1] if target.kind == "multi_label" else counts[1:]
+            if not positives.sum():
+                few = ", ".join(map(quote, target.classes[1:4]))
+                warn(
+                    f"dev has none of {few}: its score, which chooses the checkpoint, "
+                    "says nothing; name another dev file, or hold out more"
+                )
     for note in notes:
         warn(str(note))
     cut = tuple(note.text for note in notes if isinstance(note, Truncation))
