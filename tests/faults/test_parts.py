@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[2]
 KILL = "import os, signal, sys; from etils import epath\n"
 KILL += "from dicejax.io import files, parts\nfolder = epath.Path(sys.argv[1])\n"
 KILL += "def kill(): os.kill(os.getpid(), signal.SIGKILL)\n"
-SECOND = (
-    "seen = []\nfiles._encoded = lambda x: seen and kill() or seen.append(x) or b''\n"
-)
+SECOND = "seen = []\n"
+SECOND += "files._encoded = lambda x: seen and kill() or seen.append(x) or b''\n"
+BOTH = "dict(a='', b='')"
 PROGRAMS = {
     "lines": "files.write_lines(folder, 'own.txt', (x or kill() for x in ['a', '']))",
     "together": f"folder.mkdir()\n{SECOND}files.write_together(folder, {BOTH})",
