@@ -32,7 +32,7 @@ from dicejax.data.augmentation import Augmentation
 from dicejax.data.resample import Sampling
 from dicejax.data.source import Source
 from dicejax.errors import Flaw, InputError
-from dicejax.io import files, json_text
+from dicejax.io import files, json_text, paths
 from dicejax.mesh import MeshShape
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.settings import Rate, Remat, Size, check_fields
@@ -273,7 +273,7 @@ def leaves(experiment: Experiment) -> dict[str, Any]:
 
 
 def load(path: ExperimentOrFile) -> Experiment:
-    """Run an experiment file and return the result of its `get_config()`.
+    """Run an experiment file; return what its `get_config()` gives, paths `resolved`.
 
     Raises:
       InputError: the file is missing, fails, or gives no Experiment.
@@ -289,7 +289,7 @@ def load(path: ExperimentOrFile) -> Experiment:
     if not isinstance(experiment, Experiment):
         kind = type(experiment).__name__
         raise InputError(f"{path}: get_config() gives {kind}, not an Experiment")
-    return experiment
+    return paths.from_here(experiment, path.parent)
 
 
 _FILE: contextvars.ContextVar[tuple[Path, dict[str, Any]]]
@@ -427,7 +427,8 @@ def _converter_of(
 
     def structure(by_name: dict[str, type], content: Any, _: Any) -> Any:
         fields = dict(content)
-        return converter.structure(fields, by_name[fields.pop("type")])
+        cls = by_name[fields.pop("type")]
+        return converter.structure(getattr(cls, "recorded", dict)(fields), cls)
 
     def unstructure(by_name: dict[str, type], value: Any) -> dict[str, Any]:
         cls = by_name[type(value).__name__]

@@ -18,7 +18,7 @@ from flax.traverse_util import unflatten_dict
 from safetensors import SafetensorError, safe_open
 
 from dicejax.errors import InputError, first_line, quote
-from dicejax.io import json_text
+from dicejax.io import json_text, paths
 from dicejax.models import (  # noqa: F401 - define their architectures
     bert,
     deberta,
@@ -60,7 +60,9 @@ def locate(path: str, revision: str | None = None, *, fetch: bool = True) -> Pat
             )
         return Path(folder)
     if os.path.lexists(folder) or not _HUB_ID.fullmatch(path):
-        raise InputError(f"{path}: not a folder; name a model folder or a hub id")
+        raise InputError(
+            f"{path}: not a folder{paths.tried(path)}; name a model folder or a hub id"
+        )
     owner = path.rpartition("/")[0]
     if owner and os.path.isdir(owner):
         raise InputError(
@@ -78,7 +80,7 @@ def locate(path: str, revision: str | None = None, *, fetch: bool = True) -> Pat
         )
     except Exception as error:  # the hub raises many kinds, all meaning "not to be had"
         raise InputError(
-            f"{path}: no such folder, and the Hugging Face hub did not give it "
+            f"{path}: no such folder{paths.tried(path)}, and the hub did not give it "
             f"({type(error).__name__}: {first_line(error)}); check the name or the "
             "network, name a folder with --encoder.path, or begin with --scratch"
         ) from error
