@@ -172,6 +172,22 @@ def groups_of(examples: Sequence[Any]) -> np.ndarray | None:
     return np.array([numbers[name] for name in names])
 
 
+def labels_of(example: Any) -> Sequence[str]:
+    """Return the gold labels of an example: its class, or those of words or spans.
+
+    >>> labels_of(TaggedWords(("Ada", "slept"), ("PROPN", "VERB"), 1))
+    ('PROPN', 'VERB')
+    """
+    match example:
+        case TaggedWords() | MultiLabelText():
+            return example.labels or ()
+        case Sentence():
+            return [span.type for span in example.spans]
+        case LabelledText(label=str(label)):
+            return (label,)
+    return ()
+
+
 def by_character(example: TaggedWords) -> Sentence:
     """Write words with labels as characters with spans.
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import abc
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from dicejax.data.examples import LabelledText, MultiLabelText, ReadingExample
+from dicejax.data.examples import (
+    LabelledText,
+    MultiLabelText,
+    ReadingExample,
+    labels_of,
+)
 from dicejax.data.identity import SplitDigest
 from dicejax.errors import Flaw, quote, truncate
 from dicejax.io import limits
@@ -36,6 +42,14 @@ class Corpus:
         default_factory=dict, compare=False
     )
 
+    def label_counts(self) -> dict[str, dict[str, int]]:
+        """Count the examples with each label, by split."""
+        counts = {
+            split: Counter(x for e in getattr(self, split) for x in set(labels_of(e)))
+            for split in ("train", "dev", "test")
+        }
+        return {split: dict(sorted(count.items())) for split, count in counts.items()}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source(abc.ABC):
@@ -62,6 +76,11 @@ class Source(abc.ABC):
             except Flaw as flaw:
                 raise ValueError(f"{name}: {flaw.what}; {flaw.do}") from None
 
+    @classmethod
+    def recorded(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a run's record, with what an earlier version did."""
+        return fields
+
     def offline(self) -> Source:
         """Return this source, restricted to what needs no network and runs no code.
 
@@ -79,13 +98,13 @@ def shared(corpus: Corpus) -> list[str]:
     >>> shared(Corpus(train, train[1:], ()))
     ["1 of 1 dev texts are in train as well, which flatters scores: 'dull'"]
     """
-    train = set(map(_text, corpus.train))
+    train = set(map(text_of, corpus.train))
     others = {"dev": corpus.dev}
     if corpus.test is not corpus.dev:
         others["test"] = corpus.test
     notes = []
     for split, examples in others.items():
-        texts = [text for text in map(_text, examples) if text in train]
+        texts = [text for text in map(text_of, examples) if text in train]
         if texts:
             first = itertools.islice(dict.fromkeys(texts), 3)
             listed = ", ".join(
@@ -96,7 +115,7 @@ def shared(corpus: Corpus) -> list[str]:
     return notes
 
 
-def _text(example: Any) -> tuple[str | None, ...]:
+def text_of(example: Any) -> tuple[str | None, ...]:
     """Return all that is read of an example."""
     if isinstance(example, LabelledText | MultiLabelText):
         return example.first, example.second

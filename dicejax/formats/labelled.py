@@ -115,6 +115,9 @@ class LabelledSource(FileSource):
         notes = annotations.notes(lost.left_out)
         if not examples:
             what, do = ", ".join(["holds no texts", *notes]), "put one on each line"
+            if self.form == "csv":
+                do = "add rows below the header; a share of train is held out where "
+                do += "there is no dev or test file"
             raise InputError.at(path, None, what, do)
         return examples, notes
 

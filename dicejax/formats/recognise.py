@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from etils import epath
 
-from dicejax.data.examples import LabelledText, MultiLabelText, Sentence, TaggedWords
+from dicejax.data.examples import LabelledText, labels_of
 from dicejax.errors import InputError, quote
 from dicejax.formats import (
     ConllFiles,
@@ -120,7 +120,7 @@ def remarks(examples: Sequence[Any], source: FileSource | None = None) -> list[s
     counts: Counter[str] = Counter()
     lines: dict[str, int] = {}
     for example in examples:
-        labels = _labels(example)
+        labels = labels_of(example)
         counts.update(labels)
         for label in labels:
             lines.setdefault(label, example.line)
@@ -151,16 +151,6 @@ def remarks(examples: Sequence[Any], source: FileSource | None = None) -> list[s
     return warnings
 
 
-def _labels(example: Any) -> Sequence[str]:
-    if isinstance(example, TaggedWords | MultiLabelText):
-        return example.labels or ()
-    if isinstance(example, Sentence):
-        return [span.type for span in example.spans]
-    if isinstance(example, LabelledText) and example.label is not None:
-        return (example.label,)
-    return ()
-
-
 def _alike(counts: Counter[str]) -> list[str]:
     """Return notes on labels that most likely are one."""
     groups: dict[tuple[str, str], list[str]] = {}
@@ -169,8 +159,10 @@ def _alike(counts: Counter[str]) -> list[str]:
         key = ("number format", f"{float(label):g}") if is_number else None
         groups.setdefault(key or ("case", label.casefold()), []).append(label)
     return [
-        f"labels that differ by {how} alone are two: "
+        "labels that differ by "
+        f"{how} alone are different labels: "
         + ", ".join(f"{quote(label)} ({counts[label]} times)" for label in alike)
+        + "; write them alike if they are one"
         for (how, _), alike in groups.items()
         if len(alike) > 1
     ]

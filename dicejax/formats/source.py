@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from etils import epath
 
+from dicejax.data.examples import labels_of
 from dicejax.data.identity import digest
 from dicejax.data.source import Corpus, Examples, Source
-from dicejax.errors import InputError
+from dicejax.errors import InputError, quote
+from dicejax.formats import held_out
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped
 from dicejax.formats.text import Predictions, Text
-from dicejax.io import files
+from dicejax.io import files, paths
 
 Noted = tuple[Sequence[Any], list[str]]  # examples, and notes on those that changed
 
 # Last part of the seed of each kind of draw, so that none repeats another's.
 _HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST = 1, 2, 3
+MOST = 5
+"""Labels that a note names."""
 
 
 def first_path(folder: files.Path, names: str) -> epath.Path:
@@ -43,6 +48,9 @@ class FileSource(Source):
         takes the dev split, whose score then flatters.
       dev_share: share of train that is held out where `dev` is None.
       test_share: share of train that is held out where `test` is None.
+      stratified: whether what is held out has its share of each label, equal texts stay
+        together, and documents do where there are `held_out.MIN_UNITS` or more; else it
+        is drawn at random.
       max_train: number of training examples, drawn at random; None takes all.
       max_dev: number of dev examples, drawn at random; None takes all.
       max_test: number of test examples, drawn at random; None takes all.
@@ -57,6 +65,7 @@ class FileSource(Source):
     test: str | None = "test.txt"
     dev_share: float = 0.1
     test_share: float = 0.0
+    stratified: bool = True
     max_train: int | None = None
     max_dev: int | None = None
     max_test: int | None = None
@@ -84,6 +93,12 @@ class FileSource(Source):
         """
         del file
         return {}
+
+    @classmethod
+    def recorded(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a run's record; earlier versions drew at random."""
+        holds_out = None in (fields.get("dev"), fields.get("test"))
+        return {"stratified": False, **fields} if holds_out else fields
 
     @property
     def lists_labels(self) -> bool:
@@ -187,6 +202,10 @@ class FileSource(Source):
         del example
         return None
 
+    def is_in(self, folder: files.Path) -> bool:
+        """Return whether a folder holds the training file."""
+        return first_path(folder, self.train).exists()
+
     def load(self) -> Corpus:
         """Read the files, hold out missing splits, draw samples.
 
@@ -197,26 +216,27 @@ class FileSource(Source):
         if not folder.is_dir():
             names = [name for name in (self.train, self.dev, self.test) if name]
             raise InputError(
-                f"{self.dir}: no such folder; name the one that holds "
-                f"{' and '.join(dict.fromkeys(names))} (train: --data.dir, "
-                "evaluate: --data)"
+                f"{self.dir}: no such folder{paths.tried(self.dir)}; name the one that "
+                f"holds {' and '.join(dict.fromkeys(names))} (train: --data.dir, "
+                "evaluate: --data, export: --data)"
             )
         notes: list[str] = []
         splits = {"train": self._split(self.train, notes)}
-        held_out: list[str] = []
+        held, how = list[str](), ""
         # Dev is a share of the rest, rescaled to the share of the whole.
         rest = 1 - (self.test is None) * self.test_share
         for name, share in (("test", self.test_share), ("dev", self.dev_share / rest)):
             if (file := getattr(self, name)) is not None:
                 splits[name] = self._split(file, notes)
             elif share:
-                parts = self._held_out(splits["train"], share, name)
+                how = how or self._draw(splits["train"])
+                parts = self._hold_out(splits["train"], share, name)
                 splits["train"], splits[name] = parts
-                held_out.insert(0, name)
-        if held_out:
-            sizes = (f"{len(splits[name])} {name}" for name in ("train", *held_out))
+                held.insert(0, name)
+        if held:
+            sizes = (f"{len(splits[name])} {name}" for name in ("train", *held))
             what = f"split {self.train} into {' / '.join(sizes)}"
-            notes.append(f"{what} {self.several} (random)")
+            notes.append(f"{what} {self.several} ({how})")
         if "test" not in splits:
             splits["test"] = splits["dev"]
             notes.append(
@@ -236,6 +256,9 @@ class FileSource(Source):
                 notes.append(f"{what} (random)")
                 splits[name] = tuple(examples[place] for place in chosen)
                 digests[name] = digest(examples)
+        scored = ("dev",) if splits["test"] is splits["dev"] else ("dev", "test")
+        for name in scored:
+            notes += _lacking(splits["train"], splits[name], name)
         return Corpus(**splits, notes=tuple(notes), digests=digests)
 
     def _split(self, names: str, notes: list[str]) -> Examples:
@@ -250,20 +273,34 @@ class FileSource(Source):
             notes += [f"{path}: {remark}" for remark in remarks]
         return tuple(examples)
 
-    def _held_out(
+    def _draw(self, examples: Examples) -> str:
+        """Return in words how examples are held out."""
+        if not (self.stratified and any(map(labels_of, examples))):
+            return "random"
+        together, _ = held_out.units_of(examples)
+        return "a share of each label" + f", {together} together" * bool(together)
+
+    def _hold_out(
         self, examples: Examples, share: float, split: str
     ) -> tuple[Examples, Examples]:
         """Part examples into those to keep and those to hold out, units kept whole."""
-        units = [
-            number if (unit := self.unit(example)) is None else unit
-            for number, example in enumerate(examples)
+        is_random = self._draw(examples) == "random"
+        others: Sequence[Hashable] = range(len(examples))
+        if not is_random:
+            _, others = held_out.units_of(examples)
+        units: list[Hashable] = [
+            other if (unit := self.unit(example)) is None else unit
+            for example, other in zip(examples, others, strict=True)
         ]
         distinct = list(dict.fromkeys(units))
         draw = _HOLD_OUT if split == "dev" else _HOLD_OUT_TEST
         random = np.random.default_rng((self.sample_seed, draw))
-        order = random.permutation(len(distinct))
-        count = min(max(1, round(share * len(order))), len(order) - 1)
-        out = {distinct[place] for place in order[:count]}
+        if is_random:
+            order = random.permutation(len(distinct))
+            count = min(max(1, round(share * len(order))), len(order) - 1)
+            out = {distinct[place] for place in order[:count]}
+        else:
+            out = held_out.stratified(examples, units, share, random)
         if not out:
             what = f"holds too few {self.several} to hold some out for {split}"
             if len(examples) > 1:
@@ -277,3 +314,16 @@ class FileSource(Source):
             tuple(example for example, unit in pairs if unit not in out),
             tuple(example for example, unit in pairs if unit in out),
         )
+
+
+def _lacking(train: Examples, others: Examples, split: str) -> list[str]:
+    """Return a note on the labels of train that a split lacks, if there are any."""
+    counts = Counter(label for each in train for label in set(labels_of(each)))
+    there = {label for each in others for label in labels_of(each)}
+    rare = sorted(counts.keys() - there, key=lambda label: (-counts[label], label))
+    if not rare:
+        return []
+    named = [f"{quote(label)} ({counts[label]:,} in train)" for label in rare[:MOST]]
+    more = f" and {len(rare) - MOST} more" if len(rare) > MOST else ""
+    what = f"{split} has no example of {', '.join(named)}{more}"
+    return [f"{what}: no score tells whether they are found"]

@@ -32,6 +32,7 @@ class CluenerFiles(FileSource):
 
     train: str = "train.json"
     dev: str | None = None
+    stratified: bool = False
     test: str | None = "dev.json"
 
     def read(self, path: epath.Path, on_error: OnError | None) -> list[Sentence]:

@@ -33,7 +33,7 @@ QUERIES = (
 def get_config() -> Experiment:
     return Experiment(
         name="msra",
-        data=ConllFiles(dir="data/msra", dev=None),
+        data=ConllFiles(dir="data/msra", dev=None, stratified=False),
         task=MachineReading(queries=QUERIES),
         encoder=PretrainedEncoder(path="bert-base-chinese"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),

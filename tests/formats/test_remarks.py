@@ -14,11 +14,11 @@ from .test_labels import GOOD, labels_first, table
 NOTES = [
     (
         table(",", ("label", "pos", "Pos", "neg")),
-        "labels that differ by case alone are two: 'Pos' (4 times), 'pos' (4 times)",
+        "labels that differ by case alone are different labels: 'Pos' (4 times), 'pos'",
     ),
     (
         table(",", ("label", "1", "1.0", "0")),
-        "labels that differ by number format alone are two: '1' (4 times), '1.0' (4",
+        "labels that differ by number format alone are different labels: '1'",
     ),
     (table(",", ("label", 1, 0, -1)), "label '-1' among numbers often means unknown"),
     (table(",", ("label", -1, 1, -1)), None),

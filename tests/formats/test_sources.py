@@ -37,7 +37,8 @@ def test_what_is_held_out_is_in_no_other_split_and_always_the_same(tmp_path):
     other = label_first(tmp_path, dev=None, dev_share=0.2, sample_seed=1)
     assert other.dev != corpus.dev
     (note,) = corpus.notes
-    assert note == "split train.txt into 80 train / 20 dev sentences (random)"
+    how = "(a share of each label, equal texts together)"
+    assert note == f"split train.txt into 80 train / 20 dev sentences {how}"
 
 
 def test_a_missing_test_split_is_dev_and_said(tmp_path):
@@ -81,7 +82,9 @@ def test_a_test_split_is_held_out_before_dev(tmp_path):
     lines = [example.line for split in splits for example in split]
     assert len(set(lines)) == 100
     (note,) = corpus.notes
-    assert note == "split train.txt into 50 train / 20 dev / 30 test sentences (random)"
+    what, how = note.removesuffix(")").split(" (")
+    assert what == "split train.txt into 50 train / 20 dev / 30 test sentences"
+    assert how == "a share of each label, equal texts together"
     with pytest.raises(ValueError, match="test_share is 0"):
         LabelFirstFiles(dir="x", test_share=0.9)
     # A file of its own is taken whole, whatever the share.

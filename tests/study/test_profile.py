@@ -95,7 +95,7 @@ def test_tags_are_those_of_a_plain_count(conll):
             assert label.is_negative == (label.label == "O")
         assert result.splits[split].examples == len(text.strip().split("\n\n"))
         assert any(label.weights for label in tags.labels) == (split == "train")
-    assert result.warnings == tuple(warnings) and "'ORG'" in warnings[0]
+    assert result.warnings == tuple(warnings) and "'ORG'" in "".join(warnings)
     assert result.rare_labels == tuple(
         label for label in result.support if label.reasons
     )

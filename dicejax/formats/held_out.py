@@ -1,0 +1,86 @@
+"""Parts of train that are held out for dev and test, with a share of every label."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dicejax.data.examples import groups_of, labels_of
+from dicejax.data.source import text_of
+
+MIN_UNITS = 20
+"""Documents or texts from which on they stay whole; parts of few lack labels."""
+
+
+def units_of(examples: Sequence[Any]) -> tuple[str, Sequence[Hashable]]:
+    """Return what stays together, and a key for each example that is shared there.
+
+    These are documents; or equal texts, whatever their gold; or nothing, where there
+    are fewer than `MIN_UNITS` of both.
+    """
+    groups = groups_of(examples)
+    if groups is not None and groups.max() + 1 >= MIN_UNITS:
+        return "documents", groups.tolist()
+    texts = list(map(text_of, examples))
+    if len(set(texts)) >= MIN_UNITS:
+        return "equal texts", texts
+    return "", range(len(examples))
+
+
+def stratified(
+    examples: Sequence[Any],
+    units: Sequence[Hashable],
+    share: float,
+    random: np.random.Generator,
+) -> set[Hashable]:
+    """Choose units that hold a share of the examples of each label.
+
+    Iterative stratification in two parts: the units of the rarest label come first, and
+    each goes to the part that lacks most of that label, then most examples. Of all
+    other labels a unit takes as much as it has.
+
+    Source: Sechidis, Tsoumakas and Vlahavas, "On the stratification of multi-label
+    data", ECML PKDD 2011, algorithm 1.
+
+    >>> from dicejax.data.examples import LabelledText
+    >>> texts = [LabelledText(x, None, "ab"[x < "c"], x, 1) for x in "abcdefghij"]
+    >>> out = stratified(texts, range(10), 0.5, np.random.default_rng(0))
+    >>> sorted("ab"[number < 2] for number in out)
+    ['a', 'a', 'a', 'a', 'b']
+
+    Returns:
+      Keys of units: at least one of them, and not all, where there are two.
+    """
+    counts: dict[Hashable, Counter[str | None]] = {}
+    for example, unit in zip(examples, units, strict=True):
+        # None counts examples, and so is the last label.
+        counts.setdefault(unit, Counter()).update([None, *set(labels_of(example))])
+    left: Counter[str | None] = Counter()  # in units of no part yet
+    for count in counts.values():
+        left.update(count)
+    lacking = [
+        {label: part * total for label, total in left.items()}
+        for part in (1 - share, share)
+    ]
+    keys = list(counts)
+    waiting = {keys[n]: counts[keys[n]] for n in random.permutation(len(keys))}
+    parts: tuple[list[Hashable], list[Hashable]] = [], []
+    while waiting:
+        some = (label for label, number in left.items() if number)
+        rarest = min(some, key=lambda label: (label is None, left[label], label or ""))
+        for unit in [unit for unit, count in waiting.items() if rarest in count]:
+            train, other = ((lack[rarest], lack[None]) for lack in lacking)
+            part = int(other > train)
+            parts[part].append(unit)
+            count = waiting.pop(unit)
+            left.subtract(count)
+            for label, number in count.items():
+                lacking[part][label] -= number
+    for empty, full in itertools.permutations(parts):
+        if not empty and len(full) > 1:
+            empty.append(full.pop())
+    return set(parts[1])
