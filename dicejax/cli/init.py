@@ -83,6 +83,7 @@ class Init:
         from dicejax.init import starter
         from dicejax.study.profile import profile
         from dicejax.tasks.described import text_and_gold
+        from dicejax.training.setup import load_data
 
         file = Path(self.folder) / FILE
         if os.path.lexists(file) and not self.overwrite:
@@ -128,9 +129,11 @@ class Init:
             note(remark)
         if choice:
             note(f"{choice}; positive in the file names it")
-        counts = profile(draft, note)
+        encoded = load_data(draft, note)
+        counts = profile(draft, note, data=encoded)
+        lengths = [len(item) for item in encoded.items["train"]]
         texts = draft.task.texts(draft.task.adapt(train[:1000]))
-        settings = starter.suggest(counts, texts, self.encoder)
+        settings = starter.suggest(counts, lengths, texts, self.encoder)
         if settings.metric is not None:
             note(settings.metric)
             draft = dataclasses.replace(draft, task=starter.by_macro_f1(task))

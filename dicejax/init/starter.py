@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import jinja2
 
-from dicejax.config import Experiment
+from dicejax.config import Experiment, Training
 from dicejax.data import tags
 from dicejax.data.examples import MultiLabelText
+from dicejax.data.plan import packing_plan, rows_per_batch
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import quote, visible
 from dicejax.formats.recognise import Kind
@@ -86,7 +87,7 @@ class Suggestions:
     Attributes:
       max_length: length that holds the longest sequence of all splits, or `ROWS[-1]`.
       epochs: passes that make about `UPDATES`.
-      updates: about the number of updates of these epochs.
+      updates: number of updates of these epochs.
       encoder: folder or hub id; None for one from random weights.
       ratio: negatives per positive of what is most imbalanced, from the rare side; None
         where nothing has both.
@@ -108,25 +109,30 @@ class Suggestions:
 
 
 def suggest(
-    profile: DataProfile, texts: Iterable[str], encoder: str | None
+    profile: DataProfile,
+    lengths: Sequence[int],
+    texts: Iterable[str],
+    encoder: str | None,
 ) -> Suggestions:
-    """Choose settings for data."""
+    """Choose settings for data whose training sequences have these lengths."""
     train = profile.splits["train"]
     longest = _longest(profile)
+    max_length = next((row for row in ROWS if row >= longest), ROWS[-1])
     sentences = 32 if train.sequences >= 2000 else 16
-    per_epoch = max(1, math.ceil(train.sequences / sentences))
+    per_epoch = _updates(lengths, max_length, sentences)
     from_scratch = encoder == "scratch"
     kind = "scratch" if from_scratch else "pretrained"
     epochs = min(MOST_EPOCHS[kind], max(3, math.ceil(UPDATES[kind] / per_epoch)))
     balances = [x for output in train.outputs for x in _balances(output, profile)]
     ratio, balance = max(balances, default=(None, ""))
+    updates = _updates(lengths, max_length, sentences, epochs)
     rule = train.outputs, ratio, balance
-    losses, reason = _choose_losses(*rule, kind, epochs * per_epoch)
+    losses, reason = _choose_losses(*rule, kind, updates)
     return Suggestions(
-        max_length=next((row for row in ROWS if row >= longest), ROWS[-1]),
+        max_length=max_length,
         batch_size=sentences,
         epochs=epochs,
-        updates=epochs * per_epoch,
+        updates=updates,
         encoder=None if from_scratch else encoder or _choose_encoder(texts),
         learning_rate=RATES[kind],
         ratio=ratio,
@@ -134,6 +140,15 @@ def suggest(
         reason=reason,
         metric=_why_macro(profile),
     )
+
+
+def _updates(
+    lengths: Sequence[int], max_length: int, sentences: int, epochs: int = 1
+) -> int:
+    """Count the updates of epochs, packed as in training with the first seed."""
+    rows = rows_per_batch(lengths, max_length, sentences)
+    settings = {"max_length": max_length, "rows": rows, "epochs": epochs}
+    return len(packing_plan(lengths, **settings, seed=Training().seed))
 
 
 def _why_macro(profile: DataProfile) -> str | None:

@@ -2,9 +2,10 @@
 
 import gzip
 import json
-import math
+import re
 
 import jax
+import numpy as np
 import pytest
 
 from dicejax import config
@@ -34,6 +35,7 @@ from dicejax.tasks import (
     Tagging,
     WordTagging,
 )
+from dicejax.training.setup import prepare
 
 from ..conftest import SMALL_MODEL
 from ..formats.writers import csv_text, json_lines
@@ -65,7 +67,7 @@ def imbalance(sentences):
 def conll(tmp_path):
     file = tmp_path / "my.conll"
     # An O token in between, so that outside tokens outnumber inside ones.
-    file.write_text((CORPUS + "\nthe NN O\n" * 12) * 10)
+    file.write_text((CORPUS + "\nthe NN O\n" * 16) * 10)
     return file
 
 
@@ -241,14 +243,40 @@ def test_a_sample_is_written_and_read(tmp_path, capsys):
     # No set loss from random weights.
     assert experiment.compared == (CrossEntropy(), CrossEntropy(label_smoothing=0.1))
     # Enough updates for random weights to learn from, and the file says so.
-    updates = experiment.training.epochs * math.ceil(
-        2800 / experiment.training.batch_size
-    )
-    assert updates > 1500
-    reason = f"about {updates:,} updates; random weights need about 1,500\n"
-    assert reason in (mine / "experiment.py").read_text()
+    announced = updates_of(mine / "experiment.py")
+    assert announced >= 1500 == starter.UPDATES["scratch"]
+    assert announced == updates_made(experiment)
     outside, inside = imbalance(corpus.train)
     assert outside / inside == pytest.approx(8, rel=0.1)
+
+
+def updates_of(file):
+    """Return the number of updates that an experiment file announces."""
+    return int(
+        re.search(r"# about ([\d,]+) updates;", file.read_text())[1].replace(",", "")
+    )
+
+
+def updates_made(experiment):
+    """Return the number of updates that a training makes."""
+    mesh = experiment.mesh.make()
+    return len(prepare(experiment, lambda note: None, weights=False).batches(mesh))
+
+
+@pytest.mark.parametrize("words", [(2, 60), (3, 9), (30, 200)])
+def test_the_updates_that_are_announced_are_made(tmp_path, words):
+    random = np.random.default_rng(len(words))
+    rows = ["text,label\n"]
+    for n in range(700):
+        text = " ".join(
+            f"w{x}" for x in random.integers(0, 60, random.integers(*words))
+        )
+        rows.append(f"{text} {n},{'rare' if n % 20 == 0 else 'usual'}\n")
+    (tmp_path / "all.csv").write_text("".join(rows))
+    data, mine = str(tmp_path / "all.csv"), tmp_path / "mine"
+    experiment = begun(mine, "classification", data, "--encoder", "scratch")
+    announced = updates_of(mine / "experiment.py")
+    assert announced == updates_made(experiment)
 
 
 def test_few_updates_propose_the_rate_and_the_prior_before_dice(tmp_path):

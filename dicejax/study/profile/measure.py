@@ -112,7 +112,13 @@ class DataProfile:
         return tuple(label for label in self.support if label.reasons)
 
 
-def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfile:
+def profile(
+    experiment: Experiment,
+    warn: Warn,
+    *,
+    rare: int = 20,
+    data: Encoded | None = None,
+) -> DataProfile:
     """Profile the data of an experiment, without reading weights.
 
     >>> from dicejax.data.synthetic import SyntheticNER
@@ -123,7 +129,7 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
     ('O', True)
 
     The profile keeps the warnings too. `rare` is the minimum of a label's positives in
-    the training split.
+    the training split. `data` is what `load_data` has read; None reads it here.
 
     Raises:
       InputError: data or tokenizer cannot be used, the sampling or the objective does
@@ -138,7 +144,8 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
         warn(text)
 
     task, training = experiment.task, experiment.training
-    data = load_data(experiment, note)
+    if data is None:
+        data = load_data(experiment, note)
     chosen = imbalance.rules(task, data.items["train"], data.labels)
     splits = {split: _split(experiment, data, split, chosen) for split in SPLITS}
     items, draw = data.items["train"], epochs_drawn(experiment, data)
