@@ -196,8 +196,8 @@ class Calibration:
     """Scores of probabilities before and after a temperature.
 
     >>> print(Calibration.from_outcomes(2.0, np.log([[0.01, 0.99]] * 4), [1, 1, 1, 0]))
-    temperature 2, log loss 1.159 to 0.670, Brier score 0.245 to 0.213, calibration \
-error 0.240 to 0.159
+    temperature 2, log loss 0.670 (1.159 without it), Brier score 0.213 (0.245), \
+calibration error 0.159 (0.240)
 
     Attributes:
       temperature: fitted on dev.
@@ -236,7 +236,8 @@ error 0.240 to 0.159
             ("calibration error", "expected_error"),
         )
         parts = [
-            f"{name} {getattr(self.before, key):.3f} to {getattr(self.after, key):.3f}"
+            f"{name} {getattr(self.after, key):.3f} "
+            f"({getattr(self.before, key):.3f}{' without it' * (key == 'log_loss')})"
             for name, key in pairs
         ]
-        return ", ".join([f"temperature {self.temperature:.3g}", *parts])
+        return f"temperature {self.temperature:.3g}, {', '.join(parts)}"

@@ -120,6 +120,8 @@ def write(
             draft / WEIGHTS,
             metadata={"format": "pt"},  # transformers refuses a file without it
         )
+        # It is written with mode 0600, whatever the umask.
+        shutil.copymode(draft / CONFIG, draft / WEIGHTS)
         if tokenizer is not None:
             write_tokenizer(draft, tokenizer, network.encoder)
         finish(draft, name)

@@ -21,7 +21,7 @@ from dicejax.study.compare.baselines import outcomes_of
 from dicejax.study.compare.jobs import BASELINE, Job, Outcome, share_groups
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.testing import LEVEL, MARGIN, Look, baseline_name
-from dicejax.study.significance import signed
+from dicejax.study.significance import MIN_SEEDS, signed
 
 FILE = "comparison.json"
 _COMMANDS = {  # of characters that LaTeX reads as others
@@ -157,15 +157,23 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
             "with Student's t test of the mean difference over seeds; as there was one "
             "score per run, no claim is made about other test sets"
         )
+    compared = (
+        f"We compared {losses} loss{'es' * (losses != 1)} with {baseline} by {metric} "
+        f"on the test set{size}, over {seeds} seed{'s' * (seeds != '1')}. "
+    )
+    computed = f"Computed with dicejax {dicejax.__version__}.\n"
+    if all(row.against is None or row.against.test is None for row in rows):
+        return (
+            f"{compared}There was no test, which takes {MIN_SEEDS} seeds of each loss: "
+            f"the differences are those of these runs. {computed}"
+        )
     failed = "diverged, learnt nothing or scored" if source == "run" else "scored 0 or"
     moderated = (
         "; seed variances below the median of the losses' were moderated towards it by "
         "at most 2 degrees of freedom (after Smyth, 2004)"
     )
     return (
-        f"We compared {losses} loss{'es' * (losses != 1)} with {baseline} by {metric} "
-        f"on the test set{size}, over {seeds} seed{'s' * (seeds != '1')}. Runs of a "
-        f"loss and of {baseline} were paired by seed, {test}"
+        f"{compared}Runs of a loss and of {baseline} were paired by seed, {test}"
         f"{moderated * (losses > 1)}. Results were looked at "
         f"{max(len(looks), 1)} time{'s' * (len(looks) > 1)}{looked}; "
         f"error rates of {100 * LEVEL:g}% hold over all looks by alpha spending (Lan "
@@ -177,7 +185,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
         "loss with some such runs is called unstable; verdicts are about runs that "
         "learn, and the share of runs that fail has a one-sided limit of 95% (Clopper "
         "and Pearson, 1934). "
-        f"Computed with dicejax {dicejax.__version__}.\n"
+        f"{computed}"
     )
 
 
