@@ -139,6 +139,26 @@ def test_every_text_stands_out(browser, addresses, scheme):
         assert faint(texts, least_of_large=3 if is_site else 4.5) == [], url
 
 
+# The lines that the name in front of each row of a table takes.
+NAMED_LINES = """
+[...document.querySelectorAll('th[scope=row]')].map(cell => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  const tops = [...range.getClientRects()].map(part => Math.round(part.top));
+  return [cell.textContent, new Set(tops).size];
+})"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_name_without_a_place_to_break_is_on_one_line(browser, pages, width):
+    browser.open(pages["many"], width)
+    browser.evaluate(OPEN)
+    lines = dict(browser.evaluate(NAMED_LINES))
+    assert {"PER", "LOC", "ce"} <= lines.keys()
+    whole = {name: n for name, n in lines.items() if not set(name) & set(" -_")}
+    assert set(whole.values()) == {1}
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_table_is_whole(browser, pages, width):
     browser.open(pages["many"], width)

@@ -394,8 +394,9 @@ def test_pairs_that_are_cut_are_counted_in_the_last_lines(tmp_path, capsys):
         assert run(["evaluate", out, *flags]) == 0
         assert capsys.readouterr().err.splitlines() == [f"warning: {cut[2]}"]
     assert run(["predict", out, "a b\tb", "b " * 20 + "\ta"]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
+    line, untaught = capsys.readouterr().err.splitlines()
     assert line.startswith("warning: 1 of 2 given pairs (50%) are cut off at 12 tokens")
+    assert result["nothing_learnt"] in untaught
 
 
 def test_a_threshold_that_dev_cannot_promise_is_refused_before_training(

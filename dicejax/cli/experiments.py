@@ -17,7 +17,7 @@ from dicejax.cli.printing import (
     duration,
     note_printer,
     print_table,
-    scores,
+    score_lines,
     warn_of_cuts,
 )
 from dicejax.errors import InputError, first_line
@@ -159,13 +159,18 @@ class Train:
             result.test or {},
             f"test, best checkpoint (step {result.best_step})",
         )
-        show(scores(test, best))
+        metric = result.primary_metric
+        for line in score_lines(test, best, metric):
+            show(line)
         for line in class_lines(test.get("per_type", {})):
             show(f"  {line}")
-        show(scores(result.test_at_last_step or {}, "test, last checkpoint"))
+        last = result.test_at_last_step or {}
+        for line in score_lines(last, "test, last checkpoint", metric):
+            show(line)
         if result.threshold and result.test_with_tuned_threshold:
             tuned = f"{best}, {describe(result.threshold['threshold'])} of dev"
-            show(scores(result.test_with_tuned_threshold, tuned))
+            for line in score_lines(result.test_with_tuned_threshold, tuned, metric):
+                show(line)
         guarantee = guarantee_of(result.threshold)
         if guarantee is not None:
             if observed := result.observed:
@@ -182,9 +187,9 @@ class Train:
                 "finite loss or gradient; a lower --optimizer.learning_rate may help"
             )
         if result.nothing_learnt is not None:
-            flags = remedy(self.settings, result.steps, result.skipped)
+            cause = remedy(self.settings, result.to_json())
             show(f"Nothing learnt: {result.nothing_learnt}.")
-            show(f"Likely cause: {flags}, with --overwrite.")
+            show(f"Likely cause: {cause}, with --overwrite.")
             return
         run, options = shlex.quote(result.folder), ""
         parts = ("data", "task", "encoder", "objective", "optimizer")

@@ -57,6 +57,14 @@ def scores(values: Mapping[str, Any], what: str) -> str:
     return f"{what}: {'  '.join(parts)}"
 
 
+def score_lines(test: Mapping[str, Any], what: str, metric: str) -> list[str]:
+    """Return scores as a line, and what a constant answer has where that is no less."""
+    from dicejax.training.outcome import constant_answer
+
+    constant = constant_answer(test, metric) if test else None
+    return [scores(test, what), *([f"  {constant}"] if constant else [])]
+
+
 def class_lines(groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
     r"""Return the scores of each class and its support as a table, in lines.
 

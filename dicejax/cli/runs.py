@@ -16,7 +16,7 @@ from dicejax.cli.printing import (
     class_lines,
     note_printer,
     print_table,
-    scores,
+    score_lines,
     warn_of_cuts,
 )
 from dicejax.cli.results import check_target, write_lines
@@ -99,22 +99,23 @@ class Evaluate:
                 record["calibration"] = dataclasses.asdict(result.calibration)
             show(json.dumps(record))
         else:
-            show(scores(content, what))
+            for line in score_lines(content, what, result.metric):
+                show(line)
             for line in class_lines(content["per_type"]):
                 show(f"  {line}")
             if tuned is not None and result.threshold is not None:
                 label = f"{what}, {describe(result.threshold)} of dev"
-                show(scores(tuned.to_json(), label))
+                for line in score_lines(tuned.to_json(), label, result.metric):
+                    show(line)
             if result.guarantee is not None and result.observed:
                 show(result.guarantee.compare(result.observed))
             if result.calibration is not None:
                 show(f"{what}, probabilities: {result.calibration}")
             if result.nothing_learnt is not None:
                 run = Run.open(self.run)
-                training = run.result()
-                flags = remedy(run.experiment(), training["steps"], training["skipped"])
+                cause = remedy(run.experiment(), run.result())
                 show(f"Nothing learnt: {result.nothing_learnt}.")
-                show(f"Likely cause: {flags} when it is trained again.")
+                show(f"Likely cause: {cause} when it is trained again.")
         warn_of_cuts(console, result.cut)
 
 
@@ -201,6 +202,9 @@ class Export:
     Args:
       folder: directory to create.
       encoder_only: omit the head.
+      data: data folder, if it has moved since training, or a file in the format of the
+        run's data: dev, on which the export is compared with the run. Where there is
+        none it is not compared, which is said first.
       onnx: add onnx/model.onnx in float32 and onnx/model_int8.onnx, compared with the
         run on dev by onnxruntime; refused where one is worse.
       force: with --onnx, write files that are worse too.
@@ -213,6 +217,7 @@ class Export:
     checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     encoder_only: bool = False
+    data: Annotated[str | None, option("FOLDER|FILE", "the run's")] = None
     onnx: bool = False
     force: bool = False
     license: Annotated[str | None, option("ID", "not stated")] = None
@@ -223,6 +228,8 @@ class Export:
         from dicejax.study import onnx_export
         from dicejax.study.card import model_card
         from dicejax.training.export import export
+        from dicejax.training.outcome import remedy
+        from dicejax.training.run_folder import Run
 
         if self.force and not self.onnx:
             raise InputError("--force goes with --onnx")
@@ -235,12 +242,19 @@ class Export:
             self.folder,
             self.checkpoint,
             encoder_only=self.encoder_only,
+            data=self.data,
+            warn=note_printer(console),
             card=card,
             more=add if self.onnx else None,
         )
         show(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
         for text in checks:
             show(text)
+        run = Run.open(self.run)
+        result = run.result()
+        if untaught := result.get("nothing_learnt"):
+            show(f"Nothing learnt: {untaught}.")
+            show(f"Likely cause: {remedy(run.experiment(), result)}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

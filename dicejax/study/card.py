@@ -12,6 +12,7 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from dicejax.config import Experiment
 from dicejax.errors import Flaw
+from dicejax.formats import FileSource
 from dicejax.io.json_text import field, read, value_of
 from dicejax.metrics.guarantees import guarantee_of
 from dicejax.metrics.scores import Scores, heading
@@ -28,6 +29,7 @@ PIPELINES = {
     "ForQuestionAnswering": "question-answering",
 }
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+RANDOM = "random weights"
 MOST_ROWS = 50  # of a table: `dicejax evaluate` prints all
 LIMITS = (
     "It predicts the labels of its training data and no others.",
@@ -37,9 +39,7 @@ LIMITS = (
     "dicejax reads a text that is longer than the encoder allows in windows; other "
     "programs may cut it off.",
 )
-NO_LICENCE = (
-    "The licence is not stated: it depends on those of the encoder and of the data."
-)
+NO_LICENCE = "The licence of this model is not stated: no --license was given."
 
 
 def model_card(
@@ -63,18 +63,19 @@ def model_card(
     scores = Scores.from_json(result.test or {})
     pipeline = next((x for end, x in PIPELINES.items() if opener.endswith(end)), None)
     path = getattr(experiment.encoder, "path", None)
+    untaught = f"nothing learnt: {reason}" if (reason := result.nothing_learnt) else ""
     is_hub_id = path is not None and HUB_ID.fullmatch(path) and not Path(path).exists()
     evaluated = [
         EvalResult(
             task_type=pipeline or "other",
             dataset_type=experiment.name,
-            dataset_name=experiment.name,
+            dataset_name=_files(experiment)["test"],
             dataset_split="test",
             metric_type=name,
-            metric_name=scores.name(name),
+            metric_name=f"{scores.name(name)}{untaught and f' ({untaught})'}",
             metric_value=round(value, 6),
         )
-        for name, value in scores.values.items()
+        for name, value in _header_scores(scores).items()
     ]
     data = ModelCardData(
         model_name=experiment.name,
@@ -86,22 +87,69 @@ def model_card(
         tags=["dicejax", experiment.objective.short_name],
         eval_results=evaluated or None,
     )
-    encoder = "random weights" if path is None else Path(path).name
+    encoder = RANDOM if path is None else Path(path).name
     (name,) = names_of([experiment.objective])
     begin = f"Trained by dicejax from {encoder}, with the loss {name}."
     sections = [
         Section("scores", "Scores on test", tables=[_table(scores)]),
         Section("loss", "Why this loss", _verdict(run)),
-        Section("threshold", "Threshold", _threshold(result)),
+        Section("threshold", "Threshold", _threshold(experiment, result)),
         Section("calibration", "Calibration", _calibration(result)),
-        Section("data", "Data", _data(experiment, result)),
-        Section("limits", "Limits", LIMITS if license else (*LIMITS, NO_LICENCE)),
+        Section("data", "Data", _data(experiment, result), tables=_labels(result)),
+        Section("limits", "Limits", LIMITS),
+        Section("licence", "Licence", _licence(license, encoder)),
     ]
+    warning = f"**{plain(untaught.capitalize())}.**\n\n" if untaught else ""
     return (
-        f"---\n{data.to_yaml()}\n---\n\n# {plain(experiment.name)}\n\n"
+        f"---\n{data.to_yaml()}\n---\n\n# {plain(experiment.name)}\n\n{warning}"
         f"{plain(begin)} `transformers.{opener}.from_pretrained` opens this folder.\n\n"
         f"{markdown_of([x for x in sections if x.text or x.tables])}\n"
     )
+
+
+def _header_scores(scores: Scores) -> dict[str, float]:
+    """Return the scores for the hub; of classes with their macro F1 in any case."""
+    values = dict(scores.values)
+    rows = [row["f1"] for row in scores.groups.values() if "f1" in row]
+    if "matthews" in values and len(rows) == 2:  # F1 is that of the positive class
+        values["macro_f1"] = sum(rows) / len(rows)
+    return values
+
+
+def _files(experiment: Experiment) -> dict[str, str]:
+    """Return the names of the files of each split, or that of the data set."""
+    data = experiment.data
+    if not isinstance(data, FileSource):
+        name = getattr(data, "name", experiment.name)
+        return dict.fromkeys(("train", "dev", "test"), name)
+    files = {"train": data.train}
+    files |= {name: getattr(data, name) or "" for name in ("dev", "test")}
+    return {name: file or f"held out of {data.train}" for name, file in files.items()}
+
+
+def _labels(result: Result) -> list[TextTable]:
+    """Return the numbers of examples with each label; none where they are unknown."""
+    counts = result.labels or {}
+    train = counts.get("train", {})
+    names = {name for of_split in counts.values() for name in of_split}
+    ranked = sorted(names, key=lambda name: (-train.get(name, 0), name))
+    lines = [
+        {"label": x, **{split: f"{row.get(x, 0):,}" for split, row in counts.items()}}
+        for x in ranked[:MOST_ROWS]
+    ]
+    rest = len(ranked) - len(lines)
+    caption = "Examples with each label" + f"; {rest} more are left out" * (rest > 0)
+    return [TextTable(caption, lines)] if lines else []
+
+
+def _licence(license: str | None, encoder: str) -> list[str]:
+    mine = NO_LICENCE if license is None else f"This model: {license}."
+    source = "The encoder began with random weights"
+    if encoder != RANDOM:
+        source = (
+            f"The licence of the encoder it was trained from, {encoder}, is not known"
+        )
+    return [mine, f"{source}; the licence of the data is not known to dicejax."]
 
 
 def _table(scores: Scores) -> TextTable:
@@ -155,9 +203,13 @@ def _verdict(run: Run) -> list[str]:
     return []
 
 
-def _threshold(result: Result) -> list[str]:
+def _threshold(experiment: Experiment, result: Result) -> list[str]:
     if result.threshold is None:
-        return []
+        labels = (result.labels or {}).get("train", {})
+        default = experiment.task.default_threshold
+        if default is None or (not experiment.task.has_several and len(labels) > 2):
+            return ["None: the likeliest answer is taken."]
+        return [f"{default:g}, the default: none was chosen on dev."]
     guarantee = guarantee_of(result.threshold)
     if guarantee is None:
         return [f"Chosen on dev: {result.threshold['threshold']}. It promises nothing."]
@@ -171,21 +223,23 @@ def _calibration(result: Result) -> list[str]:
     temperature = result.calibration["temperature"]
     lines = [
         f"Logits divided by {temperature:.4g}, the temperature fitted on dev, give the "
-        "probabilities of `dicejax predict`."
+        "probabilities of dicejax predict."
     ]
     if (threshold := result.calibration.get("threshold")) is not None:
         lines.append(f"Among them the threshold is {threshold}.")
     if (scores := result.calibration_on_test) is not None:
-        lines.append(f"On test, before and after: {scores}.")
+        lines.append(f"On test: {scores}.")
     return lines
 
 
 def _data(experiment: Experiment, result: Result) -> list[str]:
-    sizes = ", ".join(f"{n:,} {split}" for split, n in (result.examples or {}).items())
+    sizes = (result.examples or {}).items()
+    counts = ", ".join(f"{n:,} {split}" for split, n in sizes)
+    names = "; ".join(f"{split}: {x}" for split, x in _files(experiment).items())
     versions = ", ".join(f"{name} {x}" for name, x in result.versions.items())
     return [
-        f"{type(experiment.data).__name__}: {sizes} examples. Checksum of test: "
-        f"{test_checksum(result.to_json())}.",
+        f"{counts} examples ({names}), read by {type(experiment.data).__name__}. "
+        f"Checksum of test: {test_checksum(result.to_json())}.",
         f"Trained for {result.steps:,} updates on {result.devices} x "
         f"{result.device_kind}, seed {experiment.training.seed}, with {versions}.",
     ]

@@ -17,8 +17,9 @@ from dicejax.training.export import ROUNDING, Exported
 def add(exported: Exported, *, force: bool = False) -> Iterator[str]:
     """Write the ONNX files of a folder, and yield a sentence about each.
 
-    Both predict dev by onnxruntime, and are paired with the run example by example. The
-    interval is for new examples; the run is one, so no other seed is spoken of.
+    Both predict dev by onnxruntime, where it is there, and are paired with the run
+    example by example. The interval is for new examples; the run is one, so no other
+    seed is spoken of.
 
     Raises:
       InputError: they cannot be written, or a file is worse than the run, or the one in
@@ -26,6 +27,8 @@ def add(exported: Exported, *, force: bool = False) -> Iterator[str]:
     """
     onnx.require(exported.network)
     onnx.write(exported)
+    if isinstance(exported.dev, InputError):
+        yield f"{' and '.join(onnx.FILES)} were not compared with the run."
     metric = primary_name(exported.run.result())
     for file in onnx.predict_dev(exported):
         result, is_worse = compare(file, metric)

@@ -11,11 +11,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from etils import epath
 from tokenizers import Tokenizer
 
 from dicejax.config import Experiment
 from dicejax.data import tokenize
 from dicejax.errors import InputError
+from dicejax.formats import FileSource
 from dicejax.models import huggingface
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Item
@@ -39,6 +41,7 @@ class Exported:
       network: the run's network, without heads where the encoder alone is exported.
       params: its parameters.
       tokenizer: its tokenizer.
+      dev: examples to compare with the run, or why there are none.
       threshold: decision threshold, one or by label; None: the task's default.
     """
 
@@ -48,6 +51,7 @@ class Exported:
     network: Network
     params: Params
     tokenizer: Tokenizer
+    dev: Sequence[Any] | InputError
     threshold: float | Mapping[str, float] | None = None
 
 
@@ -57,6 +61,8 @@ def export(
     which: Which,
     *,
     encoder_only: bool = False,
+    data: str | None = None,
+    warn: Callable[[str], None] = lambda text: None,
     card: Callable[[str], str] | None = None,
     more: Callable[[Exported], Iterable[str]] | None = None,
 ) -> tuple[str, list[str]]:
@@ -71,6 +77,9 @@ def export(
       target: folder to create.
       which: checkpoint.
       encoder_only: omit the head.
+      data: data folder, if it has moved since training, or a file of examples that are
+        compared in the place of dev.
+      warn: called before the work with why nothing is compared on dev.
       card: content of README.md, given the class that opens the folder.
       more: adds files to the folder, and returns sentences about them.
 
@@ -97,9 +106,14 @@ def export(
         network, settings = dataclasses.replace(network, heads=()), {}
         params = {"encoder": params["encoder"], "heads": {}}
     threshold, checks = settings.get("decision_threshold"), []
+    dev = examples_of(run, data)
+    if isinstance(dev, InputError):
+        warn(f"the export is not compared with the run on dev: {dev}")
 
     def finish(draft: Path, opener: str) -> None:
-        exported = Exported(draft, opener, run, network, params, tokenizer, threshold)
+        exported = Exported(
+            draft, opener, run, network, params, tokenizer, dev, threshold
+        )
         checks.append(_check(exported))
         if more is not None:
             checks.extend(more(exported))
@@ -119,6 +133,27 @@ def export(
     return opener, checks
 
 
+def examples_of(run: Run, data: str | None = None) -> Sequence[Any] | InputError:
+    """Return the dev examples of a run, or those of a file; or why there are none.
+
+    Raises:
+      InputError: the data that is named cannot be used.
+    """
+    try:
+        if data is None or not Path(data).expanduser().is_file():
+            offline = run.offline_experiment(data=data)
+            return load_corpus(offline, lambda note: None).dev
+        experiment = run.experiment()
+        if not isinstance(experiment.data, FileSource):
+            raise InputError("--data: this run read no files")
+        path = epath.Path(data).expanduser()
+        return experiment.task.adapt(experiment.data.read(path, None))
+    except InputError as error:
+        if data is not None:
+            raise
+        return error
+
+
 def _settings(experiment: Experiment) -> dict[str, Any]:
     """Return what other programs need to read inputs as the run does."""
     task = experiment.task
@@ -135,17 +170,16 @@ def _check(exported: Exported) -> str:
     """Compare a written folder with its run, and return the result as a sentence."""
     folder, run, tokenizer = exported.folder, exported.run, exported.tokenizer
     network, params = exported.network, exported.params
-    experiment, labels = run.offline_experiment(), run.labels()
+    experiment, labels = run.experiment(), run.labels()
     again = tokenize.read(folder, words=experiment.task.reads_words)
     weights = huggingface.read_weights(folder, network, labels).params
     pairs = zip(jax.tree.leaves(params), jax.tree.leaves(weights), strict=True)
     same = all(np.array_equal(x, y) for x, y in pairs)
     same = same and again.get_vocab() == tokenizer.get_vocab()
-    try:
-        examples = load_corpus(experiment, lambda note: None).dev[:CHECKED]
-    except InputError as error:
-        examples, of_dev = (), f"no inputs of dev were compared: {error}"
+    if isinstance(exported.dev, InputError):
+        examples, of_dev = (), f"no inputs of dev were compared: {exported.dev}"
     else:
+        examples = exported.dev[:CHECKED]
         of_dev = "PyTorch is not installed here, so its logits were not compared"
     length = network.encoder.within_limit(experiment.training.max_length)
     ours, theirs = (

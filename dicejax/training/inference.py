@@ -50,7 +50,9 @@ class Evaluation:
       examples: gold and prediction of each example, by the tuned threshold where there
         is one, the hardest first (`HardestFirst`); empty unless requested.
       cut: warnings of inputs that are cut off.
-      nothing_learnt: how predictions show that nothing was learnt; None if they do not.
+      metric: name of the primary metric.
+      nothing_learnt: how predictions show that nothing was learnt, or of test those of
+        training; None if they do not.
       guarantee: the constraint that the threshold was chosen to keep on new data.
       observed: the bounded measure on test, by label; empty of other splits, and
         where test is dev.
@@ -64,6 +66,7 @@ class Evaluation:
     tuned: Scores | None = None
     examples: Sequence[dict[str, Any]] = ()
     cut: tuple[str, ...] = ()
+    metric: str = "f1"
     nothing_learnt: str | None = None
     guarantee: GuaranteedThreshold | None = None
     observed: Mapping[str, Observation] = dataclasses.field(default_factory=dict)
@@ -166,6 +169,8 @@ def evaluate(
     if rows is not None:
         rows.sort(examples, default if threshold is None else decided, labels)
     untaught = nothing_learnt(task, default, scores)
+    if split == "test" and checkpoint == "best":
+        untaught = untaught or opened.result().get("nothing_learnt")
     for text in predictor.remarks:
         warn(text)
     observed = {}
@@ -178,6 +183,7 @@ def evaluate(
         tuned=tuned,
         examples=rows or (),
         cut=cut,
+        metric=task.primary_metric,
         nothing_learnt=untaught,
         guarantee=guarantee,
         observed=observed,
@@ -296,6 +302,8 @@ def predict_texts(
         warn(note.text)
     for remark in predictor.remarks:
         warn(remark)
+    if which == "best" and (untaught := run.result().get("nothing_learnt")):
+        warn(f"nothing was learnt in training: {untaught}; see dicejax evaluate")
 
 
 def _folder(run: Folder | Result) -> str:

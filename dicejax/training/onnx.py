@@ -20,7 +20,6 @@ from dicejax.errors import InputError, first_line
 from dicejax.mesh import MeshShape
 from dicejax.models.heads import SequenceHead, StartEndHead, TokenHead
 from dicejax.models.network import Network, Params
-from dicejax.training.encoded import load_corpus
 from dicejax.training.export import Exported, open_in_torch
 from dicejax.training.predict import search
 
@@ -118,12 +117,16 @@ def write(exported: Exported) -> None:
 def predict_dev(exported: Exported) -> Iterator[FileOnDev]:
     """Predict dev by the run and by each of `FILES`, which read one item in a line.
 
+    Nothing is yielded where there are no examples of dev.
+
     Raises:
-      InputError: dev cannot be read, or its metric is no sum over examples.
+      InputError: the metric of dev is no sum over examples.
     """
+    if isinstance(exported.dev, InputError):
+        return
     run, network = exported.run, exported.network
-    experiment, labels = run.offline_experiment(), run.labels()
-    task, examples = experiment.task, load_corpus(experiment, lambda note: None).dev
+    experiment, labels = run.experiment(), run.labels()
+    task, examples = experiment.task, exported.dev
     max_length = experiment.training.max_length
     length = network.encoder.within_limit(max_length)
     items = task.encode(examples, exported.tokenizer, labels, length)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jax.sharding import Mesh
 
 from dicejax.config import Experiment, ScratchEncoder
 from dicejax.data.examples import groups_of
@@ -19,10 +20,16 @@ from dicejax.tasks import (
     Classification,
     MultiLabelClassification,
     Prediction,
+    QuestionAnswering,
+    Tagging,
     Task,
     WordTagging,
 )
 from dicejax.tasks.described import predicted_text
+from dicejax.training.setup import Setup
+
+if TYPE_CHECKING:
+    from dicejax.training.recorder import LoopState
 
 MOST_SKIPPED = 0.1
 """Share of skipped updates above which a run has diverged."""
@@ -31,6 +38,10 @@ LAST_SKIPPED = 5
 
 # Fewer updates than these teach an encoder little, however small the data.
 UPDATES = {"pretrained": 200, "scratch": 1500}
+LITTLE = 0.9
+"""Share of its first value above which a training loss has hardly fallen."""
+LOW = 0.1
+"""Score below which the weights that a run began with may be as good."""
 RATES = {"pretrained": 5e-5, "scratch": 1e-3}
 """Peak learning rates to begin with."""
 
@@ -89,28 +100,145 @@ def nothing_learnt(
     return f"none of {len(values):,} predictions is right"
 
 
-def remedy(experiment: Experiment, steps: int, skipped: int = 0) -> str:
-    """Return the likeliest cause why a run of some updates learnt nothing, and a flag.
+def may_be_untaught(
+    test: Mapping[str, Any],
+    metric: str,
+    losses: Sequence[float] = (),
+) -> bool:
+    """Return whether a run looks as if it had learnt nothing.
+
+    Its training loss has hardly fallen, its score on test is low, or no constant answer
+    has a lower one.
+    """
+    if len(losses) > 1 and losses[-1] > LITTLE * losses[0]:
+        return True
+    return test[metric] < LOW or constant_answer(test, metric) is not None
+
+
+def untaught(
+    setup: Setup,
+    mesh: Mesh,
+    predictions: Sequence[Any],
+    scores: Scores,
+    loop: LoopState,
+    between: Callable[[], None],
+) -> str | None:
+    """Say how predictions on test or scores on dev show that nothing was learnt.
+
+    Nothing is learnt either where no epoch scores better on dev than the weights that
+    the run began with. These predict dev once more, and only where the run looks so:
+    for others it costs nothing.
+    """
+    text = nothing_learnt(setup.experiment.task, predictions, scores)
+    metric, best = setup.experiment.task.primary_metric, loop.best_dev_score
+    looks_so = may_be_untaught(scores.to_json(), metric, loop.losses)
+    if text is not None or best is None or not looks_so:
+        return text
+    params = setup.initial_params(mesh)
+    (candidates,) = setup.search(params, "dev", mesh, between=between).candidates
+    before = setup.score(candidates, "dev")
+    if best > before.values[metric]:
+        return None
+    first = 100 * before.values[metric]
+    text = f"dev {before.name(metric)} is {100 * best:.2f} at best"
+    return f"{text}, and was {first:.2f} before training"
+
+
+def constant_scores(test: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the scores of one answer for every text or word, by that class.
+
+        F1 = 2 s / (1 + s),  accuracy = s,  Matthews = 0  for a share s of the class
+
+    F1 is high without any skill where positives are frequent. It is that of the
+    positive class, by default the last of two, or the mean over more. Empty for what
+    has no classes.
+
+    >>> rows = {"ok": {"support": 3}, "bad": {"support": 1}}
+    >>> test = {"f1": 1.0, "accuracy": 1.0, "matthews": 1.0, "per_type": rows}
+    >>> constant_scores(test)["bad"]
+    {'f1': 0.4, 'accuracy': 0.25, 'matthews': 0.0}
+    """
+    groups = test.get("per_type", {}).items()
+    counts = {name: x["support"] for name, x in groups if "support" in x}
+    if len(counts) < 2 or "accuracy" not in test:
+        return {}
+    positive = test.get("positive", list(counts)[-1] if len(counts) == 2 else None)
+    total, rows = sum(counts.values()), {}
+    for name, count in counts.items():
+        share = count / total if total else 0.0
+        rows[name] = {"accuracy": share}
+        if "matthews" in test:  # of texts
+            own = 2 * share / (1 + share)
+            f1 = own * (name == positive) if positive else own / len(counts)
+            rows[name] = {"f1": f1, "accuracy": share, "matthews": 0.0}
+    return rows
+
+
+def best_constant(test: Mapping[str, Any], metric: str) -> tuple[str, float] | None:
+    """Return the class that scores best as a constant answer; None without classes."""
+    name, _, label = metric.partition(":")
+    rows = constant_scores(test)
+    if label:  # F1 of a class
+        share = rows.get(label, {}).get("accuracy")
+        return None if share is None else (label, 2 * share / (1 + share))
+    values = {label: row[name] for label, row in rows.items() if name in row}
+    return max(values.items(), key=lambda pair: pair[1], default=None)
+
+
+def constant_answer(test: Mapping[str, Any], metric: str) -> str | None:
+    """Say what a constant answer scores, if a score is not above that.
+
+    >>> rows = {"bad": {"support": 1}, "ok": {"support": 3}}
+    >>> test = {"f1": 0.8, "accuracy": 0.7, "matthews": 0.0, "per_type": rows}
+    >>> constant_answer(test, "f1")
+    "Always answering 'ok' has F1 85.71."
+    """
+    best = best_constant(test, metric)
+    if best is None or test[metric] > best[1]:
+        return None
+    return always(best[0], {Scores.from_json(test).name(metric): best[1]})
+
+
+def always(answer: str, scores: Mapping[str, float]) -> str:
+    """Say what one answer for every text or word scores.
+
+    >>> always("ok", {"F1": 0.9756, "accuracy": 0.9524})
+    "Always answering 'ok' has F1 97.56, accuracy 95.24."
+    """
+    values = (f"{name} {100 * value:.2f}" for name, value in scores.items())
+    return f"Always answering {quote(answer)} has {', '.join(values)}."
+
+
+def remedy(experiment: Experiment, result: Mapping[str, Any]) -> str:
+    """Return the likeliest cause why a finished run learnt nothing, and what to do.
+
+    The result is the content of `result.json`: the cause has to fit the number of
+    updates, the training losses and the labels of train.
 
     >>> from dicejax.data.synthetic import SyntheticNER
     >>> from dicejax.optimizers import AdamW
     >>> experiment = Experiment(
     ...     name="mine", data=SyntheticNER(), optimizer=AdamW(learning_rate=1e-3)
     ... )
-    >>> remedy(experiment, 150)
+    >>> remedy(experiment, {"steps": 150})
     '150 updates are few for random weights: try --training.epochs 30'
     """
+    steps = result["steps"]
     from_scratch = isinstance(experiment.encoder, ScratchEncoder)
     kind = "scratch" if from_scratch else "pretrained"
     weights = "random weights" if from_scratch else "a pretrained encoder"
     rate, usual = experiment.optimizer.learning_rate, RATES[kind]
-    if skipped or rate > 10 * usual:
+    if result.get("skipped") or rate > 10 * usual:
         lower = min(rate / 10, usual)
         return (
             f"the learning rate {rate:g} is high for {weights}: "
             f"try --optimizer.learning_rate {lower:g}"
         )
-    if rate < usual / 3:
+    if (cause := _cause_in_labels(experiment.task, result)) is not None:
+        return cause
+    losses = result.get("losses") or [math.nan]
+    has_fallen = losses[-1] < losses[0] / 2
+    if rate < usual / 3 and not has_fallen:
         return (
             f"the learning rate {rate:g} is low for {weights}: "
             f"try --optimizer.learning_rate {usual:g}"
@@ -120,12 +248,49 @@ def remedy(experiment: Experiment, steps: int, skipped: int = 0) -> str:
         return (
             f"{steps:,} updates are few for {weights}: try --training.epochs {epochs}"
         )
+    if has_fallen:
+        counts = (result.get("labels") or {}).get("train") or {}
+        rarest = min(counts, key=lambda label: counts[label], default=None)
+        few = (
+            "" if rarest is None else f" of {quote(rarest)} ({counts[rarest]:,} there)"
+        )
+        other = " or a pretrained encoder" * from_scratch
+        return (
+            f"train was learnt, with a loss that fell from {losses[0]:.3g} to "
+            f"{losses[-1]:.3g}, and new texts were not: more examples{few}{other} may "
+            "help, not the rate"
+        )
     loss = name_of(experiment.objective)
     if loss != "ce":
         return f"{loss} may not learn at this rate and length: try --loss ce"
     return (
         f"the learning rate {rate:g} may be low: "
         f"try --optimizer.learning_rate {3 * rate:g}"
+    )
+
+
+def _cause_in_labels(task: Task, result: Mapping[str, Any]) -> str | None:
+    """Return a cause that lies in the labels of train; None if they are in order."""
+    if result.get("labels") is None:  # a run of an earlier version
+        return None
+    counts = result["labels"]["train"]
+    if not counts and not isinstance(task, QuestionAnswering):
+        noun = "entity" if isinstance(task, Tagging) else "label"
+        return f"train has no {noun}: label some of its examples"
+    if len(counts) == 1 and isinstance(task, WordTagging):
+        return f"train has only the label {quote(*counts)}: label others too"
+    if not isinstance(task, Classification) or len(counts) != 2:
+        return None
+    test = result.get("test") or {}
+    if not test.get("f1", 1.0):  # all are called negative
+        return None
+    positive = test.get("positive", list(test.get("per_type") or sorted(counts))[-1])
+    rare = min(counts, key=lambda label: counts[label])
+    if positive == rare or counts.get(positive, 0) <= sum(counts.values()) / 2:
+        return None
+    return (
+        f"the positive class is {quote(positive)}, with {counts[positive]:,} of "
+        f"{sum(counts.values()):,} texts of train: try --task.positive {quote(rare)}"
     )
 
 

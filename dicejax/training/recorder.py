@@ -49,6 +49,8 @@ class LoopState:
     skipped_in_a_row: int = 0
     unrecorded: list[dict[str, float]] = dataclasses.field(default_factory=list)
     epoch_losses: list[float] = dataclasses.field(default_factory=list)
+    # Of the first line in metrics.jsonl and, where there are several, of the last.
+    losses: list[float] = dataclasses.field(default_factory=list)
     throughput: dict[str, float] = dataclasses.field(default_factory=dict)
     # Counts of dev's decisions after the last epoch, for `Objective.after_epoch`.
     decisions: dict[str, list] = dataclasses.field(default_factory=dict)
@@ -248,6 +250,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         losses = [x["loss"] for x in loop.unrecorded if not x["skipped"]]
         last = loop.unrecorded[-1]
         loop.epoch_losses += losses
+        if losses:
+            loop.losses = [*loop.losses[:1], _mean(losses)]
         loop.unrecorded = []
         loop.recorded = loop.step
         record = {

@@ -47,23 +47,25 @@ class Setup:
     network: Network
     weights: huggingface.Weights | None = None
 
-    def initial_state(self, mesh: Mesh, steps: int) -> TrainState:
-        """Return the state before the first of so many steps.
-
-        Parameters are those of the encoder's folder where it has them, others are
-        drawn. Each device draws or receives its own part.
-        """
-        keys = jax.random.split(jax.random.key(self.experiment.training.seed))
-        weights, optimizer = self.weights, self.experiment.optimizer
+    def initial_params(self, mesh: Mesh) -> Params:
+        """Return the parameters of the encoder's folder; what it lacks is drawn."""
+        key, _ = jax.random.split(jax.random.key(self.experiment.training.seed))
+        weights = self.weights
         heads = None if weights is None else tuple(weights.new_heads)
-        params = init_params_fn(self.network, mesh, heads)(keys[0])
+        params = init_params_fn(self.network, mesh, heads)(key)
         if weights is not None:
             read = dataclasses.replace(weights, params=put(weights.params, mesh))
             params = read.over(params)
         if self.prior_biases:
             params = with_biases(params, put({"heads": self.prior_biases}, mesh))
+        return params
+
+    def initial_state(self, mesh: Mesh, steps: int) -> TrainState:
+        """Return the state before the first of so many steps."""
+        _, key = jax.random.split(jax.random.key(self.experiment.training.seed))
+        optimizer, params = self.experiment.optimizer, self.initial_params(mesh)
         create = init_state_fn(self.network, optimizer, self.objective, mesh)
-        return create(params, total_steps=steps, rng=keys[1])
+        return create(params, total_steps=steps, rng=key)
 
     def abstract_state(self) -> TrainState:
         """Return the shapes of a state."""

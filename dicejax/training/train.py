@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import html
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import Mesh
 
 from dicejax import config
 from dicejax.config import Experiment, ExperimentOrFile
@@ -18,20 +16,15 @@ from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
 from dicejax.metrics.bounds import Observation
 from dicejax.metrics.calibration import Calibration
-from dicejax.metrics.score_counts import count_decisions, count_scores
+from dicejax.metrics.score_counts import count_decisions
 from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
-from dicejax.tasks import calibrated
-from dicejax.training.checkpoint import Checkpoints, restore_params
+from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.checkpoint_folder import require_orbax
 from dicejax.training.encoded import SPLITS, identity_of, several_of
+from dicejax.training.final_scores import score_test_split
 from dicejax.training.identity import changed
 from dicejax.training.logging import require_wandb
-from dicejax.training.outcome import (
-    by_example,
-    choose_threshold,
-    nothing_learnt,
-)
 from dicejax.training.processes import StopRequest, barrier, is_main_process
 from dicejax.training.progress import (
     Progress,
@@ -40,9 +33,9 @@ from dicejax.training.progress import (
     progress_of,
 )
 from dicejax.training.recorder import LoopState, Recorder, check_identity, restore
-from dicejax.training.run_folder import CHECKPOINTS, RESULT, SCORE_COUNTS, Run
+from dicejax.training.run_folder import CHECKPOINTS, RESULT, Run
 from dicejax.training.run_lock import run_lock
-from dicejax.training.setup import Setup, checksum, prepare
+from dicejax.training.setup import checksum, prepare
 from dicejax.training.sharding import global_batch, replicate, rows_here
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
@@ -61,8 +54,10 @@ class Result:
       best_dev_score: primary metric on dev in the best epoch.
       last_dev_score: primary metric on dev in the last epoch.
       skipped: number of skipped steps, at most a tenth of all.
+      losses: training loss in the first line of metrics.jsonl, and in the last.
       seconds: time of the training steps, compilation and evaluation apart.
       examples: number of examples of each split.
+      labels: number of examples with each label, by split.
       parameters: number of trained parameters.
       tokens_per_s: training throughput, of all devices together.
       padding_share: share of places without a token.
@@ -90,7 +85,8 @@ class Result:
       at_constraint: what the constraint leaves open, as "name" and "value" on test.
       calibration: temperature of probabilities fitted on dev, the threshold among
         those that it gives, and scores before and after of dev and test.
-      nothing_learnt: how predictions on test show that nothing was learnt, if they do.
+      nothing_learnt: how predictions on test show that nothing was learnt, if they do,
+        or that scores on dev are no better than those of the weights it began with.
     """
 
     folder: str
@@ -98,8 +94,10 @@ class Result:
     best_dev_score: float | None
     last_dev_score: float | None
     skipped: int
+    losses: Sequence[float] | None = None
     seconds: float | None = None
     examples: Mapping[str, int] | None = None
+    labels: Mapping[str, Mapping[str, int]] | None = None
     parameters: int | None = None
     tokens_per_s: float
     padding_share: float
@@ -346,7 +344,7 @@ def _train(
             tested = {}
             if score_test:
                 tested = score_test_split(
-                    setup, run, mesh, state, loop.step, stop.check, progress.say
+                    setup, run, mesh, state, loop, stop.check, progress.say
                 )
         except Stopped:
             recorder.save(state)
@@ -357,8 +355,10 @@ def _train(
             best_dev_score=loop.best_dev_score,
             last_dev_score=loop.dev_score,
             skipped=loop.skipped,
+            losses=loop.losses,
             seconds=round(meter.seconds, 1),
             examples=sizes,
+            labels=setup.data.corpus.label_counts(),
             parameters=parameters,
             **speed,
             share_filled=round(batches.share_filled, 4),
@@ -386,64 +386,3 @@ def default_folder(experiment: Experiment) -> str:
     """
     loss = file_name(name_of(experiment.objective), "loss")
     return f"runs/{experiment.name}/{loss}/seed-{experiment.training.seed}"
-
-
-def score_test_split(
-    setup: Setup,
-    run: Run,
-    mesh: Mesh,
-    last: TrainState,
-    steps: int,
-    between: Callable[[], None],
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    """Score test with the best and the last checkpoint, and choose a threshold on dev.
-
-    Returns:
-      The fields of `Result` from `best_step` on.
-    """
-    task, data = setup.experiment.task, setup.data
-    best_step, best = restore_params(
-        run.path / CHECKPOINTS, setup.network, "best", mesh
-    )
-    search = setup.search(best, "test", mesh, count=count_scores, between=between)
-    (candidates,) = search.candidates
-    test, labels = (data.corpus.test, candidates), data.labels
-    decided = [task.decide(candidate) for candidate in candidates]
-    by_dev: dict[str, Any] = {}
-    arrays = by_example(data.corpus.test, decided)
-    decides = task.tunes_threshold or task.constraint is not None
-    if decides or calibrated.has_probabilities(task):
-        (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
-        epochs = setup.experiment.training.epochs
-        dev = data.corpus.dev, in_dev
-    if decides:
-        tuned, by_dev, more = choose_threshold(task, dev, test, labels, epochs)
-        say(f"threshold tuned on dev: {tuned}")
-        arrays |= more
-    if calibrated.has_probabilities(task):
-        limit = by_dev["threshold"]["threshold"] if decides else None
-        splits = {"dev": dev}
-        if data.corpus.test != data.corpus.dev:
-            splits["test"] = test
-        made = {
-            split: (examples, [task.decide(each, limit) for each in column])
-            for split, (examples, column) in splits.items()
-        }
-        by_dev["calibration"] = calibrated.fit(task, made, limit)
-    if is_main_process():
-        with contextlib.suppress(InputError):  # reported by comparisons
-            shares = task.example_statistics(data.corpus.test, decided, labels)
-            run.write_statistics(shares, **arrays)
-        run.write_arrays(SCORE_COUNTS, search.counts)
-    scores = at_last = task.score(data.corpus.test, decided, labels)
-    if best_step < steps:
-        (at_end,) = setup.search(last.weights, "test", mesh, between=between).candidates
-        at_last = setup.score(at_end, "test")
-    return {
-        "best_step": best_step,
-        "test": scores.to_json(),
-        "test_at_last_step": at_last.to_json(),
-        "nothing_learnt": nothing_learnt(task, decided, scores),
-        **by_dev,
-    }

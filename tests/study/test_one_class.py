@@ -55,8 +55,8 @@ def test_what_calling_every_text_positive_scores():
     f1, accuracy = f1_score(truth, every), accuracy_score(truth, every)
     (sentence,) = all_positive(scored(GOLD))
     assert sentence.startswith(
-        f"Predicting 'yes' for every text gives F1 {100 * f1:.2f}, "
-        f"accuracy {100 * accuracy:.2f} and"
+        f"Always answering 'yes' has F1 {100 * f1:.2f}, "
+        f"accuracy {100 * accuracy:.2f}, Matthews 0.00."
     )
     assert scored(["yes"] * 99)["f1"] == pytest.approx(f1)
     # Other tasks have no such answer.
@@ -81,4 +81,4 @@ def test_the_report_names_the_runs(tmp_path):
     for name in ("report.html", "report.md"):
         text = (tmp_path / name).read_text()
         assert "2 of them predict the same class" in text
-        assert "gives F1 79.27, accuracy 65.66 and Matthews" in text
+        assert "has F1 79.27, accuracy 65.66, Matthews 0.00" in text

@@ -163,7 +163,8 @@ def test_every_output_names_the_rare_class(trained, capsys):
     assert result["test"]["f1"] == result["test"]["per_type"]["complaint"]["f1"]
     assert result["test_with_tuned_threshold"]["positive"] == "complaint"
     card = model_card(folder, "AutoModelForSequenceClassification")
-    assert "name: F1 of 'complaint'" in card.replace("''complaint''", "'complaint'")
+    assert "F1 of 'complaint'" in card.replace("''complaint''", "'complaint'")
+    assert f"Nothing learnt: {result['nothing_learnt']}" in card
     assert run(["predict", folder, "a b bad", "--json"]) == 0
     (row,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert list(row["probabilities"]) == ["ok", "complaint"]

@@ -14,7 +14,14 @@ from etils import epath
 
 from dicejax import config
 from dicejax.metrics import score_counts
-from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice, Tversky
+from dicejax.objectives import (
+    CrossEntropy,
+    Dice,
+    Focal,
+    SelfAdjustingDice,
+    Tversky,
+    WeightedCrossEntropy,
+)
 from dicejax.study import compare as comparison
 from dicejax.study import figures, report
 from dicejax.study.compare.jobs import outcome_of
@@ -271,6 +278,18 @@ def test_it_can_be_read_aloud(three):
     assert all(described)
     assert any(re.fullmatch(expected, text) for text in described)
     assert content(page).count("Show data") == 1 + 6
+
+
+def test_a_page_sets_one_rival_beside_the_baseline(tmp_path):
+    losses = (CrossEntropy(), Focal(), WeightedCrossEntropy())
+    jobs = made(tmp_path, losses, 5, skill=(0.5, 0.6, 0.9))
+    report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
+    text = (tmp_path / "report.md").read_text()
+    (of_classes,) = re.findall(r"mean over seeds: ce vs. (\S+):", text)
+    (changed,) = re.findall(r"^(\S+) is right in more seeds than ce on", text, re.M)
+    assert of_classes == changed == "wce"
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    assert len(titles) == len(set(titles)) and "Every run" in titles
 
 
 def test_missing_and_diverged_runs_are_reported_first(tmp_path):

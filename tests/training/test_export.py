@@ -1,6 +1,7 @@
 """An exported folder is opened again, and one that differs does not appear."""
 
 import json
+import os
 import types
 
 import numpy as np
@@ -39,14 +40,15 @@ def written(request, tmp_path, tokenizer):
     params = drawn(network)
     run = types.SimpleNamespace(
         path=tmp_path / "run",
-        offline_experiment=lambda: EXPERIMENT,
+        offline_experiment=lambda data=None: EXPERIMENT,
+        experiment=lambda: EXPERIMENT,
         labels=lambda: LABELS,
     )
     folder = tmp_path / "model"
     opener = huggingface.write(
         folder, network, params, labels=LABELS, tokenizer=tokenizer
     )
-    return folder, opener, run, network, params, tokenizer
+    return folder, opener, run, network, params, tokenizer, export.examples_of(run)
 
 
 def test_every_encoder_is_the_same_in_pytorch(written):
@@ -55,6 +57,20 @@ def test_every_encoder_is_the_same_in_pytorch(written):
     assert "bit for bit" in text
     difference = float(text.split("differ by ")[1].split()[0])
     assert 0 < difference < 1e-3
+
+
+@pytest.mark.parametrize("written", ["bert"], indirect=True)
+@pytest.mark.parametrize("umask", [0o022, 0o027])
+def test_all_files_can_be_read_by_the_same_people(written, tmp_path, umask):
+    _, _, _, network, params, tokenizer, _ = written
+    before = os.umask(umask)
+    try:
+        folder = tmp_path / f"{umask}"
+        huggingface.write(folder, network, params, labels=LABELS, tokenizer=tokenizer)
+    finally:
+        os.umask(before)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
+    assert set(modes.values()) == {0o666 & ~umask} and "model.safetensors" in modes
 
 
 @pytest.mark.parametrize("written", ["bert"], indirect=True)
@@ -85,9 +101,10 @@ def test_a_folder_that_differs_is_refused(written, kind):
 
 @pytest.mark.parametrize("written", ["bert"], indirect=True)
 def test_without_the_data_the_weights_are_compared(written):
-    folder, opener, run, *rest = written
-    data = ConllFiles(dir=str(folder / "moved"))
-    run.offline_experiment = lambda: Experiment(name="small", data=data)
-    text = export._check(export.Exported(folder, opener, run, *rest))
+    folder, opener, run, *rest, _ = written
+    moved = ConllFiles(dir=str(folder / "moved"))
+    run.offline_experiment = lambda data: Experiment(name="small", data=moved)
+    dev = export.examples_of(run)
+    text = export._check(export.Exported(folder, opener, run, *rest, dev))
     assert "bit for bit; no inputs of dev were compared" in text
     assert "no such folder" in text

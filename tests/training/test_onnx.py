@@ -77,7 +77,6 @@ def exported(request, tmp_path_factory):
         training=Training(max_length=LENGTH),
     )
     run = types.SimpleNamespace(
-        offline_experiment=lambda: experiment,
         experiment=lambda: experiment,
         labels=lambda: LABELS,
     )
@@ -85,7 +84,8 @@ def exported(request, tmp_path_factory):
     opener = huggingface.write(
         folder, network, params, labels=LABELS, tokenizer=tokenizer
     )
-    made = export.Exported(folder, opener, run, network, params, tokenizer)
+    dev = experiment.data.dev
+    made = export.Exported(folder, opener, run, network, params, tokenizer, dev)
     onnx.require(network)
     onnx.write(made)
     return made

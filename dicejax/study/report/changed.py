@@ -30,6 +30,14 @@ class Changed:
     texts: Mapping[str, Sequence[str]]
 
 
+def rival_of(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
+    """Return the row that a page sets beside the baseline wherever it shows but two.
+
+    It is the one that the advice recommends, else the best loss; None without any.
+    """
+    return recommended(rows, margin) or next(iter(rivals_of(rows)), None)
+
+
 def changed_answers(
     rows: Sequence[Row],
     read_examples: Callable[[], Sequence[Any] | None],
@@ -41,7 +49,7 @@ def changed_answers(
     None where no answer changes. Where the test set cannot be read (None), texts are
     those of an earlier report, by number.
     """
-    best = recommended(rows, margin) or next(iter(rivals_of(rows)), None)
+    best = rival_of(rows, margin)
     if best is None or source_of(rows) == "run scores":
         return None
     pair = (rows[0], best)

@@ -18,6 +18,8 @@ from dicejax.study.significance import Verdict
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LONGEST_WORD = 24
+"""Characters of a name without a place to break the line."""
 MARKS = {
     "better": "▲",
     "worse": "▼",
@@ -116,12 +118,13 @@ def page(document: Document) -> str:
 
 
 def breaking(text: str) -> Markup:
-    """Allow line breaks in a name between its settings or words.
+    """Allow line breaks in a name between its settings or words, and in long words.
 
     >>> breaking("dsc-stop_gradient<b>")
     Markup('dsc-<wbr>stop_<wbr>gradient&lt;b&gt;')
     """
-    return Markup("<wbr>").join(re.split(r"(?<=[-_])(?=\w)", visible(text)))
+    places = rf"(?<=[-_])(?=\w)|(?<=[^\s_-]{{{LONGEST_WORD}}})(?=\w)"
+    return Markup("<wbr>").join(re.split(places, visible(text)))
 
 
 def markdown(document: Document) -> str:
@@ -147,7 +150,9 @@ def markdown_of(sections: Sequence[Section]) -> str:
         blocks += [f"## {plain(section.title)}", *map(plain, section.text)]
         blocks += map(_markdown_table, section.tables)
         for picture in section.pictures:
-            blocks += [f"### {plain(picture.title)}", plain(picture.caption)]
+            if picture.title != section.title:
+                blocks.append(f"### {plain(picture.title)}")
+            blocks.append(plain(picture.caption))
             blocks.append(_markdown_table(picture.data))
         for name, text in section.code.items():
             code = markupsafe.escape(visible(text, "\n"))

@@ -14,14 +14,12 @@ from dicejax.metrics.scores import heading
 from dicejax.objectives import FromPrior
 from dicejax.study import figures
 from dicejax.study.compare.advice import headline, versus_controls
-from dicejax.study.compare.failures import class_counts
 from dicejax.study.compare.jobs import is_resampled
 from dicejax.study.compare.statistics import (
     Row,
     columns_of,
     interval_of,
     results_of,
-    rivals_of,
     samples_of,
     source_of,
 )
@@ -30,10 +28,12 @@ from dicejax.study.compare.testing import baseline_name
 from dicejax.study.compare.tuning import settings_text
 from dicejax.study.gradients import plot
 from dicejax.study.report import pictures
+from dicejax.study.report.changed import rival_of
 from dicejax.study.report.document import Document, Panel, Picture, Section, TextTable
 from dicejax.study.report.facts import RERUN, Facts
 from dicejax.study.significance import signed
 from dicejax.training.gradients.probe import FILE as GRADIENTS
+from dicejax.training.outcome import always, constant_scores
 from dicejax.training.progress import encoder_name
 
 CONTROLS = {
@@ -227,18 +227,17 @@ def all_positive(test: Mapping[str, Any]) -> list[str]:
 
     so that F1 is high without any skill where positives are frequent.
     """
-    counts, positive = class_counts(test), test.get("positive")
-    if len(counts) != 2 or positive not in counts:
+    rows, positive = constant_scores(test), test.get("positive")
+    if len(rows) != 2 or positive not in rows:
         return []
-    share = counts[positive] / counts.total()
-    f1 = 200 * share / (1 + share)
-    text = f"Predicting {quote(positive)} for every text gives F1 {f1:.2f}, "
-    return [f"{text}accuracy {100 * share:.2f} and Matthews 0."]
+    names = {"f1": "F1", "accuracy": "accuracy", "matthews": "Matthews"}
+    return [always(positive, {names[x]: y for x, y in rows[positive].items()})]
 
 
 def classes(facts: Facts) -> Section:
-    """Return precision, recall and F1 of each class: baseline and best rival."""
-    names = [row.loss for row in (facts.rows[0], *rivals_of(facts.rows)[:1])]
+    """Return precision, recall and F1 of each class: baseline and the page's rival."""
+    rival = rival_of(facts.rows, facts.margin)
+    names = [row.loss for row in (facts.rows[0], rival) if row is not None]
     both = {loss: facts.classes[loss] for loss in names if facts.classes[loss]}
     support: dict[str, int] = {}
     for by_name in both.values():

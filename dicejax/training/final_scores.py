@@ -1,0 +1,81 @@
+"""Scores of the test split at the end of training, and the threshold of dev."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from jax.sharding import Mesh
+
+from dicejax.errors import InputError
+from dicejax.metrics.score_counts import count_scores
+from dicejax.tasks import calibrated
+from dicejax.training.checkpoint import restore_params
+from dicejax.training.outcome import by_example, choose_threshold, untaught
+from dicejax.training.processes import is_main_process
+from dicejax.training.recorder import LoopState
+from dicejax.training.run_folder import CHECKPOINTS, SCORE_COUNTS, Run
+from dicejax.training.setup import Setup
+from dicejax.training.state import TrainState
+
+
+def score_test_split(
+    setup: Setup,
+    run: Run,
+    mesh: Mesh,
+    last: TrainState,
+    loop: LoopState,
+    between: Callable[[], None],
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Score test with the best and the last checkpoint, and choose a threshold on dev.
+
+    Returns:
+      The fields of `Result` from `best_step` on.
+    """
+    task, data = setup.experiment.task, setup.data
+    best_step, best = restore_params(
+        run.path / CHECKPOINTS, setup.network, "best", mesh
+    )
+    search = setup.search(best, "test", mesh, count=count_scores, between=between)
+    (candidates,) = search.candidates
+    test, labels = (data.corpus.test, candidates), data.labels
+    decided = [task.decide(candidate) for candidate in candidates]
+    by_dev: dict[str, Any] = {}
+    arrays = by_example(data.corpus.test, decided)
+    decides = task.tunes_threshold or task.constraint is not None
+    if decides or calibrated.has_probabilities(task):
+        (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
+        epochs = setup.experiment.training.epochs
+        dev = data.corpus.dev, in_dev
+    if decides:
+        tuned, by_dev, more = choose_threshold(task, dev, test, labels, epochs)
+        say(f"threshold tuned on dev: {tuned}")
+        arrays |= more
+    if calibrated.has_probabilities(task):
+        limit = by_dev["threshold"]["threshold"] if decides else None
+        splits = {"dev": dev}
+        if data.corpus.test != data.corpus.dev:
+            splits["test"] = test
+        made = {
+            split: (examples, [task.decide(each, limit) for each in column])
+            for split, (examples, column) in splits.items()
+        }
+        by_dev["calibration"] = calibrated.fit(task, made, limit)
+    if is_main_process():
+        with contextlib.suppress(InputError):  # reported by comparisons
+            shares = task.example_statistics(data.corpus.test, decided, labels)
+            run.write_statistics(shares, **arrays)
+        run.write_arrays(SCORE_COUNTS, search.counts)
+    scores = at_last = task.score(data.corpus.test, decided, labels)
+    if best_step < loop.step:
+        (at_end,) = setup.search(last.weights, "test", mesh, between=between).candidates
+        at_last = setup.score(at_end, "test")
+    return {
+        "best_step": best_step,
+        "test": scores.to_json(),
+        "test_at_last_step": at_last.to_json(),
+        "nothing_learnt": untaught(setup, mesh, decided, scores, loop, between),
+        **by_dev,
+    }
