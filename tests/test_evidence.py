@@ -18,11 +18,9 @@ from pathlib import Path
 import jinja2
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
-from tokenizers import Tokenizer
 
 import dicejax as dj
 from dicejax.cli import parse
@@ -537,9 +535,10 @@ def test_a_worker_archives_runs_until_none_is_left(
     (folder / "S").unlink()
     assert worker.main(words) == 0
     said = done(capsys.readouterr().out)
-    assert [line.split()[1].split("/")[2] for line in said] == ["ce+prior", "dsc"]
+    arms, seeds = ["ce+prior", "dsc"], [30, 31]
+    assert [line.split()[1].split("/")[2] for line in said] == 2 * arms
     runs = archive.read("third/conll2003-minilm-64").runs
-    assert [(run.loss, run.seed) for run in runs] == [("ce+prior", 30), ("dsc", 30)]
+    assert [(x.loss, x.seed) for x in runs] == [*itertools.product(arms, seeds)]
     for run in runs:
         above, below = run.example_statistics[:, 0].sum(0)
         assert run.score == pytest.approx(above / below if below else 0.0)
@@ -560,7 +559,7 @@ def test_cargo_is_unpacked_as_it_was_packed(
 ):
     cargo = evidence("cargo")
     small_work("here")
-    monkeypatch.setattr(cargo, "PART", 10_000)
+    monkeypatch.setattr(cargo, "PART", 5_000)
     model, packed, out = tmp_path / "model", tmp_path / "c" / "cargo", tmp_path / "out"
     (model / "1_Pooling").mkdir()
     (model / "1_Pooling" / "config.json").write_text("{}")
@@ -568,27 +567,14 @@ def test_cargo_is_unpacked_as_it_was_packed(
     cargo.main([*map(str, ("pack", packed, *words))])
     parts = sorted(packed.parent.iterdir())
     assert len(parts) > 1
-    assert all(part.stat().st_size <= 10_000 for part in parts)
+    assert all(part.stat().st_size <= 5_000 for part in parts)
     cargo.main(["unpack", str(packed), str(out)])
     for folder, ours in ((tmp_path / "DATA", out / "data"), (model, out / "minilm")):
         files = {f.relative_to(folder) for f in folder.rglob("*") if f.is_file()}
         assert files == {f.relative_to(ours) for f in ours.rglob("*") if f.is_file()}
-        for name in files - {Path(cargo.WEIGHTS)}:
+        assert len(files) >= 3
+        for name in files:
             assert (ours / name).read_bytes() == (folder / name).read_bytes()
-    before, after = (load_file(f / cargo.WEIGHTS) for f in (model, out / "minilm"))
-    table = next(name for name in before if name.endswith(cargo.TABLE))
-    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-    used = {0}
-    for split in ("train", "dev", "test"):
-        text = (tmp_path / "DATA" / "conll2003" / f"{split}.txt").read_text()
-        for line in text.splitlines():
-            used.update(tokenizer.encode(line.split()[:1], is_pretokenized=True).ids)
-    lost = [n for n in range(len(before[table])) if not after[table][n].any()]
-    assert lost and not used & {*lost}
-    kept = [n for n in range(len(before[table])) if n not in lost]
-    np.testing.assert_array_equal(after[table][kept], before[table][kept])
-    for name in before.keys() - {table}:
-        np.testing.assert_array_equal(after[name], before[name])
 
 
 def test_a_frozen_encoder_is_read_by_the_mean_over_tokens(

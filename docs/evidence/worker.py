@@ -172,13 +172,13 @@ def merge(folder: Path) -> None:
 
 
 def smallest(cell: third.Cell) -> third.Cell:
-    """Return a cell of two arms, one rate and one seed, with a few sentences."""
+    """Return a cell of two arms, one rate and two seeds, with a few sentences."""
     rate, length = cell.encoder.first[0], third.LENGTHS[0]
     data = dataclasses.replace(
         cell.data, flags=(*cell.data.flags, *SMALLEST), samples={length: (24, 2)}
     )
     encoder = dataclasses.replace(cell.encoder, rates=(rate,), first=(rate,))
-    return third.Cell(data, encoder, tuple(third.ARMS)[:2], third.SEEDS[:1])
+    return third.Cell(data, encoder, tuple(third.ARMS)[:2], third.SEEDS[:2])
 
 
 if __name__ == "__main__":
