@@ -10,10 +10,14 @@ standard deviation of a seed's effect. For each number of rivals and kind of noi
   correction at a fixed number of seeds; once more where the last rival collapses with
   some seeds, that is varies 20 times as much;
 - seeds spent by `--until decided`, vs. a fixed number;
-- where a loss fails in some runs, which then score 0, or where examples come in
-  documents: false claims among runs that learn, any verdict of better on a loss that
-  failed in a run, and shares of losses that are called unstable. These comparisons are
-  those of the package itself, from scores of runs to verdicts.
+- where a loss fails in some runs, which then lose all or a part of their score, or
+  where examples come in documents: false claims among runs that learn, any verdict of
+  better where a run failed, whether that was seen or not, and shares of comparisons
+  with an unstable loss. The first of these comparisons are made by the package itself
+  too, from scores of runs to verdicts, which have to agree;
+- the power of the same where all runs learn, by how much seeds vary: a run that is only
+  unlucky must not be taken for one that failed; and how often a rival that gains, and
+  loses a third at times, is called better.
 
 usage:    python benchmarks/verdicts.py [--smallest]
 measured: see benchmarks/README.md
@@ -25,26 +29,27 @@ import dataclasses
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tyro
-from scipy import stats
+from scipy import special, stats
 
-from dicejax.study.compare.failures import failures_of
+from dicejax.study.compare.failures import failures_of, far_below
 from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.testing import MARGIN, Tests
 from dicejax.study.compare.until import FUTILE, LOOKS
 from dicejax.study.significance import (
     CrossedDifference,
-    Verdict,
     holm,
     sequential_p_value,
     shrink_variances,
 )
+from dicejax.study.significance.crossed import PRIOR_FREEDOM
 
 LEVEL = 0.05
 DOCUMENT = 15  # examples
-LEARNT = 70.0  # mean score of a run that learns, in standard deviations of a seed
+CHECKED = 10  # comparisons of each kind that the package makes once more
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,6 +86,8 @@ class Noise:
       example: standard error of a loss's mean for new examples, if they were
         independent.
       fails: probabilities that a run fails: of the baseline, and of the last rivals.
+      loses: share of its score that a failed run loses.
+      learnt: mean score of a run that learns, in standard deviations of a seed.
       documents: correlation of examples in a document; None without documents.
     """
 
@@ -90,6 +97,8 @@ class Noise:
     shared: float = 0.0
     example: float = 0.0
     fails: tuple[float, float] = (0.0, 0.0)
+    loses: float = 1.0
+    learnt: float = 70.0
     documents: float | None = None
 
 
@@ -104,11 +113,21 @@ NOISES = {
     "correlated examples": Noise(example=0.3),
     "few, correlated examples": Noise(example=1.0),
 }
+PARTS = {"a third": 1 / 3, "half": 1 / 2}
+"""Shares of its score that a collapsed run loses."""
 FAILING = {
     "the last rival fails with probability .1": Noise(fails=(0, 0.1)),
     "the last rival fails with probability .2": Noise(fails=(0, 0.2)),
     "the last rival fails with probability .3": Noise(fails=(0, 0.3)),
     "the baseline fails with probability .2": Noise(fails=(0.2, 0)),
+    **{
+        f"the {who} loses {part} with probability {str(chance)[1:]}": Noise(
+            fails=(chance, 0) if who == "baseline" else (0, chance), loses=loses
+        )
+        for who in ("last rival", "baseline")
+        for part, loses in PARTS.items()
+        for chance in (0.1, 0.2)
+    },
     "documents, correlation .1": Noise(example=1.0, documents=0.1),
     "documents, correlation .3": Noise(example=1.0, documents=0.3),
 }
@@ -221,26 +240,100 @@ def false_claims(settings: Settings, noise: Noise, rivals: int) -> tuple[float, 
     return float(np.mean(different)), float(np.mean(equal))
 
 
-def verdicts_with_failures(
-    rng: np.random.Generator,
-    settings: Settings,
-    noise: Noise,
-    rivals: int,
-    *,
-    has_groups: bool = True,
-) -> list[dict[str, tuple[Verdict, bool]]]:
-    """Return verdicts of a comparison without differences, and failures, by look."""
-    scores = LEARNT + drawn(rng, settings, noise, rivals, [0.0] * rivals)
+def scores_of(
+    settings: Settings, noise: Noise, rivals: int, gain: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw scores of simulated comparisons, [comparison, rival + 1, seed, example].
+
+    The first rival gains, and the others do not differ. The second result is which runs
+    failed, [comparison, rival + 1, seed].
+    """
+    rng = np.random.default_rng([rivals, len(noise.tails)])
+    gains = [gain, *[0.0] * (rivals - 1)]
     chances = np.zeros((rivals + 1, 1))
     chances[0], chances[-max(int(noise.last * rivals), 1) :] = noise.fails
-    scores[rng.random(scores.shape[:2]) < chances] = 0.0
-    names = ["ce", *(f"rival {number}" for number in range(rivals))]
-    groups = None
-    if noise.documents is not None and has_groups:
-        groups = np.arange(settings.examples) // DOCUMENT
+    all_scores, all_failed = [], []
+    for _ in range(settings.comparisons):
+        scores = noise.learnt + drawn(rng, settings, noise, rivals, gains)
+        has_failed = rng.random(scores.shape[:2]) < chances
+        scores[has_failed] *= 1 - noise.loses
+        all_scores.append(scores)
+        all_failed.append(has_failed)
+    return np.stack(all_scores), np.stack(all_failed)
+
+
+def outcomes_by_look(scores: np.ndarray, looks: Sequence[int]) -> np.ndarray:
+    """Return the verdicts of comparisons, [comparison, look, rival], as the package's.
+
+    They are better, worse, unstable or inconclusive; `in_the_package` checks them.
+    """
+    means, differences = scores.mean(-1), scores[:, 1:] - scores[:, :1]
+    found, p_values = [], []
+    for look, seeds in enumerate(looks, start=1):
+        crossed_ = _all_crossed(differences[:, :, :seeds])
+        p_values.append(crossed_.p_value)
+        sequential = sequential_p_value(p_values, looks[:look])
+        claimed = np.stack([holm(each) for each in sequential]) <= LEVEL
+        outcomes = np.where(crossed_.mean > 0, "better", "worse")
+        outcomes = np.where(claimed, outcomes, "inconclusive")
+        failed = far_below(means[:, :, :seeds]) | (means[:, :, :seeds] == 0)
+        unstable = failed.any(-1) & ~failed.all(-1)
+        outcomes[unstable[:, 1:] | unstable[:, :1]] = "unstable"
+        found.append(outcomes)
+    return np.stack(found, 1)
+
+
+class _Crossed(NamedTuple):
+    mean: np.ndarray
+    p_value: np.ndarray
+
+
+def _all_crossed(differences: np.ndarray) -> _Crossed:
+    """Return means and p-values, [comparison, rival], with borrowed variances.
+
+    As `crossed`, `shrink_variances` and `CrossedDifference.p_value`, for all at once.
+    """
+    _, rivals, seeds, examples = differences.shape
+    of_seeds, of_examples = differences.mean(3), differences.mean(2)
+    alone = of_examples.var(2, ddof=1) / examples
+    rest = differences - of_seeds[..., None] - of_examples[:, :, None]
+    rest = np.square(rest + of_examples.mean(2)[..., None, None]).sum((2, 3))
+    rest /= (seeds - 1) * (examples - 1) * seeds * examples
+    variance, freedom = (
+        of_seeds.var(2, ddof=1),
+        np.full(of_seeds.shape[:2], seeds - 1.0),
+    )
+    prior, median = (
+        min(PRIOR_FREEDOM, (rivals - 1) / 2),
+        np.median(variance, 1)[:, None],
+    )
+    borrows = (variance <= median) & (prior > 0)
+    shrunk = (prior * median + freedom * variance) / (prior + freedom)
+    variance = np.where(borrows, shrunk, variance)
+    freedom = freedom + prior * borrows
+    mean, new = of_seeds.mean(2), np.maximum(alone - rest, 0)
+
+    def half(log_p: np.ndarray) -> np.ndarray:
+        of_seed = special.stdtrit(freedom, np.exp(log_p) / 2) ** 2 * variance / seeds
+        return of_seed + special.stdtrit(examples - 1, np.exp(log_p) / 2) ** 2 * new
+
+    low, high = np.full(mean.shape, -300.0), np.zeros(mean.shape)
+    for _ in range(60):
+        middle = (low + high) / 2
+        is_wide = half(middle) > mean**2
+        low, high = np.where(is_wide, middle, low), np.where(is_wide, high, middle)
+    of_examples_alone = 2 * special.stdtr(examples - 1, -np.abs(mean) / np.sqrt(alone))
+    return _Crossed(mean, np.maximum(np.exp(high), of_examples_alone))
+
+
+def in_the_package(
+    scores: np.ndarray, looks_at: Sequence[int], groups: np.ndarray | None
+) -> list[list[str]]:
+    """Return the verdicts of one comparison by the package, [look][rival]."""
+    names = ["ce", *(f"rival {number}" for number in range(len(scores) - 1))]
     looks: list[dict[str, list[int]]] = []
     results = []
-    for seeds in settings.looks:
+    for seeds in looks_at:
         outcomes = {
             name: [
                 Outcome(
@@ -265,14 +358,43 @@ def verdicts_with_failures(
             source="run",
         )
         verdicts = tests.verdicts("ce", names[1:], names[1:])
-        results.append(
-            {
-                name: (verdict, bool(tests.failures[name].seeds))
-                for name, (_, verdict) in verdicts.items()
-            }
-        )
+        results.append([verdicts[name][1].outcome for name in names[1:]])
         looks = [*looks, {name: list(range(seeds)) for name in names[1:]}]
     return results
+
+
+def simulated(
+    settings: Settings,
+    noise: Noise,
+    rivals: int,
+    *,
+    gain: float = 0.0,
+    has_groups: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return verdicts, [comparison, look, rival], and whether a run of either failed.
+
+    The first comparisons are made once more by the package itself.
+    """
+    if noise.documents is not None:
+        settings = dataclasses.replace(settings, examples=10 * DOCUMENT)
+    scores, failed = scores_of(settings, noise, rivals, gain)
+    items, groups = scores, None
+    if noise.documents is not None and has_groups:
+        groups = np.arange(settings.examples) // DOCUMENT
+        items = scores.reshape(*scores.shape[:3], -1, DOCUMENT).mean(-1)
+    outcomes = outcomes_by_look(items, settings.looks)
+    for ours, one in zip(outcomes[:CHECKED], scores, strict=False):
+        theirs = in_the_package(one, settings.looks, groups)
+        if ours.tolist() != theirs:
+            raise SystemExit(f"the package says {theirs}, the simulation {ours}")
+    has_failed = np.stack(
+        [
+            failed[:, 1:, :seeds].any(-1) | failed[:, :1, :seeds].any(-1)
+            for seeds in settings.looks
+        ],
+        1,
+    )
+    return outcomes, has_failed
 
 
 def failing(
@@ -280,24 +402,42 @@ def failing(
 ) -> tuple[float, float, float]:
     """Return rates of comparisons with failures or documents, over all looks.
 
-    Those with a false claim among the runs that learn, those with a loss that failed
-    and is called better, and those with an unstable loss at the last look.
+    Those with a false claim among the runs that learn, those with a loss that is called
+    better though it or the baseline failed, and those with an unstable loss at the last
+    look.
     """
-    if noise.documents is not None:
-        settings = dataclasses.replace(settings, examples=10 * DOCUMENT)
-    rng = np.random.default_rng([rivals, len(noise.tails)])
-    rates = []
-    for _ in range(settings.comparisons):
-        by_look = verdicts_with_failures(
-            rng, settings, noise, rivals, has_groups=has_groups
-        )
-        pairs = [pair for at_look in by_look for pair in at_look.values()]
-        claimed = any(v.outcome in ("better", "worse") for v, _ in pairs)
-        failed = any(v.outcome == "better" and has_failed for v, has_failed in pairs)
-        unstable = any(v.outcome == "unstable" for v, _ in by_look[-1].values())
-        rates.append((claimed, failed, unstable))
-    false, failed, unstable = np.mean(rates, axis=0).tolist()
-    return false, failed, unstable
+    outcomes, failed = simulated(settings, noise, rivals, has_groups=has_groups)
+    claimed = np.isin(outcomes, ("better", "worse")).any((1, 2))
+    though_failed = ((outcomes == "better") & failed).any((1, 2))
+    unstable = (outcomes[:, -1] == "unstable").any(1)
+    rates = (claimed, though_failed, unstable)
+    false, better, last = (float(rate.mean()) for rate in rates)
+    return false, better, last
+
+
+def better_though_it_collapses(
+    settings: Settings, noise: Noise
+) -> tuple[float, float, float]:
+    """Return how often a rival that gains, and fails at times, is called better.
+
+    At any look; then the same though a run has failed, and where no run has failed.
+    """
+    outcomes, failed = simulated(settings, noise, 1, gain=settings.gain)
+    is_better, has_failed = outcomes[..., 0] == "better", failed[..., 0]
+    called = is_better.any(1).mean(), (is_better & has_failed).any(1).mean()
+    return float(called[0]), float(called[1]), float((~has_failed[:, -1]).mean())
+
+
+def power_of_verdicts(
+    settings: Settings, noise: Noise, rivals: int
+) -> tuple[list[float], float]:
+    """Return how often a gain is found where all runs learn, by look.
+
+    The second is how often a loss is called unstable at any look.
+    """
+    outcomes, _ = simulated(settings, noise, rivals, gain=settings.gain)
+    found = (outcomes[:, :, 0] == "better").mean(0).tolist()
+    return found, float((outcomes == "unstable").any((1, 2)).mean())
 
 
 def power(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray]:
@@ -385,7 +525,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             different, equal = false_claims(settings, noise, rivals)
             cells.append(f"{rivals:3}: {100 * different:4.1f} {100 * equal:4.1f}")
         print(f"  {name:40}{'   '.join(cells)}", flush=True)
-    # Two looks and one number: these comparisons take the package's way, a slower one.
     two = dataclasses.replace(settings, looks=settings.looks[-3:-1])
     looks_of_two = " and ".join(map(str, two.looks))
     rivals = settings.rivals[len(settings.rivals) // 2]
@@ -395,10 +534,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     for name, noise in FAILING.items():
         cells = "".join(f" {100 * x:5.1f}" for x in failing(two, noise, rivals))
-        print(f"  {name:41}{cells}", flush=True)
+        print(f"  {name:49}{cells}", flush=True)
         if noise.documents is not None:
             false, *_ = failing(two, noise, rivals, has_groups=False)
-            print(f"  {'the same, as independent examples':41} {100 * false:5.1f}")
+            print(f"  {'the same, as independent examples':49} {100 * false:5.1f}")
+    print(
+        f"1 rival that gains, at {looks_of_two} seeds (%): better, better though "
+        "failed, no failure seen"
+    )
+    for chance in (0.1, 0.2):
+        noise = Noise(fails=(0, chance), loses=PARTS["a third"])
+        cells = "".join(
+            f" {100 * x:5.1f}" for x in better_though_it_collapses(two, noise)
+        )
+        name = f"it loses a third with probability {str(chance)[1:]}"
+        print(f"  {name:49}{cells}", flush=True)
+    print(
+        f"{rivals} rivals at {looks_of_two} seeds (%), all runs learn: gains that are "
+        "found at each look, unstable"
+    )
+    for share in (0.015, 0.03, 0.06, 0.1):
+        found, unstable = power_of_verdicts(two, Noise(learnt=1 / share), rivals)
+        cells = "".join(f" {100 * x:5.1f}" for x in (*found, unstable))
+        name = f"seeds vary by {100 * share:g}% of the score"
+        print(f"  {name:49}{cells}", flush=True)
     usual = NOISES["correlated examples"]
     collapsing = dataclasses.replace(usual, spreads=(1, 1, 20))
     for noise, rivals in [

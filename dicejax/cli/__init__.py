@@ -58,7 +58,6 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # Flags of earlier versions; those of the experiment are in `config.RENAMED`.
 RENAMED = {
     "--rule": "is now --optimizer",
-    "--controls": "is now --baselines",
     "--no_controls": "is now --no-baselines",
     "--stack": "is gone: each run is trained alone; --shard divides runs among jobs",
 }

@@ -137,6 +137,8 @@ class Report:
       out: output directory of report.html, report.md, comparison.json, methods.txt and
         table.tex, and without --scores of rerun.py; of several.json with --across.
       baseline: loss that the others are compared with.
+      controls: with --scores, cheap settings that a loss has to beat too. Known by name
+        are wce, ce+prior, ce + tuned threshold and ce + logit adjustment.
       margin: differences within this many points count as practically equal.
     """
 
@@ -151,6 +153,7 @@ class Report:
     across: bool = False
     out: Annotated[str | None, option("FOLDER", "the runs' common folder")] = None
     baseline: Annotated[str, arg(metavar="NAME")] = "ce"
+    controls: Annotated[tuple[str, ...], option("NAME ...", "by their names")] = ()
     margin: float = 0.5
     experiment: ExperimentOfRun = None
 
@@ -166,6 +169,7 @@ class Report:
                 out=self.out,
                 unit=self.unit,
                 baseline=self.baseline,
+                controls=self.controls,
                 margin=self.margin,
             ):
                 print_table(each)
@@ -173,8 +177,9 @@ class Report:
                     show(line)
                 show(f"report in {each.report}")
             return
-        if self.unit is not None:
-            raise InputError("--unit goes with --scores")
+        for flag in ("unit", "controls"):
+            if getattr(self, flag):
+                raise InputError(f"--{flag} goes with --scores")
         if self.across:
             from dicejax.study.compare.several import lines, several
 

@@ -180,11 +180,19 @@ def settings_line(experiment: Experiment) -> str:
     'mine: ce, Tagging, BERT from random weights, 2 layers, 128 wide; 3 epochs, ...'
     """
     training, optimizer = experiment.training, experiment.optimizer
+    constraint, price = experiment.task.constraint, ""
+    if constraint is not None:
+        price = f"; {constraint} by dev: delta {constraint.delta:g}"
+        if training.epochs > 1:  # of which dev chooses one
+            share = constraint.delta / training.epochs
+            price += f" / {training.epochs} epochs = {share:.2g}"
+        price += ", which no choice of the best seed by dev scores is part of"
     return (
         f"{experiment.name}: {name_of(experiment.objective)}, "
         f"{type(experiment.task).__name__}, {encoder_name(experiment.encoder)}; "
         f"{training.epochs} epochs, batches of {training.batch_size}, "
         f"{type(optimizer).__name__} {optimizer.learning_rate:g}, seed {training.seed}"
+        f"{price}"
     )
 
 

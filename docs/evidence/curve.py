@@ -412,9 +412,7 @@ def draw_gains(axes: Axes, rows: Mapping[float, Sequence[Row]]) -> None:
     axes.grid(axis="y")
     for number, loss in enumerate(LOSSES, start=1):  # 0 is cross-entropy's
         learnt_rows = {x: tables.row_of(rows[x], loss) for x in sorted(rows)}
-        learnt_rows = {
-            x: row for x, row in learnt_rows.items() if tables.has_learnt(row)
-        }
+        learnt_rows = {x: row for x, row in learnt_rows.items() if row.against.crossed}
         if not learnt_rows:
             continue
         gains = [row.against.crossed for row in learnt_rows.values()]

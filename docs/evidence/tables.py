@@ -95,10 +95,10 @@ def _cells_of(
     if row.against is None:
         return [*first, "", "", *beside, "", "", failed_runs, "baseline"]
     against, test = row.against, row.against.test
-    mean = signed(100 * against.mean)
-    if test is None:  # too few seeds
+    mean, outcome = signed(100 * against.mean), against.verdict.outcome
+    if test is None or against.crossed is None:  # too few seeds, or runs that failed
         beside = ["–"] if documents else []
-        outcome = against.verdict.outcome
+        mean = "–" if outcome == "unstable" else mean
         return [*first, mean, "–", *beside, "–", "–", failed_runs, outcome]
     if documents:
         beside = [interval(documents[row.loss].against.crossed)]
@@ -126,15 +126,17 @@ def marked(row: Row, over_part: Mapping[str, float] | None = None) -> str:
     if not has_learnt(row):
         return "–"
     outcome, crossed = outcome_of(row, over_part or {}), row.against.crossed
-    if crossed is None or outcome == "unstable":
-        return f"{signed(100 * row.against.mean, 1)}†"
+    if crossed is None:
+        return "†"
     gain = f"{signed(100 * crossed.mean, 1)} ± {50 * (crossed.high - crossed.low):.1f}"
     mark = {"better": "**", "worse": "**", "practically equal": "*"}.get(outcome, "")
     return f"{mark}{gain}{mark}"
 
 
-def with_interval(difference: CrossedDifference) -> str:
-    """Return a difference with its interval, in points."""
+def with_interval(difference: CrossedDifference | None) -> str:
+    """Return a difference with its interval, in points; "–" where none is claimed."""
+    if difference is None:
+        return "–"
     return estimate(difference.mean, difference.low, difference.high)
 
 
@@ -143,8 +145,10 @@ def estimate(mean: float, low: float, high: float) -> str:
     return f"{signed(100 * mean)} ({_range(low, high)})"
 
 
-def interval(difference: CrossedDifference) -> str:
-    """Return the interval of a difference, in points."""
+def interval(difference: CrossedDifference | None) -> str:
+    """Return the interval of a difference, in points; "–" where none is claimed."""
+    if difference is None:
+        return "–"
     return _range(difference.low, difference.high)
 
 

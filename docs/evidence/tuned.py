@@ -186,7 +186,8 @@ def mean_gain(name: str, loss: str) -> float:
 def largest_possible(name: str) -> float:
     """Return the upper end of the intervals of all losses, in points."""
     rivals = rivals_of(comparison(name).rows)
-    return 100 * max(row.against.crossed.high for row in rivals)
+    gains = [row.against.crossed for row in rivals if row.against.crossed]
+    return 100 * max(gain.high for gain in gains)
 
 
 def first_gain(name: str, loss: str) -> float:

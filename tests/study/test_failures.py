@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dicejax.study.compare.failures import failures_of
+from dicejax.study.compare.failures import (
+    Failures,
+    compared_failures,
+    failures_of,
+    is_repeated,
+    learnt_nothing,
+)
 from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.significance import failure_limit, seeds_and_items
@@ -34,8 +40,14 @@ def run(seed, score):
 @pytest.mark.parametrize(
     ("scores", "failed", "median"),
     [
-        ([0.7, 0.72, 0.36, 0.71], [], 0.705),
+        ([0.7, 0.72, 0.54, 0.71], [], 0.705),  # less than a quarter below
+        ([0.7, 0.72, 0.52, 0.71], [2], 0.71),
         ([0.7, 0.72, 0.34, 0.71], [2], 0.71),
+        ([0.7, 0.72, 0.47], [2], 0.71),  # a third is lost
+        ([0.7, 0.47, 0.71, 0.48, 0.72], [1, 3], 0.71),
+        ([0.47, 0.7, 0.71, 0.48, 0.35], [], 0.48),  # most are low: which is usual?
+        ([0.6, 0.75, 0.5, 0.42, 0.7], [], 0.6),  # no further than the others apart
+        ([0.70, 0.45], [], 0.575),  # two runs have no usual distance
         ([0.7, 0.0, None, 0.72, 0.71], [1, 2], 0.71),
         ([0.7, 0.0, 0.0, 0.0, 0.03], [1, 2, 3, 4], 0.7),  # most runs fail
         ([None, 0.0], [0, 1], None),
@@ -55,16 +67,18 @@ def test_a_run_fails_that_diverges_learns_nothing_or_scores_far_below(
 def test_a_loss_that_fails_in_some_runs_is_unstable_whatever_its_mean():
     skills = {"ce": [0.3] * 5, "dice": [0.8, 0.8, 0.1, 0.8, 0.8]}
     _, dice = compared(skills)
-    crossed = dice.against.crossed
-    assert crossed.mean > 0.3  # far better on average
+    assert dice.against.mean > 0.3  # far better on average
     others = 100 * np.median(np.delete(dice.scores("f1"), 2))
     sentence = str(dice.against.verdict)
     assert dice.against.verdict.outcome == "unstable"
     assert sentence.startswith(
         "unstable: failed in 1 of 5 runs, up to 66% may fail (Clopper-Pearson, "
-        f"one-sided 95%); median of the others {others:.1f} F1, cross-entropy "
+        "one-sided 95%; Fisher's exact test of both: p = 1); median F1 of the others "
+        f"{others:.1f}, cross-entropy "
     )
     assert float(sentence.rpartition(" ")[2]) == pytest.approx(30, abs=2)
+    assert dice.against.crossed is None and "CI" not in sentence
+    assert dice.to_json()["against_baseline"]["crossed"] is None
 
 
 def test_a_claim_of_better_carries_the_limit_of_what_may_fail():
@@ -74,25 +88,52 @@ def test_a_claim_of_better_carries_the_limit_of_what_may_fail():
     assert sentence.endswith("; no failure in 10 runs: up to 26% may fail")
 
 
-def test_where_the_baseline_fails_a_claim_has_to_hold_for_the_other_seeds():
-    failing = [0.7] * 4 + [0.0] * 6
-    _, dice = compared({"ce": failing, "dice": 0.7}, seeds=10, spread=0.01)
-    assert dice.against.crossed.p_value < 0.01  # by the baseline's failures alone
-    assert dice.against.verdict.outcome == "inconclusive"
-    sentence = str(dice.against.verdict)
-    assert "in the other 4 seeds inconclusive: " in sentence
-    assert sentence.endswith(
-        "; cross-entropy failed in 6 of 10 runs, up to 85% may fail"
+@pytest.mark.parametrize("failing", [[0.7] * 4 + [0.0] * 6, [0.7] * 8 + [0.46] * 2])
+def test_where_the_baseline_fails_counts_and_medians_stand_for_a_difference(failing):
+    _, dice = compared({"ce": failing, "dice": 0.8}, seeds=10, spread=0.01)
+    assert dice.against.test.crossed.p_value < 0.05  # by the failures alone
+    failed = sum(score < 0.7 for score in failing)
+    verdict, limit = dice.against.verdict, failure_limit(failed, 10)
+    fisher = stats.fisher_exact([[0, 10], [failed, 10 - failed]]).pvalue
+    assert verdict.outcome == "unstable" and dice.against.crossed is None
+    assert verdict.sentence.startswith(
+        f"unstable: cross-entropy failed in {failed} of 10 runs, up to "
+        f"{100 * limit:.0f}% may fail (Clopper-Pearson, one-sided 95%; Fisher's exact "
+        f"test of both: p = {fisher:.2g}); median F1 of the others 8"
     )
-    _, dice = compared({"ce": failing, "dice": 0.8}, seeds=10)
-    assert dice.against.verdict.outcome == "better"
-    assert str(dice.against.verdict).endswith(
-        "; no failure in 10 runs: up to 26% may fail; cross-entropy failed in 6 of 10 "
-        "runs, up to 85% may fail"
+
+
+@pytest.mark.parametrize("failed", [(0, 0), (1, 3), (0, 9), (10, 10)])
+def test_failures_are_compared_by_the_hypergeometric_distribution(failed):
+    both = [Failures(frozenset(range(n)), 10) for n in failed]
+    chances = [stats.hypergeom(20, sum(failed), 10).pmf(n) for n in range(11)]
+    seen = chances[failed[0]]
+    expected = sum(p for p in chances if p <= seen * (1 + 1e-9))
+    assert compared_failures(*both) == pytest.approx(expected)
+
+
+def test_seeds_of_the_same_scores_are_one_run():
+    right = np.arange(40) % 4 > 0
+    runs = [outcome("ce", seed, right) for seed in range(5)]
+    assert is_repeated(runs) and not is_repeated(runs[:2])
+    assert not is_repeated([outcome("ce", seed, np.ones(40)) for seed in range(5)])
+    assert not is_repeated([*runs, outcome("ce", 5, np.roll(right, 1))])
+    others = [outcome("dice", seed, np.roll(right, seed)) for seed in range(5)]
+    _, dice = rows_of([*runs, *others], "ce")
+    assert dice.against.verdict.outcome == "no verdict"
+    assert dice.against.crossed is None and dice.against.mean == 0
+    assert (
+        "all seeds of ce have the same scores, so they are one"
+        in dice.against.verdict.sentence
     )
-    few = {"ce": [0.7, 0.7, 0.0, 0.0, 0.0, 0.0], "dice": 0.75}
-    _, dice = compared(few, seeds=6)
-    assert "too few other seeds" in str(dice.against.verdict)
+
+
+def test_with_few_examples_a_score_of_0_is_no_sign_of_a_failure():
+    for examples in (9, 10):
+        right = np.arange(examples) > 6
+        runs = [outcome("ce", seed, right & (seed > 0)) for seed in range(5)]
+        assert runs[0].score == 0
+        assert learnt_nothing(runs[0]) == (examples == 10)
 
 
 def test_examples_of_a_group_are_a_sample_of_it_and_not_independent():

@@ -26,7 +26,7 @@ from dicejax.objectives.parsing import candidate_named
 from dicejax.study import report
 from dicejax.study.compare import scores_file, tuning
 from dicejax.study.compare.advice import headline, versus_controls
-from dicejax.study.compare.baselines import score_baselines
+from dicejax.study.compare.baselines import controls_among, score_baselines
 from dicejax.study.compare.finding import common_folder, jobs_from, tuning_of
 from dicejax.study.compare.jobs import (
     BASELINE,
@@ -363,17 +363,19 @@ def compare_scores(
     out: str,
     unit: scores_file.Unit | None = None,
     baseline: str = name_of(BASELINE),
+    controls: Sequence[str] = (),
     margin: float = 100 * MARGIN,
 ) -> list[Comparison]:
     """Test the differences between scores in a CSV file, one comparison per data set.
 
     Of several data sets each has a folder in the output folder. Scores are points from
     0 to 100, or with the unit "fraction" from 0 to 1. Without a unit they are points,
-    and a loss of a data set without a score above 1 is refused.
+    and a loss of a data set without a score above 1 is refused. Controls are losses of
+    a known name, such as "wce" or "ce + tuned threshold", and those that are named.
 
     Raises:
-      InputError: the file cannot be used, a data set has no run of the baseline, or the
-        folder cannot be written to.
+      InputError: the file cannot be used, a data set has no run of the baseline, a
+        control is not in the file, or the folder cannot be written to.
     """
     fraction = _fraction(margin)
     by_data = scores_file.outcomes_of(path, unit)
@@ -387,12 +389,23 @@ def compare_scores(
             )
         if len(by_data) > 1:
             folders[data] = str(epath.Path(out) / file_name(data, "data set"))
+    names = {run.loss for outcomes in by_data.values() for run in outcomes}
+    for name in controls:
+        if name not in names or name == baseline:
+            what = "the baseline" if name == baseline else "not in the file"
+            raise InputError(
+                f"--controls: {quote(name)} is {what}; want some of "
+                f"{', '.join(sorted(names - {baseline}))}"
+            )
+    known = sorted({*controls_among(names), *controls} - {baseline})
     words = ["dicejax", "report", "--scores", path, "--out", "FOLDER"]
     words += ["--unit", unit] if unit else []
     words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []
+    words += ["--controls", *controls] if controls else []
     comparisons = []
     for data, outcomes in by_data.items():
-        assessed = assess(outcomes, folders[data], None, baseline, margin=fraction)
+        settings = outcomes, folders[data], None, baseline
+        assessed = assess(*settings, margin=fraction, controls=known)
         result = _reported(data, folders[data], fraction, *assessed, shlex.join(words))
         comparisons.append(result)
     return comparisons

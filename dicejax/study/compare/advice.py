@@ -9,10 +9,18 @@ from collections.abc import Sequence
 
 from dicejax.errors import quote
 from dicejax.study import significance
-from dicejax.study.compare.baselines import THRESHOLD
-from dicejax.study.compare.failures import support_of
+from dicejax.study.compare.baselines import ADJUSTED, THRESHOLD
+from dicejax.study.compare.failures import (
+    FEWEST_EXAMPLES,
+    compared_failures,
+    has_few_examples,
+    is_repeated,
+    support_of,
+)
 from dicejax.study.compare.statistics import (
+    NO_CLAIM,
     Row,
+    apart,
     metric_of,
     results_of,
     rivals_of,
@@ -22,7 +30,11 @@ from dicejax.study.compare.table import remedy
 from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
 from dicejax.study.significance import CrossedDifference, signed
 
-_UNSETTLED = ("baseline", "unstable", "nothing learnt", "no verdict")
+_UNSETTLED = ("baseline", *NO_CLAIM)
+_ALIKE = {
+    THRESHOLD: ", both with a tuned threshold",
+    ADJUSTED: ", both with adjusted logits",
+}
 
 
 def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -80,10 +92,11 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     losses have theirs moved alike.
     """
     settled = [row for row in rows if row.outcome not in _UNSETTLED]
-    better = [row for row in settled if row.outcome == "better"]
+    ahead = [row for row in settled if _gain(row) > margin]
+    better = [row for row in ahead if row.outcome == "better"]
     if not better:
         return None
-    controls = [row for row in settled if row.is_control and _gain(row) > margin]
+    controls = [row for row in ahead if row.is_control]
     for control in sorted(controls, key=lambda row: (cost(row), -_gain(row))):
         if not any(_versus(row, control) == "better" for row in settled):
             return control
@@ -97,6 +110,9 @@ def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
         if row.versus and row.outcome not in _UNSETTLED:
             texts = {}
             for control, versus in row.versus.items():
+                if versus.crossed is None:
+                    texts[control] = versus.verdict.outcome
+                    continue
                 mean, interval = _points(versus.crossed, metric)
                 texts[control] = f"{mean} ({interval}){_alike(row, control)}"
             return row.loss, texts
@@ -109,7 +125,9 @@ def _gain(row: Row) -> float:
 
 def _alike(row: Row, control: str) -> str:
     """Say that a loss has its decisions moved as a control's are; empty if not."""
-    return ", decided alike" if row.versus[control].decided_alike else ""
+    versus = row.versus.get(control)
+    is_alike = versus is not None and versus.decided_alike
+    return _ALIKE[control.rpartition(" + ")[2]] if is_alike else ""
 
 
 def _versus(row: Row, control: Row) -> str:
@@ -123,11 +141,26 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     losses = rivals_of(rows) or [row for row in rows if row.against]
     if not losses:
         return f"Nothing to compare: only {baseline} has run."
-    metric = metric_of(rows)
-    if all(row.outcome == "nothing learnt" for row in losses):
+    finished = [run for row in rows for run in row.outcomes if run.result]
+    if has_few_examples(finished[0]):
+        size = len(finished[0].example_statistics)
+        return (
+            f"No verdict: the test set has {size} example{'s' * (size > 1)}, and it "
+            f"takes {FEWEST_EXAMPLES}.\nNext: a larger test set. Of {FEWEST_EXAMPLES} "
+            "examples each is 10 points, so hundreds tell more."
+        )
+    if all(row.failures.has_learnt_nothing for row in rows if row.failures.runs):
         text = "Nothing learnt: this says nothing about the losses."
         return f"{text}\nTo do: {remedy(rows)}."
-    tested = [row for row in losses if row.against.crossed is not None]
+    if rows[0].failures.seeds:
+        return _without_baseline(rows)
+    if is_repeated(rows[0].outcomes) or all(is_repeated(x.outcomes) for x in losses):
+        names = [row.loss for row in rows if is_repeated(row.outcomes)]
+        return (
+            f"No verdict: all seeds of {_listed(names)} have the same scores.\n"
+            "They are one run. Next: check that the seed is used."
+        )
+    tested = [row for row in losses if row.against.test is not None]
     if not tested:
         seeds, least = max(len(x.against.seeds) for x in losses), significance.MIN_SEEDS
         enough = max(least, 5)
@@ -136,81 +169,191 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
             f"Next: {_command(rows, enough)}{_minutes(rows, enough - seeds, losses)}."
         )
     best = recommended(rows, margin)
-    if best is not None:
-        return _advice(rows, best, metric)
+    text = _kept(rows, tested, margin) if best is None else _advice(rows, best)
     unstable = [row.loss for row in rows if row.failures.is_unstable]
-    also = f"\nUnstable: {', '.join(unstable)}." if unstable else ""
-    stable = [row for row in tested if row.outcome != "unstable"]
-    if not stable:
-        return f"Undecided: every loss failed in some runs.{also}"
-    most = max(stable, key=lambda row: row.against.crossed.high)
-    # No score is above 1, however wide the interval.
-    gain = min(max(most.against.crossed.high, 0.0), 1 - rows[0].summary.mean)
-    no_better = ("worse", "identical predictions", "identical scores")
-    points = f"{100 * gain:.1f} {metric}"
-    if all(row.outcome in no_better for row in stable):
-        text = f"Keep {baseline}: no loss is better, and all are worse or the same."
-    elif gain <= margin:
-        text = f"Keep {baseline}: no loss beats it by more than {points}."
-    else:
-        text = (
-            f"Undecided: no loss is shown to beat {baseline}.\nA gain of up to {points}"
-        )
-        text += f" ({most.loss}) is still possible.{_next(rows, most)}"
+    also = f"\nUnstable: {', '.join(unstable)}." if unstable and best is None else ""
     return text + also
 
 
-def _advice(rows: Sequence[Row], best: Row, metric: str) -> str:
+def _kept(rows: Sequence[Row], tested: Sequence[Row], margin: float) -> str:
+    """Return the verdict where no loss is advised."""
+    baseline = baseline_name(rows[0].loss)
+    metric = metric_of(rows)
+    stable = [row for row in tested if row.outcome not in _UNSETTLED]
+    if not stable:
+        return "Undecided: every other loss failed in some runs."
+    most = max(stable, key=lambda row: row.against.crossed.high)
+    # No score is above 1, however wide the interval.
+    gain = min(max(most.against.crossed.high, 0.0), 1 - rows[0].summary.mean)
+    points = f"{100 * gain:.1f} {metric}"
+    better = [row for row in rows if row.outcome == "better"]
+    no_better = ("better", "worse", "identical predictions", "identical scores")
+    if better and (gain <= margin or all(row.outcome in no_better for row in stable)):
+        ahead = max(better, key=_gain)
+        mean = 100 * _gain(ahead)
+        text = f"Keep {baseline}: {ahead.loss} is only {mean:.2f} {metric} ahead.\n"
+        within = f"Differences within ±{100 * margin:g} do not matter in practice."
+        return text + f"{_points(ahead.against.crossed, metric)[1]}. {within}"
+    if all(row.outcome in no_better for row in stable):
+        return f"Keep {baseline}: no loss is better, and all are worse or the same."
+    if gain <= margin:
+        return f"Keep {baseline}: no loss beats it by more than {points}."
+    beaten = f"{baseline}{' by more than the margin' if better else ''}"
+    return (
+        f"Undecided: no loss is shown to beat {beaten}.\nA gain of up to {points} "
+        f"({most.loss}) is still possible.{_next(rows, most)}{_first_two(rows)}"
+    )
+
+
+def _without_baseline(rows: Sequence[Row]) -> str:
+    """Say who learns where the baseline fails, in all runs or in some.
+
+    The cheapest control that learns mends the baseline: only a comparison with that
+    tells of losses.
+    """
+    failed, baseline = rows[0].failures, baseline_name(rows[0].loss)
+    metric = metric_of(rows)
+    learnt = [row for row in rows[1:] if row.failures.median is not None]
+    learnt.sort(key=lambda row: (cost(row), -row.failures.median))
+    sound = [row for row in learnt if not row.failures.seeds]
+    if not sound:  # those that fail the least, if less often than the baseline
+        least = min((row.failures.share for row in learnt), default=1.0)
+        fewest = [row for row in learnt if row.failures.share == least]
+        if not fewest or compared_failures(fewest[0].failures, failed) > LEVEL:
+            text = "Undecided: every loss failed in some runs."
+            names = [row.loss for row in rows if row.failures.seeds]
+            return f"{text}\nFailed: {', '.join(names)}. To do: {remedy(rows)}."
+        sound = fewest[:1]
+    names, do = _listed([row.loss for row in sound]), "do" if sound[1:] else "does"
+    subject = "Cross-entropy" if rows[0].loss == "ce" else baseline
+    mostly = " mostly" if sound[0].failures.seeds else ""
+    if failed.has_learnt_nothing:
+        text = f"{subject} learns nothing here: {names} {do}{mostly}."
+    else:
+        text = f"{subject} fails in {len(failed.seeds)} of {failed.runs} runs: {names} "
+        text += f"{do} not{', mostly' if mostly else ''}."
+    controls = [row for row in sound if row.is_control]
+    unbeaten = [
+        x for x in controls if "better" not in {_versus(y, x) for y in controls}
+    ]
+    leader = max(sound, key=lambda row: row.failures.median)
+    mended = (unbeaten or controls or [leader])[0]
+    p_value = compared_failures(mended.failures, failed)
+    fisher = f"Fisher's exact test of the failed runs: p {_p(p_value)}"
+    if p_value <= LEVEL:
+        text += f"\nTo do: use {_name(mended.loss)}, {remedy(rows)}. {fisher}."
+    else:
+        text += f"\nTo do: {remedy(rows)}. It may be chance ({fisher})."
+    medians = {baseline: failed.median, mended.loss: mended.failures.median}
+    if medians[baseline] is None:
+        del medians[baseline]
+    if len(medians) == 1:
+        medians[leader.loss] = leader.failures.median
+    listed = ", ".join(f"{name} {100 * x:.1f}" for name, x in medians.items())
+    text += f"\nMedian {metric} of the runs that learn: {listed}.{_first_two(sound)}"
+    if sound[1:]:
+        flag = f"--baseline {quote(mended.loss) if ' ' in mended.loss else mended.loss}"
+        text += f" Next: dicejax report with {flag} compares the others with it."
+    return text
+
+
+def _first_two(rows: Sequence[Row], said: Sequence[set[str]] = ()) -> str:
+    """Return the difference of the two highest means, without failed runs, if unsaid.
+
+    A loss is compared with a control, and either with the baseline.
+    """
+    scored = [row for row in rows if row.summary.n and not row.failures.seeds]
+    scored.sort(key=lambda row: -row.summary.mean)
+    if not scored[1:]:
+        return ""
+    pair = scored[:2]
+    if pair[0].against is None or (pair[0].is_control and rivals_of(pair[1:])):
+        pair.reverse()
+    ours, other = pair
+    crossed = apart(ours, other)
+    if crossed is None or {ours.loss, other.loss} in said:
+        return ""
+    mean, interval = _points(crossed, metric_of(rows))
+    name = _name(other.loss) if other.against else baseline_name(other.loss)
+    alike = _alike(ours, other.loss)
+    return f" {_name(ours.loss)} vs. {name}{alike}: {mean} ({interval})."
+
+
+def _advice(rows: Sequence[Row], best: Row) -> str:
     """Advise a loss or control that is better than the baseline, or not beaten."""
     baseline = baseline_name(rows[0].loss)
+    metric = metric_of(rows)
     better = [row for row in rows if row.outcome == "better"]
     leader = max(rivals_of(better) or [best], key=_gain)
     # The loss that the advice is about: the best, where a control is not better itself.
     claim = best if best in better else leader
     over = _points(claim.against.crossed, metric)
-    limit = f" {claim.failures.sentence.capitalize()}."
+    runs, limit = claim.failures.runs, 100 * claim.failures.limit
+    limited = (
+        f" None of its {runs} runs failed; so few may miss a failure rate of up to "
+        f"{limit:.0f}%."
+    )
+    said = [{claim.loss, rows[0].loss}]
     if best.is_control:
         rivals = [row for row in rivals_of(rows) if best.loss in row.versus]
-        rivals = [row for row in rivals if row.outcome != "unstable"]
-        text = f"Use {_name(best.loss)}: {over[0]} over {baseline}.\n{over[1]}.{limit}"
+        rivals = [row for row in rivals if row.versus[best.loss].crossed is not None]
+        text = f"Use {_name(best.loss)}: {over[0]} over {baseline}.\n{over[1]}."
         if best is not claim:
             rivals = [leader]
             text = (
                 f"Try {_name(best.loss)} first: {leader.loss} is not shown to beat "
                 f"this control.\n{leader.loss} vs. {baseline}: {over[0]} ({over[1]})."
-                f"{limit}"
             )
+        text += limited
         if rivals:
             # One that is not shown to be better than the baseline may beat the control,
             # as it has moved decisions there.
             beating = [row for row in rivals if _versus(row, best) == "better"]
             mean = {row.loss: row.versus[best.loss].crossed.mean for row in rivals}
             rival = max(beating or rivals, key=lambda row: mean[row.loss])
-            apart = _points(rival.versus[best.loss].crossed, metric)
+            apart_ = _points(rival.versus[best.loss].crossed, metric)
             alike = _alike(rival, best.loss)
-            text += f" {rival.loss} vs. the control{alike}: {apart[0]} ({apart[1]})."
+            name = _name(best.loss)
+            text += f" {rival.loss} vs. {name}{alike}: {apart_[0]} ({apart_[1]})."
+            said.append({rival.loss, best.loss})
             if best is claim:
-                text += f" {rival.loss if beating else 'No loss'} is shown to beat it."
-        return text
-    text = f"Use {best.loss}: {over[0]} over {baseline}.\n{over[1]}.{limit}"
+                which = rival.loss if beating else "No loss"
+                text += f" {which} is shown to beat {name}."
+        return text + _first_two(rows, said)
+    text = f"Use {best.loss}: {over[0]} over {baseline}.\n{over[1]}.{limited}"
     controls = sorted((row for row in rows if row.is_control), key=cost)
     # The error rate holds up to the first that is not beaten.
     beaten = []
     for row in itertools.takewhile(lambda x: _versus(best, x) == "better", controls):
-        alike = " (decided alike)" if best.versus[row.loss].decided_alike else ""
-        beaten.append(f"{_name(row.loss)}{alike}")
+        alike = _alike(best, row.loss).removeprefix(", ")
+        beaten.append(f"{_name(row.loss)} ({alike})" if alike else _name(row.loss))
     if beaten:
-        text += f" It beats {', '.join(beaten)} too."
+        text += f" It beats {_listed(beaten)} too."
     elif not controls:
         text += " No control took part: class weights or a threshold may do as well."
-    more = len(rivals_of(better)) - 1
+    more = [row.loss for row in rivals_of(better) if row is not best]
     if more:
-        text += f" {more} more {'are' if more > 1 else 'is'} better than {baseline}."
-    return text
+        are = "are" if more[1:] else "is"
+        text += f" {_listed(more)} {are} better than {baseline} too."
+    return text + _first_two(rows, said)
 
 
 def _name(control: str) -> str:
     return "class weights (wce)" if control == "wce" else control
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a part of a sentence, of more than three the first two.
+
+    >>> _listed(["a"]), _listed("abc"), _listed("abcd")
+    ('a', 'a, b and c', 'a, b and others')
+    """
+    *first, last = names if len(names) < 4 else [*names[:2], "others"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.2g}"
 
 
 def _points(difference: CrossedDifference, metric: str) -> tuple[str, str]:
@@ -231,11 +374,12 @@ def _next(rows: Sequence[Row], row: Row) -> str:
     )
     if significance.detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
         return f" More seeds will not decide it: the test set {_size(rows)}."
-    points = 100 * significance.detectable(crossed, level, seeds=seeds)
-    return (
-        f" Next: {_command(rows, seeds)}{_minutes(rows, more, rivals)} would settle "
-        f"differences of {points:.1f}."
-    )
+    settled = significance.detectable(crossed, level, seeds=seeds)
+    text = f" Next: {_command(rows, seeds)}{_minutes(rows, more, rivals)}"
+    # No difference is as large where scores would pass 1.
+    if not 0.0005 <= settled <= 1 - rows[0].summary.mean:
+        return f"{text}."
+    return f"{text} would settle differences of {100 * settled:.1f}."
 
 
 def _size(rows: Sequence[Row]) -> str:

@@ -6,7 +6,7 @@ Runs of other losses are shifted too, to be compared with these on equal terms.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,18 +122,26 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     """Return the outcomes of runs, moved decisions too, and the names of controls."""
     outcomes = [outcome_of(job) for job in jobs]
     require_one_data(outcomes)
-    # By name, since tuned runs keep that of the loss whatever its numbers.
-    standard, weighted = name_of(BASELINE), name_of(WeightedCrossEntropy())
-    from_prior = name_of(FromPrior(BASELINE))
-    losses = {outcome.loss for outcome in outcomes}
-    controls = {x for x in losses if x == weighted or x.startswith(from_prior)}
+    standard = name_of(BASELINE)
     outcomes = [dataclasses.replace(run, moved=_moved(run)) for run in outcomes]
     for run in [outcome for outcome in outcomes if outcome.loss == standard]:
         for name, moved in run.moved.items():
             label = f"{standard} + {name}"
             outcomes.append(Outcome(label, run.seed, run.folder, "finished", *moved))
-            controls.add(label)
-    return outcomes, sorted(controls)
+    return outcomes, controls_among(run.loss for run in outcomes)
+
+
+def controls_among(losses: Iterable[str]) -> list[str]:
+    """Return the losses that are controls by their names, whoever trained them.
+
+    >>> controls_among(["ce", "dsc+prior", "wce", "ce+prior", "ce + tuned threshold"])
+    ['ce + tuned threshold', 'ce+prior', 'wce']
+    """
+    # By name, since tuned runs keep that of the loss whatever its numbers.
+    standard, weighted = name_of(BASELINE), name_of(WeightedCrossEntropy())
+    known = {weighted, *(f"{standard} + {move}" for move in (ADJUSTED, THRESHOLD))}
+    from_prior = name_of(FromPrior(BASELINE))
+    return sorted({x for x in losses if x in known or x.startswith(from_prior)})
 
 
 def _moved(run: Outcome) -> dict[str, tuple[dict[str, Any], np.ndarray]]:

@@ -1,4 +1,7 @@
-"""Runs that failed: diverged, learnt nothing, or scored far below the other runs."""
+"""Runs that failed: diverged, learnt nothing, or scored far below the other runs.
+
+And runs that are no sample: one that was repeated, or of too few test examples.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
 
 from dicejax.study.compare.jobs import Outcome
-from dicejax.study.significance import failure_limit
+from dicejax.study.significance import MIN_SEEDS, failure_limit
+
+FEWEST_EXAMPLES = 10
+"""Of fewer test examples each is over ten points, and nothing is decided."""
+FAR_BELOW = 0.25
+"""Share of the median that a run lacks at least which failed by its distance."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +41,16 @@ class Failures:
     def is_unstable(self) -> bool:
         """Whether some runs failed, and not all."""
         return 0 < len(self.seeds) < self.runs
+
+    @property
+    def has_learnt_nothing(self) -> bool:
+        """Whether no finished run has learnt anything."""
+        return 0 < self.finished == self.learnt_nothing
+
+    @property
+    def share(self) -> float:
+        """Share of the runs that failed."""
+        return len(self.seeds) / max(self.runs, 1)
 
     @property
     def limit(self) -> float:
@@ -55,22 +75,84 @@ class Failures:
 def failures_of(outcomes: Sequence[Outcome]) -> Failures:
     """Return the runs of a loss that diverged, learnt nothing or score far below.
 
-    That is below half of the median of the runs that learnt something.
+    That is below half of the median of the runs that learnt something; or a quarter
+    below it, as fewer than half of them are, and further below the other runs than
+    these lie apart. A spread of three runs says too little to be the only measure.
     """
     ended = [run for run in outcomes if run.status != "missing"]
     finished = [run for run in ended if run.result]
     learnt = [run for run in finished if not learnt_nothing(run)]
-    usual = np.median([run.score for run in learnt]) if learnt else 0.0
-    sound = [run for run in learnt if run.score >= usual - abs(usual) / 2]
+    low = far_below([run.score for run in learnt])
+    sound = [run for run, is_low in zip(learnt, low, strict=True) if not is_low]
     failed = {run.seed for run in ended} - {run.seed for run in sound}
     median = float(np.median([run.score for run in sound])) if sound else None
     counts = len(ended), len(finished), len(finished) - len(learnt)
     return Failures(frozenset(failed), *counts, median)
 
 
+def far_below(scores: ArrayLike) -> np.ndarray:
+    """Return which scores of a loss are far below the others, bool `[..., S]`.
+
+    >>> far_below([0.72, 0.70, 0.48, 0.71]).tolist()
+    [False, False, True, False]
+
+    Args:
+      scores: `[..., S]`, of the runs of a loss that learnt something.
+    """
+    scores = np.asarray(scores, np.float64)
+    if not scores.shape[-1]:
+        return np.zeros(scores.shape, bool)
+    ordered = np.sort(scores)
+    middle = (scores.shape[-1] - 1) // 2
+    usual = (ordered[..., middle] + ordered[..., -1 - middle]) / 2  # the median
+    size = np.abs(usual)
+    least = usual - size / 2
+    for low in range(1, middle + 1):
+        below, others = ordered[..., low - 1], ordered[..., low:]
+        is_apart = others[..., 0] - below > others[..., -1] - others[..., 0]
+        is_apart &= usual - below > FAR_BELOW * size
+        least = np.where(is_apart, np.maximum(least, others[..., 0]), least)
+    return scores < least[..., None]
+
+
+def compared_failures(ours: Failures, others: Failures) -> float:
+    """Return the p-value of Fisher's exact test that two losses fail as often.
+
+    >>> few, many = Failures(runs=10), Failures(seeds=frozenset(range(9)), runs=10)
+    >>> round(compared_failures(few, many), 5)
+    0.00012
+    """
+    table = [[len(x.seeds), x.runs - len(x.seeds)] for x in (ours, others)]
+    return float(stats.fisher_exact(table).pvalue)
+
+
+def is_repeated(outcomes: Sequence[Outcome]) -> bool:
+    """Return whether runs are one: of three or more seeds, all of the same scores.
+
+    Where all is right, or nothing, seeds make no difference.
+    """
+    finished = [run for run in outcomes if run.result]
+    if len(finished) < MIN_SEEDS or not 0 < finished[0].score < 1:
+        return False
+    first, *others = (run.item_statistics for run in finished)
+    return all(np.array_equal(first, other) for other in others)
+
+
+def has_few_examples(run: Outcome) -> bool:
+    """Return whether a run was scored on too few test examples to decide anything."""
+    counts = run.example_statistics
+    is_by_example = run.source != "run scores" and counts is not None
+    return is_by_example and len(counts) < FEWEST_EXAMPLES
+
+
 def learnt_nothing(run: Outcome) -> bool:
-    """Return whether a finished run scores 0, or has one answer for all texts."""
-    return bool(run.result) and (run.score == 0 or one_class(run.result["test"]))
+    """Return whether a finished run scores 0, or has one answer for all texts.
+
+    With few test examples that is no sign of it.
+    """
+    if not run.result or has_few_examples(run):
+        return False
+    return run.score == 0 or one_class(run.result["test"])
 
 
 def one_class(test: Mapping[str, Any]) -> bool:

@@ -100,7 +100,7 @@ def assess(
     rows = statistics.rows_of(
         outcomes, baseline, controls=controls, looks=looks, margin=margin
     )
-    tested = [row for row in rows if row.against and row.against.crossed]
+    tested = [row for row in rows if row.against and row.against.test]
     now = {row.loss: list(row.against.seeds) for row in tested}
     before = {k: max((len(x.get(k, ())) for x in looks), default=0) for k in now}
     if any(len(now[loss]) > before[loss] for loss in now):
@@ -163,11 +163,14 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     )
     computed = f"Computed with dicejax {dicejax.__version__}.\n"
     if all(row.against is None or row.against.test is None for row in rows):
+        reason = "as the runs are no sample of seeds, or have too few test examples"
+        if max(sizes) < MIN_SEEDS:
+            reason = f"which takes {MIN_SEEDS} seeds of each loss"
         return (
-            f"{compared}There was no test, which takes {MIN_SEEDS} seeds of each loss: "
-            f"the differences are those of these runs. {computed}"
+            f"{compared}There was no test, {reason}: the differences are those of these "
+            f"runs. {computed}"
         )
-    failed = "diverged, learnt nothing or scored" if source == "run" else "scored 0 or"
+    failed = "diverged, learnt nothing" if source == "run" else "scored 0"
     moderated = (
         "; seed variances below the median of the losses' were moderated towards it by "
         "at most 2 degrees of freedom (after Smyth, 2004)"
@@ -181,10 +184,12 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
         "(1979). Losses whose interval lies within "
         f"±{100 * margin:g} points are called practically equal (two one-sided tests). "
         f"{'Diverged runs count as a score of 0. ' * (source == 'run')}"
-        f"A run that {failed} below half of the median of its loss has failed, and a "
-        "loss with some such runs is called unstable; verdicts are about runs that "
-        "learn, and the share of runs that fail has a one-sided limit of 95% (Clopper "
-        "and Pearson, 1934). "
+        f"A run has failed that {failed} or scored far below the median of its loss: "
+        "below half of it, or by a quarter and further below the other runs than these "
+        "lie apart. A comparison with some such runs of either loss is called unstable "
+        "and has no interval; numbers of failed runs are compared by Fisher's exact "
+        "test. Verdicts are about runs that learn, and the share of runs that fail has "
+        "a one-sided limit of 95% (Clopper and Pearson, 1934). "
         f"{computed}"
     )
 
@@ -202,6 +207,7 @@ def latex(rows: Sequence[Row]) -> str:
         cells = [visible(row.loss).translate(escapes), score, "", "baseline"]
         if against := row.against:
             text = "--" if against.mean is None else f"${signed(100 * against.mean)}$"
+            text = "--" if against.verdict.outcome == "unstable" else text
             if crossed := against.crossed:
                 ends = (crossed.mean, crossed.low, crossed.high)
                 numbers = (signed(100 * end) for end in ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -20,6 +21,7 @@ EXAMPLE = "example"
 GROUP = "group"
 Unit = Literal["points", "fraction"]
 _POINTS = "number of points from 0 to 100"
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class _Line(NamedTuple):
@@ -52,12 +54,16 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
     """
     scale = 1 if unit == "fraction" else 100
     by_run: dict[tuple[str, str, int], dict[str, _Line]] = {}
+    line: _Line | None = None
     for line in _lines(path, scale):
         run = by_run.setdefault((line.data, line.loss, line.seed), {})
         if line.example in run:
             first = run[line.example].number
             raise _refused(path, line.number, f"repeats line {first}", "keep one")
         run[line.example] = line
+    if line is None:
+        want = f"{COLUMNS[0]},{COLUMNS[1]},{COLUMNS[2]}"
+        raise InputError(f"{path}: holds no scores; write a row of {want} for each run")
     if unit is None:
         _require_points(path, (x for run in by_run.values() for x in run.values()))
     outcomes: dict[str, list[Outcome]] = {}
@@ -103,14 +109,28 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
 
 
 def _require_points(path: str, lines: Iterable[_Line]) -> None:
-    """Raise an InputError where all scores of a loss lie in (0, 1], or in [0, 1]."""
-    highest: dict[str, dict[str, _Line]] = {}
+    """Raise an InputError where scores look like fractions, or some of them do.
+
+    That is where all of a loss lie in (0, 1], or one of them times 100 lies among the
+    others; a lower one may be of a run that failed.
+    """
+    by_loss: dict[str, dict[str, list[_Line]]] = {}
     for line in lines:
-        losses = highest.setdefault(line.data, {})
-        losses[line.loss] = max(
-            losses.get(line.loss, line), line, key=lambda x: x.score
-        )
-    for data, losses in highest.items():
+        by_loss.setdefault(line.data, {}).setdefault(line.loss, []).append(line)
+    for data, of_data in by_loss.items():
+        for loss, of_loss in of_data.items():
+            large = [line.score for line in of_loss if line.score > 1]
+            for x in of_loss if large else ():
+                points = 100 * x.score
+                if points <= 100 and 0.8 * min(large) < points < 1.25 * max(large):
+                    raise InputError(
+                        f"{path}, line {x.number}: a score of {loss} is {x.score:g}, "
+                        f"others up to {max(large):g}, which looks like mixed units; "
+                        "give all in one unit, or name it: --unit points"
+                    )
+        losses = {
+            k: max(of_loss, key=lambda x: x.score) for k, of_loss in of_data.items()
+        }
         small = [x for x in losses.values() if 0 < x.score <= 1]  # 0 is 0 in any unit
         large = [x for x in losses.values() if x.score > 1]
         if small and large:
@@ -153,13 +173,15 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
             if not row.get(name, name):
                 raise _refused(path, number, f"names no {name}", "add it")
         what = f"seed {quote(row['seed'])} is not a whole number"
-        try:
-            seed = int(row["seed"])
-            kind = "fraction from 0 to 1" if largest == 1 else _POINTS
-            what = f"score {quote(row['score'])} is not a {kind}"
-            score = float(row["score"])
-        except ValueError:
-            raise _refused(path, number, what) from None
+        if not re.fullmatch(r"[+-]?[0-9]+", row["seed"]):
+            raise _refused(path, number, what)
+        seed = int(row["seed"])
+        kind = "fraction from 0 to 1" if largest == 1 else _POINTS
+        what = f"score {quote(row['score'])} is not a {kind}"
+        # Not `float` alone, which reads 7_5 and the digits of other scripts.
+        if not _NUMBER.fullmatch(row["score"]):
+            raise _refused(path, number, what)
+        score = float(row["score"])
         if not 0 <= score <= largest:
             raise _refused(path, number, what)
         example = row.get(EXAMPLE, "")

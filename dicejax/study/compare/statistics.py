@@ -12,10 +12,19 @@ import numpy as np
 from dicejax.errors import InputError, quote
 from dicejax.metrics.scores import heading, primary_name, rarest_of
 from dicejax.study import significance
-from dicejax.study.compare.failures import Failures, failures_of
+from dicejax.study.compare.failures import (
+    FEWEST_EXAMPLES,
+    Failures,
+    failures_of,
+    has_few_examples,
+    is_repeated,
+)
 from dicejax.study.compare.jobs import Outcome, Source
 from dicejax.study.compare.testing import MARGIN, Look, Test, Tests, Versus
 from dicejax.study.significance import CrossedDifference, ScoreSummary, Verdict
+
+NO_CLAIM = ("unstable", "nothing learnt", "no verdict")
+"""Outcomes without an interval, which would be that of what went wrong."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,13 +46,15 @@ class Against:
 
     @property
     def crossed(self) -> CrossedDifference | None:
-        """Difference over seeds and test examples; None for fewer than 3 seeds."""
-        return self.test and self.test.crossed
+        """Difference over seeds and test examples; None where no claim is made."""
+        if self.test is None or self.verdict.outcome in NO_CLAIM:
+            return None
+        return self.test.crossed
 
     @property
     def needed(self) -> str:
         """Range of the number of seeds needed, in words."""
-        if self.test is None:
+        if self.test is None or self.crossed is None:
             return "-"
         fewest, most = self.test.seeds_needed
         if fewest is None:
@@ -58,8 +69,8 @@ class Against:
         """Return plain dictionaries; infinity as a string."""
         test = dict.fromkeys(field.name for field in dataclasses.fields(Test))
         if self.test is not None:
-            crossed: dict[str, Any] = self.test.crossed.to_json()
-            if self.test.randomisation is None:
+            crossed = self.crossed and self.crossed.to_json()
+            if crossed and self.test.randomisation is None:
                 crossed["sentences"] = None
             test = vars(self.test) | {"crossed": crossed}
         return {
@@ -132,7 +143,10 @@ class Row:
             "against_baseline": self.against.to_json() if self.against else None,
             "against_controls": {
                 control: versus._asdict()
-                | {"crossed": versus.crossed.to_json(), "verdict": vars(versus.verdict)}
+                | {
+                    "crossed": versus.crossed and versus.crossed.to_json(),
+                    "verdict": vars(versus.verdict),
+                }
                 for control, versus in self.versus.items()
             },
         }
@@ -151,8 +165,9 @@ def rows_of(
     P-values hold over all looks, of which `looks` are the earlier ones, and are
     adjusted together by Holm's method: those of losses, those of controls, and those of
     all others vs. a control. Vs. a control with moved decisions, losses have theirs
-    moved alike where each finished run was scored so. A loss that failed in some runs
-    is unstable; where the baseline did, a verdict has to hold for the other seeds too.
+    moved alike where each finished run was scored so. Where some runs of a loss or of
+    the baseline failed, the comparison is unstable. Runs that are one run, or of few
+    test examples, have no verdict.
 
     Raises:
       InputError: no run of the baseline is finished.
@@ -173,16 +188,21 @@ def rows_of(
         metric=primary_name(finished[0].result),
         source=finished[0].source,
     )
-    rivals = [k for k in by_loss if k != baseline and k not in controls]
-    moved = [k for k in by_loss if k != baseline and k in controls]
-    dropped = {loss for look in looks for loss in look} - set(by_loss)
+    # Losses that there is something to test of.
+    sampled = {k for k, runs in by_loss.items() if not is_repeated(runs)}
+    if baseline not in sampled or has_few_examples(finished[0]):
+        sampled = set()
+    others_of = [k for k in by_loss if k != baseline and k in sampled]
+    rivals = [k for k in others_of if k not in controls]
+    moved = [k for k in others_of if k in controls]
+    dropped = {loss for look in looks for loss in look} - {baseline, *others_of}
     tested: dict[str, tuple[Test, Verdict]] = {}
     for family, borrowing in ((rivals, rivals), (moved, ())):
         others = sum((k in controls) == (family is moved) for k in dropped)
         tested |= tests.against(baseline, family, borrowing, others)
     versus: dict[str, dict[str, Versus]] = {loss: {} for loss in by_loss}
     for control in moved:
-        family = [k for k in by_loss if k not in (baseline, control)]
+        family = [k for k in others_of if k != control]
         alike = _decided_alike(by_loss, family, control)
         ended = [run for runs in alike.values() for run in runs]
         runs = {**tests.runs, **_statistics_of(ended, finished[0])}
@@ -190,7 +210,8 @@ def rows_of(
         equal = dataclasses.replace(tests, runs=runs, failures=failures)
         for loss, (test, verdict) in equal.verdicts(control, family, rivals).items():
             is_alike = loss in alike if " + " in control else None
-            versus[loss][control] = Versus(test.crossed, verdict, is_alike)
+            crossed = None if verdict.outcome in NO_CLAIM else test.crossed
+            versus[loss][control] = Versus(crossed, verdict, is_alike)
     rows, places = [], {}
     for loss, runs in by_loss.items():
         scores = [run.score for run in runs if run.result]
@@ -198,7 +219,7 @@ def rows_of(
         summary = ScoreSummary.from_scores(scores, diverged)
         against = None
         if loss != baseline:
-            against = _compare(tests, loss, baseline, tested.get(loss))
+            against = _compare(tests, by_loss, loss, baseline, tested.get(loss))
         counted = loss in controls, tests.failures[loss], versus[loss]
         rows.append(Row(loss, tuple(runs), summary, against, *counted))
         mean = against and against.mean
@@ -267,6 +288,26 @@ def rivals_of(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.against and not row.is_control]
 
 
+def apart(ours: Row, other: Row) -> CrossedDifference | None:
+    """Return the difference of two losses, at the level of a loss vs. the baseline.
+
+    Vs. a control with moved decisions a loss has its own moved alike. None for fewer
+    than 3 common seeds, and where no claim is made of one of them.
+    """
+    if other.against is None:
+        return ours.against.crossed
+    if other.loss in ours.versus:
+        return ours.versus[other.loss].crossed
+    pair = [{x.seed: x.item_statistics for x in y.outcomes} for y in (ours, other)]
+    seeds = sorted(pair[0].keys() & pair[1].keys())
+    tests = [row.against.test for row in (ours, other)]
+    failed = any(row.failures.seeds for row in (ours, other))
+    if failed or None in tests or len(seeds) < significance.MIN_SEEDS:
+        return None
+    stacked = (np.stack([runs[seed] for seed in seeds]) for runs in pair)
+    return significance.seeds_and_items(*stacked, level=tests[0].crossed.level)
+
+
 def _decided_alike(
     by_loss: Mapping[str, Sequence[Outcome]], family: Sequence[str], control: str
 ) -> dict[str, list[Outcome]]:
@@ -297,7 +338,11 @@ def _statistics_of(
 
 
 def _compare(
-    tests: Tests, loss: str, baseline: str, tested: tuple[Test, Verdict] | None
+    tests: Tests,
+    by_loss: Mapping[str, Sequence[Outcome]],
+    loss: str,
+    baseline: str,
+    tested: tuple[Test, Verdict] | None,
 ) -> Against:
     """Compare a loss with the baseline; without a test there is no verdict."""
     pairs = tests.pairs(loss, baseline)
@@ -306,8 +351,17 @@ def _compare(
         for ours, standard in pairs.values()
     )
     numbers = ", ".join(significance.signed(100 * x) for x in differences)
+    repeated = [name for name in (loss, baseline) if is_repeated(by_loss[name])]
+    few = [run for run in by_loss[loss] if has_few_examples(run)]
     sentence = "no seed in common with the baseline"
-    if pairs:
+    if few:
+        count = len(few[0].example_statistics)
+        sentence = f"no verdict from {count} test example{'s' * (count > 1)}, which "
+        sentence += f"takes {FEWEST_EXAMPLES}"
+    elif repeated:
+        sentence = f"no verdict: all seeds of {' and of '.join(repeated)} have the same"
+        sentence += " scores, so they are one run"
+    elif pairs:
         sentence = (
             f"no verdict from {len(pairs)} seed{'s' * (len(pairs) > 1)}, which takes "
             f"{significance.MIN_SEEDS}: {numbers} {tests.metric}"
@@ -316,9 +370,9 @@ def _compare(
     untaught = [
         f"{name} in {failed.learnt_nothing} of {failed.finished} runs"
         for name in (loss, baseline)
-        if 0 < (failed := tests.failures[name]).finished == failed.learnt_nothing
+        if (failed := tests.failures[name]).has_learnt_nothing
     ]
     if untaught:
-        sentence = f"nothing learnt by {'; '.join(untaught)}; {verdict.sentence}"
+        sentence = f"nothing learnt by {'; '.join(untaught)}"
         verdict = Verdict("nothing learnt", sentence)
     return Against(tuple(pairs), differences, test, verdict)

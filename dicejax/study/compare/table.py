@@ -11,7 +11,7 @@ from rich.table import Table
 
 from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
-from dicejax.study.compare.failures import learnt_nothing, one_class
+from dicejax.study.compare.failures import is_repeated, learnt_nothing, one_class
 from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import Row, columns_of, results_of
 from dicejax.study.compare.unlearnt import unlearnt
@@ -20,6 +20,8 @@ GAP = 3
 """Blanks between two columns."""
 LOSS_WIDTH = 34
 """Longer names of losses are folded where the table is too wide."""
+MOST_SEEDS = 20
+"""Seeds of a list; of more their number is said."""
 CONSEQUENCES = {
     "missing": "are not finished and left out of all numbers; the command that started "
     "the comparison resumes them",
@@ -47,8 +49,7 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
         names = fitting
     left = [name for name in cells if name not in names]
 
-    seeds = max(len(row.outcomes) for row in rows)
-    what = f"mean ± SD over {seeds} seeds" if seeds > 1 else "one seed"
+    what = seeds_of(rows)
     more = f"; in the report: {', '.join(left)}" if left else ""
     caption = f"test set, {what}{more}"
     out = Table(title=literal(title), caption=caption, box=SIMPLE_HEAD)
@@ -89,6 +90,19 @@ def mean_and_spread(values: Sequence[float]) -> str:
     return f"{mean} ± {statistics.stdev(percent):.2f}" if len(percent) > 1 else mean
 
 
+def seeds_of(rows: Sequence[Row]) -> str:
+    """Say over how many seeds means are, of each loss where the numbers differ."""
+    by_count: dict[int, list[str]] = {}
+    for row in rows:
+        count = sum(run.result is not None for run in row.outcomes)
+        by_count.setdefault(count, []).append(row.loss)
+    if len(by_count) == 1:
+        (count,) = by_count
+        return f"mean ± SD over {count} seeds" if count > 1 else "one seed"
+    parts = [f"{count} ({', '.join(names)})" for count, names in by_count.items()]
+    return f"mean ± SD over seeds: {', '.join(parts)}"
+
+
 def remedy(rows: Sequence[Row]) -> str:
     """Return what may help where runs learnt nothing."""
     experiments = [run.experiment for row in rows for run in row.outcomes]
@@ -125,11 +139,20 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
             messages.append(
                 f"{len(names)} of {len(runs)} runs {consequence}: {', '.join(names)}."
             )
+    repeated = [row.loss for row in rows if is_repeated(row.outcomes)]
+    if repeated:
+        messages.append(
+            f"All seeds of {', '.join(repeated)} have the same scores: was the seed "
+            "used? They are one run, without a verdict."
+        )
     seeds = {run.seed for row in rows for run in row.outcomes}
     for row in rows:
         missing = sorted(seeds - {run.seed for run in row.outcomes})
         if missing and not row.is_control:
-            listed = ", ".join(map(str, missing))
+            listed = ", ".join(map(str, missing[:MOST_SEEDS]))
+            listed += f" and {len(missing) - MOST_SEEDS:,} more" * (
+                len(missing) > MOST_SEEDS
+            )
             messages.append(f"{row.loss} has no run of seed {listed}.")
     older = [n for n, run in runs if run.result and "test" not in _checksums(run)]
     if any("test" in _checksums(run) for _, run in runs) and older:

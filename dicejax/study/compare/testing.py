@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dicejax.study import significance
-from dicejax.study.compare.failures import Failures
+from dicejax.study.compare.failures import Failures, compared_failures
 from dicejax.study.compare.jobs import Source
 from dicejax.study.significance import CrossedDifference, Verdict
 
@@ -46,11 +46,12 @@ class Test:
 class Versus(NamedTuple):
     """A loss vs. a control, of which p-values are adjusted for all other losses.
 
-    It is decided alike if its decisions are moved as the control's are; None for a
-    control whose decisions are not.
+    There is no interval where runs of either failed. It is decided alike if its
+    decisions are moved as the control's are; None for a control whose decisions are
+    not.
     """
 
-    crossed: CrossedDifference
+    crossed: CrossedDifference | None
     verdict: Verdict
     decided_alike: bool | None = None
 
@@ -91,12 +92,11 @@ class Tests:
     source: Source
 
     def pairs(
-        self, loss: str, baseline: str, without: Collection[int] = ()
+        self, loss: str, baseline: str
     ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Return the statistics of both, by common seed."""
         ours, standard = self.runs[loss], self.runs[baseline]
-        seeds = [seed for seed in ours if seed in standard and seed not in without]
-        return {seed: (ours[seed], standard[seed]) for seed in seeds}
+        return {seed: (ours[seed], standard[seed]) for seed in ours if seed in standard}
 
     def against(
         self,
@@ -135,16 +135,10 @@ class Tests:
         Losses that borrow share variances; `others` were dropped from the family.
         """
         tested = self._test(baseline, family, borrowing, others)
-        failed, sound = self.failures[baseline], tested
-        if failed.is_unstable:
-            sound = self._test(baseline, family, borrowing, others, failed.seeds)
-        results = {}
-        for loss, result in tested.items():
-            verdict = self._verdict(result)
-            if failed.is_unstable:
-                verdict = self._restricted(verdict, sound.get(loss))
-            results[loss] = result, self._with_failures(verdict, loss, baseline)
-        return results
+        return {
+            loss: (result, self._with_failures(self._verdict(result), loss, baseline))
+            for loss, result in tested.items()
+        }
 
     def _test(
         self,
@@ -152,14 +146,13 @@ class Tests:
         family: Sequence[str],
         borrowing: Collection[str],
         others: int,
-        without: Collection[int] = (),
     ) -> dict[str, _Tested]:
         """Test the losses of a family that have 3 seeds in common with a baseline."""
-        pairs = {loss: self.pairs(loss, baseline, without) for loss in family}
+        pairs = {loss: self.pairs(loss, baseline) for loss in family}
         # Controls have looks too; the baseline's are those of its rivals.
         looks: list[Look] = []
         for look in self.looks:
-            both = {k: set(look.get(baseline, v)) - {*without} for k, v in look.items()}
+            both = {k: set(look.get(baseline, v)) for k, v in look.items()}
             looks.append({k: [x for x in v if x in both[k]] for k, v in look.items()})
         crossed = _cross_at_looks(pairs, looks, borrowing)
         # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
@@ -199,40 +192,33 @@ class Tests:
             verdict = Verdict("identical scores", f"identical scores {where}")
         return verdict
 
-    def _restricted(self, verdict: Verdict, sound: _Tested | None) -> Verdict:
-        """Return a verdict that also holds where the baseline did not fail."""
-        if verdict.outcome not in ("better", "worse", "practically equal"):
-            return verdict
-        numbers = verdict.sentence.partition(": ")[2]
-        rest = "too few other seeds to compare"
-        if sound is not None:
-            other = self._verdict(sound)
-            if other.outcome == verdict.outcome:
-                return verdict
-            rest = f"in the other {sound.seeds[-1]} seeds {other.sentence}"
-        return Verdict("inconclusive", f"inconclusive: {numbers}, {rest}")
-
     def _with_failures(self, verdict: Verdict, loss: str, baseline: str) -> Verdict:
-        """Return a verdict that counts failed runs, which make a loss unstable."""
+        """Return a verdict that counts failed runs.
+
+        Where some of either failed the comparison is unstable: a difference of means
+        would be that of the failures, so that medians and counts stand instead of it.
+        """
         ours, theirs = self.failures[loss], self.failures[baseline]
         name = baseline_name(baseline)
-        if ours.is_unstable:
-            sentence = (
-                f"unstable: {ours.sentence} (Clopper-Pearson, one-sided 95%); median "
-                f"of the others {100 * ours.median:.1f} {self.metric}"
-            )
-            if theirs.median is not None:
-                sentence += f", {name} {100 * theirs.median:.1f}"
-            if theirs.is_unstable:
-                sentence += f"; {name} {theirs.sentence}"
-            return Verdict("unstable", sentence)
-        notes = []
-        if verdict.outcome == "better":
-            notes.append(ours.sentence)
-        if theirs.is_unstable:
-            notes.append(f"{name} {theirs.sentence}")
-        sentence = "; ".join([verdict.sentence, *notes])
-        return Verdict(verdict.outcome, sentence)
+        if not (ours.is_unstable or theirs.is_unstable):
+            if verdict.outcome != "better":
+                return verdict
+            return Verdict("better", f"{verdict.sentence}; {ours.sentence}")
+        counts = [ours.sentence] if ours.is_unstable or not theirs.seeds else []
+        if theirs.seeds:
+            counts.append(f"{name} {theirs.sentence}")
+        p_value = compared_failures(ours, theirs)
+        medians = [
+            f"{who}{100 * failures.median:.1f}"
+            for who, failures in (("", ours), (f"{name} ", theirs))
+            if failures.median is not None
+        ]
+        return Verdict(
+            "unstable",
+            f"unstable: {'; '.join(counts)} (Clopper-Pearson, one-sided 95%; Fisher's "
+            f"exact test of both: p = {p_value:.2g}); median {self.metric} of the "
+            f"others {', '.join(medians)}",
+        )
 
 
 def _cross_at_looks(

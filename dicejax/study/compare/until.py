@@ -12,7 +12,7 @@ from dicejax.study.compare import jobs
 from dicejax.study.compare.jobs import Job
 from dicejax.study.compare.statistics import Row, rivals_of
 from dicejax.study.compare.table import remedy
-from dicejax.study.compare.testing import LEVEL, MARGIN
+from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
 """Numbers of seeds after which results are looked at."""
@@ -81,11 +81,16 @@ def train_until_decided(
         for row in rows:
             crossed = row.against and row.against.crossed
             is_hopeless = crossed and crossed.mean + crossed.half(FUTILE) < 0
-            if is_hopeless or (crossed and row.outcome in DECIDED):
+            if is_hopeless or row.outcome in DECIDED:
                 settled.setdefault(row.loss, seeds)
+        failed, what = rows[0].failures, ""
         if all(row.outcome == "nothing learnt" for row in rows[1:]):
-            sentence = "nothing learnt, so further seeds would not help"
-            return rows, f"{sentence}: {remedy(rows)}"
+            what = "nothing learnt"
+        if failed.seeds and not all(row.failures.has_learnt_nothing for row in rows):
+            name = baseline_name(rows[0].loss)
+            what = f"{name} failed in {len(failed.seeds)} of {failed.runs} runs"
+        if what:
+            return rows, f"{what}, so further seeds would not help: {remedy(rows)}"
         waiting = [row for row in rivals_of(rows) if row.loss not in settled]
         if not waiting:
             rising = [row.loss for row in rows if row.rise > MARGIN]

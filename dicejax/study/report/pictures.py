@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 THRESHOLD = 0.5
+FAILED = ("nothing learnt", "unstable")
+"""Outcomes that have words in the place of a mark."""
 WIDTH, HEIGHT = 232, 176
 """Size of a panel in pixels; two fit side by side on a phone."""
 CHART_WIDTH, LINE = 520, 15  # in pixels, the height of a line of text too
@@ -57,7 +59,7 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
         100 * np.array([crossed.low, crossed.high]) if crossed else None
         for crossed in (row.against.crossed for row in drawn)
     ]
-    learnt = [row.outcome != "nothing learnt" for row in drawn]
+    learnt = [row.outcome not in FAILED for row in drawn]
     seeds = [100 * np.array(row.against.differences) for row in drawn]
     reach = [
         abs(np.append(ticks, ends if ends is not None else 0)).max()
@@ -74,6 +76,7 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
     for y, (row, ends) in enumerate(zip(drawn, intervals, strict=True)):
         _draw_difference(axes, row, y, ends, limit)
         text = signed(100 * row.against.mean)
+        text = row.outcome if row.outcome in FAILED else text
         if ends is not None:
             digits = 1 if ends[1] - ends[0] >= 10 else 2
             low, high = (signed(end, digits) for end in ends)
@@ -107,7 +110,7 @@ def _draw_difference(
     mean, outcome = 100 * row.against.mean, row.outcome
     side, align = (1, "right") if mean > 0 else (-1, "left")
     words = {"ha": align, "va": "center", "color": figures.SOFT}
-    if outcome == "nothing learnt":
+    if outcome in FAILED:
         axes.text(0.92 * limit * side, y, outcome, **words)
         return
     seeds = [100 * x for x in row.against.differences if abs(100 * x) <= limit]

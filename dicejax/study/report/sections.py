@@ -54,8 +54,8 @@ SAMPLES = {
     "the seeds alone: it is about this test set.",
 }
 FAILED = {
-    "run": "diverged, learnt nothing or scored below half of the median of its loss",
-    "run scores": "scored 0 or below half of the median of its loss",
+    "run": "diverged, learnt nothing or scored far below the median of its loss",
+    "run scores": "scored 0 or far below the median of its loss",
 }
 PRECISION = "Precision, recall and thresholds"
 READING = (
@@ -69,10 +69,13 @@ READING = (
     "{baseline}, then a tuned threshold, class weights or adjusted logits, heads that "
     "begin at the class frequencies, and only then a loss with hyper-parameters. "
     "Whatever it calls better is so with an error rate of 5% over all these steps.",
-    "These error rates hold for runs that learn. A run has failed if it {failed}; a "
-    "loss with such runs is unstable and never better. No number of seeds excludes "
-    "failures: after 5 runs without any, up to 45% may fail (Clopper-Pearson, "
-    "one-sided 95%).",
+    "These error rates hold for runs that learn. A run has failed if it {failed}: "
+    "below half of it, or by a quarter and further below the other runs than these lie "
+    "apart. Where a loss or {baseline} has such runs the comparison is unstable: it "
+    "shows medians, numbers of failed runs with Fisher's exact test, and no interval. "
+    "No number of seeds excludes failures: after 5 runs without any, up to 45% may "
+    "fail (Clopper-Pearson, one-sided 95%). Seeds that all have the same scores are "
+    "one run, without a verdict.",
     "Inconclusive does not mean that there is no difference. It means that these runs "
     "do not show one; the interval says how large it may be. Seeds needed are how many "
     "would show the true difference with power 0.8, as a range with a confidence of "
@@ -197,11 +200,12 @@ def scores(facts: Facts) -> Section:
         }
         if against := row.against:
             line |= dict.fromkeys(("95% CI", "p (Holm)", "detectable"), "-")
-            mean, test = against.mean, against.test
-            line["difference"] = "-" if mean is None else signed(100 * mean)
+            mean, test, crossed = against.mean, against.test, against.crossed
+            is_shown = mean is not None and row.outcome != "unstable"
+            line["difference"] = signed(100 * mean) if is_shown else "-"
             line["seeds needed"] = against.needed
-            if test is not None:
-                ends, p = (test.crossed.low, test.crossed.high), test.p_value
+            if test is not None and crossed is not None:
+                ends, p = (crossed.low, crossed.high), test.p_value
                 line["95% CI"] = " to ".join(signed(100 * end) for end in ends)
                 line["p (Holm)"] = "< 0.001" if p < 0.001 else f"{p:.3f}"
                 line["detectable"] = f"±{100 * test.detectable:.2f}"

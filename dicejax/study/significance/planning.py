@@ -90,7 +90,7 @@ def seeds_needed(
     least = max([*looks, MIN_SEEDS - 1]) + 1
     if not is_enough(math.inf):
         return None
-    if difference.mean == 0 or not is_enough(most):
+    if difference.mean == 0 or least > most or not is_enough(most):
         return math.inf
     return bisect.bisect_left(range(most), True, lo=least, key=is_enough)
 
