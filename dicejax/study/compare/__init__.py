@@ -397,7 +397,7 @@ def compare_scores(
                 f"--controls: {quote(name)} is {what}; want some of "
                 f"{', '.join(sorted(names - {baseline}))}"
             )
-    known = sorted({*controls_among(names), *controls} - {baseline})
+    cheap = sorted({*controls_among(names), *controls} - {baseline})
     words = ["dicejax", "report", "--scores", path, "--out", "FOLDER"]
     words += ["--unit", unit] if unit else []
     words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []
@@ -405,7 +405,7 @@ def compare_scores(
     comparisons = []
     for data, outcomes in by_data.items():
         settings = outcomes, folders[data], None, baseline
-        assessed = assess(*settings, margin=fraction, controls=known)
+        assessed = assess(*settings, margin=fraction, controls=cheap)
         result = _reported(data, folders[data], fraction, *assessed, shlex.join(words))
         comparisons.append(result)
     return comparisons

@@ -257,7 +257,7 @@ def _without_baseline(rows: Sequence[Row]) -> str:
     return text
 
 
-def _first_two(rows: Sequence[Row], said: Sequence[set[str]] = ()) -> str:
+def _first_two(rows: Sequence[Row], pairs: Sequence[set[str]] = ()) -> str:
     """Return the difference of the two highest means, without failed runs, if unsaid.
 
     A loss is compared with a control, and either with the baseline.
@@ -271,7 +271,7 @@ def _first_two(rows: Sequence[Row], said: Sequence[set[str]] = ()) -> str:
         pair.reverse()
     ours, other = pair
     crossed = apart(ours, other)
-    if crossed is None or {ours.loss, other.loss} in said:
+    if crossed is None or {ours.loss, other.loss} in pairs:
         return ""
     mean, interval = _points(crossed, metric_of(rows))
     name = _name(other.loss) if other.against else baseline_name(other.loss)
@@ -293,7 +293,7 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
         f" None of its {runs} runs failed; so few may miss a failure rate of up to "
         f"{limit:.0f}%."
     )
-    said = [{claim.loss, rows[0].loss}]
+    pairs = [{claim.loss, rows[0].loss}]
     if best.is_control:
         rivals = [row for row in rivals_of(rows) if best.loss in row.versus]
         rivals = [row for row in rivals if row.versus[best.loss].crossed is not None]
@@ -315,11 +315,11 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
             alike = _alike(rival, best.loss)
             name = _name(best.loss)
             text += f" {rival.loss} vs. {name}{alike}: {apart_[0]} ({apart_[1]})."
-            said.append({rival.loss, best.loss})
+            pairs.append({rival.loss, best.loss})
             if best is claim:
                 which = rival.loss if beating else "No loss"
                 text += f" {which} is shown to beat {name}."
-        return text + _first_two(rows, said)
+        return text + _first_two(rows, pairs)
     text = f"Use {best.loss}: {over[0]} over {baseline}.\n{over[1]}.{limited}"
     controls = sorted((row for row in rows if row.is_control), key=cost)
     # The error rate holds up to the first that is not beaten.
@@ -335,7 +335,7 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
     if more:
         are = "are" if more[1:] else "is"
         text += f" {_listed(more)} {are} better than {baseline} too."
-    return text + _first_two(rows, said)
+    return text + _first_two(rows, pairs)
 
 
 def _name(control: str) -> str:

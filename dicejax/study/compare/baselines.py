@@ -139,9 +139,9 @@ def controls_among(losses: Iterable[str]) -> list[str]:
     """
     # By name, since tuned runs keep that of the loss whatever its numbers.
     standard, weighted = name_of(BASELINE), name_of(WeightedCrossEntropy())
-    known = {weighted, *(f"{standard} + {move}" for move in (ADJUSTED, THRESHOLD))}
+    plain = {weighted, *(f"{standard} + {move}" for move in (ADJUSTED, THRESHOLD))}
     from_prior = name_of(FromPrior(BASELINE))
-    return sorted({x for x in losses if x in known or x.startswith(from_prior)})
+    return sorted({x for x in losses if x in plain or x.startswith(from_prior)})
 
 
 def _moved(run: Outcome) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
