@@ -228,7 +228,7 @@ WITHOUT_EXAMPLES = (
             *(5, True),
             (
                 "CI over seeds and test examples, valid",
-                "set (4 examples)",
+                "set (12 examples)",
                 "(Owen, 2007)",
             ),
             ("Diverged", "identical predictions"),
@@ -241,7 +241,7 @@ def test_the_texts_name_what_the_scores_are_of(
     scores = {"ce": range(70, 70 + seeds), "dice": [72, 79, 71, 60, 75][:seeds]}
     rows = runs(scores)
     if with_examples:
-        rows = [(*row, n) for row in rows for n in range(4)]
+        rows = [(*row, n) for row in rows for n in range(12)]
     path = written(tmp_path / "x.csv", rows, EXAMPLES if with_examples else RUNS)
     out = tmp_path / "out"
     assert cli.run(["report", "--scores", path, "--out", str(out)]) == 0
@@ -250,7 +250,7 @@ def test_the_texts_name_what_the_scores_are_of(
     assert [part for part in absent if part in text] == []
     record = record_of(out)["losses"]["dice"]
     if crossed := record["against_baseline"]["crossed"]:
-        assert crossed["sentences"] == (4 if with_examples else None)
+        assert crossed["sentences"] == (12 if with_examples else None)
         randomisation = record["against_baseline"]["randomisation"]
         assert (randomisation is not None) == with_examples
     files = "comparison.json", "methods.txt", "report.html", "report.md", "table.tex"

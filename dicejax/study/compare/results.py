@@ -167,8 +167,8 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
         if max(sizes) < MIN_SEEDS:
             reason = f"which takes {MIN_SEEDS} seeds of each loss"
         return (
-            f"{compared}There was no test, {reason}: the differences are those of these "
-            f"runs. {computed}"
+            f"{compared}There was no test, {reason}: the differences are those of "
+            f"these runs. {computed}"
         )
     failed = "diverged, learnt nothing" if source == "run" else "scored 0"
     moderated = (
