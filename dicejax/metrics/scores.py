@@ -136,7 +136,7 @@ class Scores:
     def _repr_html_(self) -> str:
         """Return a table of all and of each group, in percent, for a notebook."""
         rows = self.rows()
-        lines = [["", *(heading(name, self.positive) for name in rows["all"])]]
+        lines = [["", *map(heading, next(iter(rows.values())))]]
         for name, row in rows.items():
             texts = (
                 f"{100 * x:.2f}" if isinstance(x, float) else x for x in row.values()
@@ -145,8 +145,12 @@ class Scores:
         return html_table(lines)
 
     def rows(self) -> dict[str, dict[str, float | None]]:
-        """Return the scores of all and of each group, None where one has no such."""
-        rows = {"all": self.values, **self.groups}
+        """Return the scores of all and of each group, None where one has no such.
+
+        The name of the first row has the positive class, of which F1 is.
+        """
+        of_class = "" if self.positive is None else f", {quote(self.positive)} positive"
+        rows = {f"all{of_class}": self.values, **self.groups}
         names = list(dict.fromkeys(name for row in rows.values() for name in row))
         return {label: {x: row.get(x) for x in names} for label, row in rows.items()}
 

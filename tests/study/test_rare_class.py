@@ -165,6 +165,7 @@ def test_every_output_names_the_rare_class(trained, capsys):
     card = model_card(folder, "AutoModelForSequenceClassification")
     assert "F1 of 'complaint'" in card.replace("''complaint''", "'complaint'")
     assert f"Nothing learnt: {result['nothing_learnt']}" in card
+    assert "| all, 'complaint' positive |" in card
     assert run(["predict", folder, "a b bad", "--json"]) == 0
     (row,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert list(row["probabilities"]) == ["ok", "complaint"]
