@@ -26,11 +26,10 @@ PRETRAINED = config.PretrainedEncoder(path="none")
 CLASSES = "\n".join(f"{label} text {n} {label}" for n in range(60) for label in "ab")
 
 
-def resampled(tmp_path, text=CLASSES, seeds=3, **settings):
+def resampled(tmp_path, text=CLASSES, seeds=3, positive="b", **settings):
     data = LabelFirstFiles(dir=write_splits(tmp_path, text), **settings)
-    experiment = config.Experiment(
-        name="x", data=data, encoder=PRETRAINED, task=Classification()
-    )
+    task = Classification(positive=positive)
+    experiment = config.Experiment(name="x", data=data, encoder=PRETRAINED, task=task)
     losses, out = (Dice(),), str(tmp_path)
     return comparison.jobs_of(experiment, losses, seeds, out, resample=True)
 
@@ -45,6 +44,11 @@ def test_each_seed_trains_on_a_sample_of_its_own(tmp_path):
     assert len({corpus.test for corpus in samples.values()}) == 1
     assert len({corpus.dev for corpus in samples.values()}) == 1
     require_one_label_set([job.experiment for job in jobs])
+    unnamed = resampled(tmp_path, max_train=20, positive=None)
+    with pytest.raises(
+        InputError, match="not all samples have the same rarer class; name"
+    ):
+        require_one_label_set([job.experiment for job in unnamed])
     # Reported from their folders, they are one comparison.
     for job in jobs:
         text = config.to_json(job.experiment)
@@ -166,7 +170,7 @@ VOCABULARY = dataclasses.replace(EXPERIMENT, data=ConllFiles(dir="x", max_train=
 
 def test_what_cannot_be_resampled_is_refused_before_training(tmp_path, training):
     rare, out = CLASSES + "\nc text c", str(tmp_path / "out")
-    (first, *_) = jobs = resampled(tmp_path, rare, seeds=30, max_train=60)
+    (first, *_) = jobs = resampled(tmp_path, rare, 30, None, max_train=60)
     with pytest.raises(InputError, match="do not both have the label 'c'; raise"):
         require_one_label_set([job.experiment for job in jobs])
     for experiment, message in (

@@ -152,11 +152,11 @@ def require_one_label_set(experiments: Sequence[Experiment]) -> None:
                 f"--resample: samples {seeds} do not both have the label "
                 f"{quote(missing[0])}; raise --data.max_train"
             )
-        if labels[first.data] != labels[data]:
-            raise InputError(
-                f"--resample: samples {seeds} do not have the same rarer class; name "
-                "the positive one with --task.positive"
-            )
+    if len({*labels.values()}) > 1:
+        raise InputError(
+            "--resample: not all samples have the same rarer class; name the positive "
+            "one with --task.positive"
+        )
 
 
 def require_fit(jobs: Sequence[Job], *, overwrite: bool = False) -> None:
