@@ -35,7 +35,9 @@ from dicejax.errors import Flaw, InputError
 from dicejax.io import files, json_text, paths
 from dicejax.mesh import MeshShape
 from dicejax.models.encoder import EncoderConfig
-from dicejax.models.settings import Rate, Remat, Size, check_fields
+from dicejax.models.origin import PretrainedEncoder as PretrainedEncoder
+from dicejax.models.origin import ScratchEncoder as ScratchEncoder
+from dicejax.models.settings import Remat, check_fields
 from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice
 from dicejax.optimizers import AdamW, Optimizer
 from dicejax.tasks import Tagging, Task
@@ -46,52 +48,6 @@ def _check_at_least(settings: object, low: int, *names: str) -> None:
         value = getattr(settings, name)
         if value is not None and value < low:
             raise ValueError(f"{name} is {value}; want at least {low}")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainedEncoder:
-    """An encoder read from a Hugging Face model folder.
-
-    Args:
-      path: the folder (config.json, model.safetensors, tokenizer files) or a hub id.
-      revision: branch, tag or commit of a hub id; None is its main branch.
-      hidden_dropout_prob: overrides the folder's dropout of hidden states.
-      attention_probs_dropout_prob: overrides the folder's dropout of attention weights.
-    """
-
-    path: str
-    revision: str | None = None
-    hidden_dropout_prob: float | None = None
-    attention_probs_dropout_prob: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ScratchEncoder:
-    """A BERT trained from random weights, with a vocabulary learned from the data.
-
-    Args:
-      vocab_size: upper bound on the word pieces learned from the training words.
-      hidden_size: width of the hidden states.
-      num_hidden_layers: depth.
-      num_attention_heads: attention heads; divides the width.
-      intermediate_size: width inside the feed-forward blocks.
-      dropout: rate for hidden states and attention weights.
-    """
-
-    vocab_size: Size = 8000
-    hidden_size: Size = 128
-    num_hidden_layers: Size = 2
-    num_attention_heads: Size = 4
-    intermediate_size: Size = 512
-    dropout: Rate = 0.1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} is not a multiple of "
-                f"num_attention_heads {self.num_attention_heads}"
-            )
 
 
 AnyEncoder = PretrainedEncoder | ScratchEncoder | EncoderConfig

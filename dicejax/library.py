@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 from dicejax.data import tokenize
 from dicejax.data.pack import fill, pack
 from dicejax.models import huggingface
+from dicejax.models.encoder import Pooling
 from dicejax.models.heads import Head
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Tagging
@@ -26,6 +27,7 @@ def from_pretrained(
     heads: Mapping[str, Head],
     *,
     revision: str | None = None,
+    pooling: Pooling = "auto",
     seed: int = 0,
 ) -> tuple[Network, Params, Tokenizer]:
     """Read an encoder and its tokenizer, and put heads on it.
@@ -36,6 +38,8 @@ def from_pretrained(
         read, the others initialized at random; a warning says so where the folder has
         one of the same kind that does not fit.
       revision: branch, tag or commit of a hub id.
+      pooling: what represents a text for a `SequenceHead`; "auto": as
+        `1_Pooling/config.json` of the folder says, or else the architecture's own form.
       seed: seed of the initialized heads.
 
     Returns:
@@ -46,7 +50,8 @@ def from_pretrained(
       InputError: the folder cannot be used.
     """
     path = huggingface.locate(os.fspath(folder), revision)
-    model = Network(encoder=huggingface.read_config(path), heads=tuple(heads.items()))
+    encoder = huggingface.read_config(path, pooling)
+    model = Network(encoder=encoder, heads=tuple(heads.items()))
     tokenizer = tokenize.read(path)
     for text in tokenize.check_fits(tokenizer, model.encoder.vocab_size, path):
         warnings.warn(text, stacklevel=2)

@@ -81,7 +81,9 @@ class Init:
         from dicejax.formats import JsonSentences, recognise
         from dicejax.formats.mapping import Columns
         from dicejax.init import starter
+        from dicejax.models import huggingface
         from dicejax.study.profile import profile
+        from dicejax.tasks.classification import TextTask
         from dicejax.tasks.described import text_and_gold
         from dicejax.training.setup import load_data
 
@@ -140,7 +142,15 @@ class Init:
         if self.sample:
             lasting = dataclasses.replace(source, dir=self.folder)
             draft = dataclasses.replace(draft, data=lasting)
-        content = starter.file_for(self.kind, draft, str(file), counts, settings)
+        summary = None
+        if isinstance(draft.encoder, config.PretrainedEncoder) and isinstance(
+            draft.task, TextTask
+        ):  # whose lengths are counted, so it is here
+            at = huggingface.locate(draft.encoder.path, fetch=False)
+            summary = huggingface.read_config(at).text_summary
+        content = starter.file_for(
+            self.kind, draft, str(file), counts, settings, summary
+        )
         (scratch / FILE).write_text(content, encoding="utf-8")
         config.load(scratch / FILE)  # as the commands will
         files.write_together(epath.Path(self.folder), {**contents, FILE: content})

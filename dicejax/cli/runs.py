@@ -232,7 +232,7 @@ class Export:
         """Write the folder and print how to open it."""
         from dicejax.study import onnx_export
         from dicejax.study.card import model_card
-        from dicejax.training.export import export
+        from dicejax.training.export import export, opening
         from dicejax.training.outcome import remedy
         from dicejax.training.run_folder import Run
 
@@ -252,7 +252,7 @@ class Export:
             card=card,
             more=add if self.onnx else None,
         )
-        show(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
+        show(f"written; {opening(name)}({self.folder!r}) opens it")
         for text in checks:
             show(text)
         run = Run.open(self.run)

@@ -275,8 +275,9 @@ def file_for(
     file: str,
     profile: DataProfile,
     suggested: Suggestions,
+    summary: str = "",
 ) -> str:
-    """Return the text of an experiment file."""
+    """Return the text of an experiment file; `summary`: how its encoder reads texts."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dicejax.init", "."),
         autoescape=False,  # it is Python: inserted values pass one of the filters
@@ -299,6 +300,7 @@ def file_for(
         ),
         objectives=sorted({loss.partition("(")[0] for loss in suggested.losses}),
         suggested=suggested,
+        summary=summary,
         few=suggested.encoder is not None and suggested.updates < UPDATES["pretrained"],
         need=NEED["scratch" if suggested.encoder is None else "pretrained"],
         reason=textwrap.wrap(suggested.reason, 78),

@@ -39,6 +39,8 @@ ACTIVATIONS = {
 }
 
 
+Pooling = Literal["auto", "first", "last", "mean", "max"]
+"""What represents a text: the state of a piece, or of all their mean or maximum."""
 MAX_UNROLLED_LAYERS = 6
 """Up to this many layers are written out one after the other, more are a loop."""
 
@@ -48,7 +50,9 @@ class SequenceSummary:
     """The vector of a sequence, computed from its hidden states.
 
     Args:
-      position: the token whose hidden state is taken, or "mean" of all of them.
+      position: the token whose hidden state is taken, or "mean" or "max" of all.
+      named: whether a batch that names a token of each sequence has it taken instead of
+        the first or last.
       projected: whether there is a dense layer.
       activation: activation after it, a name of `ACTIVATIONS`; None: identity.
       bias: whether the dense layer has one.
@@ -58,7 +62,8 @@ class SequenceSummary:
       dropout_after: the same of the vector that the classifier sees.
     """
 
-    position: Literal["first", "last", "mean"] = "first"
+    position: Literal["first", "last", "mean", "max"] = "first"
+    named: bool = True
     projected: bool = True
     activation: str | None = "tanh"
     bias: bool = True
@@ -66,6 +71,17 @@ class SequenceSummary:
     norm_bias: bool = True
     dropout_before: float = 0.0
     dropout_after: float = 0.0
+
+    def __str__(self) -> str:
+        """Return what a text becomes.
+
+        >>> str(SequenceSummary())
+        "its first piece's state, through a dense layer"
+        """
+        names = {"mean": "the mean of its pieces' states"}
+        names["max"] = "the maximum of its pieces' states"
+        text = names.get(self.position, f"its {self.position} piece's state")
+        return text + ", through a dense layer" * self.projected
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,6 +98,8 @@ class EncoderConfig(abc.ABC):
       model_type: one of `model_types`, which tells architectures apart in a file.
       vocab_size: rows of the embedding table.
       initializer_range: standard deviation of initial weights.
+      pooling: what represents a text for `SequenceHead`; "auto" is the architecture's
+        own form. It is in no `config.json`.
     """
 
     model_types: ClassVar[tuple[str, ...]]
@@ -96,6 +114,7 @@ class EncoderConfig(abc.ABC):
     model_type: str
     vocab_size: Size
     initializer_range: Scale = 0.02
+    pooling: Pooling = "auto"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -135,8 +154,26 @@ class EncoderConfig(abc.ABC):
 
     @property
     def summary(self) -> SequenceSummary:
-        """The vector of a sequence for classification."""
+        """The vector of a sequence for classification, the architecture's own form."""
         return SequenceSummary(position="mean")
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether `pooling` reads other states than the architecture's own form."""
+        return self.pooling not in ("auto", self.summary.position)
+
+    @property
+    def text_summary(self) -> SequenceSummary:
+        """The vector of a text: the own form, or states as they are, dropped out."""
+        if self.pooling == "auto" or not self.is_pooled:
+            return self.summary
+        return SequenceSummary(
+            position=self.pooling,
+            named=False,
+            projected=False,
+            activation=None,
+            dropout_after=self.head_dropout,
+        )
 
     @classmethod
     def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +183,9 @@ class EncoderConfig(abc.ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of a `config.json`."""
-        return dataclasses.asdict(self)
+        content = dataclasses.asdict(self)
+        del content["pooling"]
+        return content
 
     def with_dropout(self, hidden: float | None, attention: float | None) -> Self:
         """Return a copy with other rates of dropout; None keeps the present ones.

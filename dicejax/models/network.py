@@ -16,8 +16,12 @@ from jax import Array
 
 from dicejax.errors import InputError
 from dicejax.models.dropout import DropoutKeys
-from dicejax.models.encoder import MAX_UNROLLED_LAYERS, EncoderConfig
-from dicejax.models.heads import Head, output_names
+from dicejax.models.encoder import (
+    MAX_UNROLLED_LAYERS,
+    EncoderConfig,
+    SequenceSummary,
+)
+from dicejax.models.heads import Head, SequenceHead, output_names
 from dicejax.models.settings import Remat, check_choice
 
 Params = dict[str, Any]
@@ -72,6 +76,12 @@ class Network:
     def __post_init__(self):
         output_names(self.heads)  # raises where two would have one name
         check_choice("remat", self.remat, get_args(Remat))
+
+    @property
+    def text_summary(self) -> SequenceSummary | None:
+        """The vector of a text where a `SequenceHead` reads one."""
+        reads = any(isinstance(head, SequenceHead) for _, head in self.heads)
+        return self.encoder.text_summary if reads else None
 
     def for_training(self, places: int, platform: str) -> Network:
         """Return the network that is fastest in a training, its compilation included.

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 
 from dicejax.errors import InputError, first_line
 from dicejax.mesh import AXES, MeshShape, batch_parts
-from dicejax.models.huggingface.reading import CONFIG
+from dicejax.models.huggingface.modules import CONFIG
 from dicejax.models.network import Network, available_memory
 from dicejax.models.settings import Remat
 from dicejax.objectives import Objective

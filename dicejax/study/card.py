@@ -16,9 +16,11 @@ from dicejax.formats import FileSource
 from dicejax.io.json_text import field, read, value_of
 from dicejax.metrics.guarantees import guarantee_of
 from dicejax.metrics.scores import Scores, heading
+from dicejax.models.huggingface.names import SENTENCES
 from dicejax.objectives import names_of
 from dicejax.study.compare.results import FILE
 from dicejax.study.report.document import Section, TextTable, markdown_of, plain
+from dicejax.training.export import opening
 from dicejax.training.identity import test_checksum
 from dicejax.training.run_folder import Run
 from dicejax.training.train import Result
@@ -27,6 +29,7 @@ PIPELINES = {
     "ForTokenClassification": "token-classification",
     "ForSequenceClassification": "text-classification",
     "ForQuestionAnswering": "question-answering",
+    SENTENCES: "text-classification",
 }
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 RANDOM = "random weights"
@@ -82,7 +85,7 @@ def model_card(
         language=language,
         license=license,
         base_model=path if is_hub_id else None,
-        library_name="transformers",
+        library_name=opening(opener).partition(".")[0].replace("_", "-"),
         pipeline_tag=pipeline,
         tags=["dicejax", experiment.objective.short_name],
         eval_results=evaluated or None,
@@ -90,6 +93,8 @@ def model_card(
     encoder = RANDOM if path is None else Path(path).name
     (name,) = names_of([experiment.objective])
     begin = f"Trained by dicejax from {encoder}, with the loss {name}."
+    if (summary := run.network().text_summary) is not None:
+        begin += f" Each text is read as {summary}."
     sections = [
         Section("scores", "Scores on test", tables=[_table(scores)]),
         Section("loss", "Why this loss", _verdict(run)),
@@ -102,7 +107,7 @@ def model_card(
     warning = f"**{plain(untaught.capitalize())}.**\n\n" if untaught else ""
     return (
         f"---\n{data.to_yaml()}\n---\n\n# {plain(experiment.name)}\n\n{warning}"
-        f"{plain(begin)} `transformers.{opener}.from_pretrained` opens this folder.\n\n"
+        f"{plain(begin)} `{opening(opener)}` opens this folder.\n\n"
         f"{markdown_of([x for x in sections if x.text or x.tables])}\n"
     )
 

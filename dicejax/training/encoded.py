@@ -66,7 +66,7 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
     if isinstance(experiment.encoder, PretrainedEncoder):
         settings = experiment.encoder
         folder = huggingface.locate(settings.path, settings.revision, fetch=fetch)
-        encoder = huggingface.read_config(folder)
+        encoder = huggingface.read_config(folder, settings.pooling)
         try:
             encoder = encoder.with_dropout(
                 settings.hidden_dropout_prob, settings.attention_probs_dropout_prob
@@ -177,6 +177,7 @@ def _learn_tokenizer(
         intermediate_size=encoder.intermediate_size,
         hidden_dropout_prob=encoder.dropout,
         attention_probs_dropout_prob=encoder.dropout,
+        pooling=encoder.pooling,
         max_position_embeddings=max(512, experiment.training.max_length),
         # BERT's 0.02 is meant for a width of 768; at 128 it learns nothing.
         initializer_range=encoder.hidden_size**-0.5,

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 from etils import epath
+from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from dicejax.config import Experiment
@@ -19,6 +20,8 @@ from dicejax.data import tokenize
 from dicejax.errors import InputError
 from dicejax.formats import FileSource
 from dicejax.models import huggingface
+from dicejax.models.huggingface.modules import WEIGHTS
+from dicejax.models.huggingface.names import DENSE, SENTENCES
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Item
 from dicejax.training.checkpoint import Which, restore_params
@@ -28,6 +31,7 @@ from dicejax.training.run_folder import CHECKPOINTS, Run
 CHECKED = 100  # inputs of dev, the first ones
 ROUNDING = 1e-3  # of the largest logit: float32 sums in another order
 _ROWS = 10
+_SENTENCES = "sentence_transformers"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,19 +197,19 @@ def _check(exported: Exported) -> str:
             "than the run has; nothing was written; report this, with its config.json"
         )
     if ours and importlib.util.find_spec("torch") is not None:
-        worst = _difference(exported, ours)
-        of_dev = f"logits of PyTorch on dev differ by {worst:.1g} at most"
+        program, worst = _difference(exported, ours)
+        of_dev = f"logits of {program} on dev differ by {worst:.1g} at most"
     return f"Read again, the folder has the run's weights, bit for bit; {of_dev}."
 
 
-def _difference(exported: Exported, items: Sequence[Item]) -> float:
-    """Return the largest difference of PyTorch's logits from ours in float32.
+def _difference(exported: Exported, items: Sequence[Item]) -> tuple[str, float]:
+    """Return the largest difference of PyTorch's logits from ours, and by what program.
 
     Raises:
       InputError: it is more than rounding.
     """
     folder, network = exported.folder, exported.network
-    of_torch = _torch_logits(folder, exported.opener)
+    program, of_torch = _torch_logits(folder, exported.opener)
     worst, largest = 0.0, 1.0
     for batch in _batches(items, network):
         pairs = zip(
@@ -219,10 +223,10 @@ def _difference(exported: Exported, items: Sequence[Item]) -> float:
             largest = max(largest, float(np.abs(ours).max()))
     if not worst <= ROUNDING * largest:
         raise InputError(
-            f"{folder.name}: logits of PyTorch differ by up to {worst:.2g} on dev; "
+            f"{folder.name}: logits of {program} differ by up to {worst:.2g} on dev; "
             "nothing was written; report this, with its config.json"
         )
-    return worst
+    return program, worst
 
 
 def _batches(
@@ -257,33 +261,99 @@ def _logits(
     return [np.asarray(x) for x in exact.apply(params, batch).values()]
 
 
+def opening(opener: str) -> str:
+    """Return what is called with a folder to open it.
+
+    >>> opening("BertModel")
+    'transformers.BertModel.from_pretrained'
+    >>> opening("SentenceTransformer")
+    'sentence_transformers.SentenceTransformer'
+    """
+    if opener == SENTENCES:
+        return f"{_SENTENCES}.{opener}"
+    return f"transformers.{opener}.from_pretrained"
+
+
 def open_in_torch(folder: Path, opener: str) -> tuple[Any, dict[str, str]]:
     """Open a folder in PyTorch; return the model, and our names of its inputs."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-    model = getattr(transformers, opener).from_pretrained(folder).eval()
-    model.requires_grad_(False)
+    of_root = "AutoModel" if opener == SENTENCES else opener
+    model = getattr(transformers, of_root).from_pretrained(folder).eval()
     names = {"input_ids": "input_ids", "attention_mask": "segment_ids"}
     takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
     if takes_types and getattr(model.config, "type_vocab_size", 2) > 1:
         names["token_type_ids"] = "token_type_ids"
+    if opener == SENTENCES:
+        model = _pooled(folder, model)
+    model.requires_grad_(False)
     return model, names
+
+
+def _pooled(folder: Path, encoder: Any) -> Any:
+    """Return a model of the modules of a folder, which has an encoder's states pooled.
+
+    It needs no sentence-transformers, and ONNX can have it.
+    """
+    import transformers
+
+    torch = importlib.import_module("torch")
+    pooling = huggingface.read_config(folder).text_summary.position
+    tensors = load_file(folder / DENSE / WEIGHTS)
+    dense = torch.nn.Linear(*reversed(tensors["linear.weight"].shape))
+    with torch.no_grad():
+        for name, parameter in dense.named_parameters():
+            parameter.copy_(torch.from_numpy(tensors[f"linear.{name}"]))
+
+    def pool(states: Any, mask: Any) -> Any:
+        if pooling == "mean":
+            weights = mask[..., None].to(states.dtype)
+            return (states * weights).sum(1) / weights.sum(1)
+        if pooling == "max":
+            least = torch.finfo(states.dtype).min
+            return states.masked_fill(mask[..., None] == 0, least).amax(1)
+        mask = mask.to(torch.int32)
+        is_first, end = pooling == "first", mask.shape[1] - 1
+        place = mask.argmax(1) if is_first else end - mask.flip(1).argmax(1)
+        return torch.take_along_dim(states, place[:, None, None], 1)[:, 0]
+
+    class Pooled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.dense = encoder, dense
+
+        def forward(self, input_ids, attention_mask, **types):
+            inputs = {"input_ids": input_ids, "attention_mask": attention_mask} | types
+            states = self.encoder(**inputs).last_hidden_state
+            logits = self.dense(pool(states, attention_mask))
+            return transformers.modeling_outputs.SequenceClassifierOutput(logits=logits)
+
+    return Pooled()
 
 
 def _torch_logits(
     folder: Path, opener: str
-) -> Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]:
+) -> tuple[str, Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]]:
     """Return a function that computes the same in the class that opens the folder."""
     import transformers
 
     model, names = open_in_torch(folder, opener)
+    program = "PyTorch"
+    if opener == SENTENCES and importlib.util.find_spec(_SENTENCES) is not None:
+        program = "sentence-transformers"
+        of_modules = importlib.import_module(_SENTENCES).SentenceTransformer
+        model = of_modules(str(folder), device="cpu", local_files_only=True).eval()
 
     def logits(batch: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        inputs = {x: batch[y] for x, y in names.items()}
-        output = model(**transformers.BatchEncoding(inputs, tensor_type="pt"))
+        arrays = {x: batch[y] for x, y in names.items()}
+        inputs = transformers.BatchEncoding(arrays, tensor_type="pt")
+        if program != "PyTorch":
+            with importlib.import_module("torch").no_grad():
+                return [model(dict(inputs))["sentence_embedding"].float().numpy()]
+        output = model(**inputs)
         parts = ("logits", "start_logits", "end_logits", "last_hidden_state")
         outputs = [getattr(output, name, None) for name in parts]
         return [x.float().numpy() for x in outputs if x is not None]
 
-    return logits
+    return program, logits

@@ -114,8 +114,9 @@ class Run:
             return run
         before = run.experiment()
         changes = config.differences(before, experiment)
-        # What was taken from the labels may be named since.
-        more = changes and config.differences(run.with_labels(before), experiment)
+        # What was left open when the run began may be named since.
+        begun = map(run.as_begun, (before, experiment))
+        more = changes and config.differences(*begun)
         if more and not run._is_moved(more, experiment):
             state = "a finished" if run.is_finished else "an unfinished"
             raise InputError(
@@ -384,11 +385,6 @@ class Run:
             raise _damage(self.path / LABELS, "labels are strings")
         return tuple(labels)
 
-    def with_labels(self, experiment: config.Experiment) -> config.Experiment:
-        """Return an experiment with the run's own labels, whatever its data has now."""
-        task = experiment.task.with_labels(self.labels())
-        return dataclasses.replace(experiment, task=task)
-
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer."""
         content, file = files.read_checked(self.path, tokenize.FILE), tokenize.FILE
@@ -397,13 +393,28 @@ class Run:
         except Flaw as flaw:
             raise _damage(self.path / file, " ".join(flaw.what.split())) from flaw
 
+    def encoder(self) -> EncoderConfig:
+        """Return the architecture of the encoder."""
+        content, origin = self._read_json(ENCODER, dict), str(self.path / ENCODER)
+        return huggingface.config_from(content, origin)
+
+    def as_begun(self, experiment: config.Experiment) -> config.Experiment:
+        """Return an experiment with what was open in it when the run began.
+
+        That is the labels, and what represents a text, whatever its data and the folder
+        of its encoder say now.
+        """
+        task, encoder = experiment.task.with_labels(self.labels()), experiment.encoder
+        if isinstance(encoder, config.PretrainedEncoder) and encoder.pooling == "auto":
+            position = self.encoder().text_summary.position
+            encoder = dataclasses.replace(encoder, pooling=position)
+        return dataclasses.replace(experiment, task=task, encoder=encoder)
+
     def network(self) -> Network:
         """Return the architecture."""
         experiment = self.experiment()
         return Network(
-            encoder=huggingface.config_from(
-                self._read_json(ENCODER, dict), str(self.path / ENCODER)
-            ),
+            encoder=self.encoder(),
             heads=experiment.task.heads(self.labels()),
             precision=experiment.training.precision,
         )

@@ -232,7 +232,7 @@ def _train(
         require_wandb()
     as_given = experiment
     if run.continues:
-        experiment = run.with_labels(experiment)
+        experiment = run.as_begun(experiment)
     setup = prepare(experiment, progress.note)
     batches = setup.batches(mesh)
     if run.continues and not check_identity(run, setup, progress.note):
@@ -275,6 +275,8 @@ def _train(
         f"parameters, {mesh.size} x {device_kind}",
         once=True,
     )
+    if (summary := setup.network.text_summary) is not None:
+        progress.say(f"each text is read as {summary}", once=True)
 
     # Steps: batch, update, log, evaluate, checkpoint.
     settings = setup.step_settings(mesh, batches.plan.places())

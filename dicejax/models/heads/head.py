@@ -16,7 +16,7 @@ from jax import Array
 
 from dicejax.errors import InputError
 from dicejax.models.dropout import DropoutKeys, dropout
-from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
+from dicejax.models.encoder import ACTIVATIONS, EncoderConfig, SequenceSummary
 from dicejax.models.layers import Dense, LayerNorm, wide
 
 
@@ -119,8 +119,8 @@ def dense(fan_in: int, fan_out: int, encoder: EncoderConfig, **options: Any) -> 
 class Projection(nnx.Module):
     """The dense layer, activation and norm of an `encoder.SequenceSummary`."""
 
-    def __init__(self, encoder: EncoderConfig, **options):
-        settings, width = encoder.summary, encoder.width
+    def __init__(self, encoder: EncoderConfig, settings: SequenceSummary, **options):
+        width = encoder.width
         layer = functools.partial(dense, width, width, encoder, **options)
         self.dense = layer(bias=settings.bias) if settings.projected else None
         norm = functools.partial(LayerNorm, width, dtype=wide(options["dtype"]))
@@ -141,7 +141,9 @@ class TokenStates(nnx.Module):
 
     def __init__(self, encoder: EncoderConfig, **options):
         projects = encoder.projects_tokens
-        self.projection = Projection(encoder, **options) if projects else None
+        self.projection = (
+            Projection(encoder, encoder.summary, **options) if projects else None
+        )
         self.dropout_rate = encoder.head_dropout
 
     def states(self, hidden: Array, rng: DropoutKeys | None) -> Array:

@@ -111,14 +111,14 @@ class _Answer(nnx.Module):
             out=dense(width, 1, encoder, bias=False, **options),
         )
         self.dropout_rate = encoder.head_dropout
-        self.position = encoder.summary.position
+        self.settings = encoder.summary
         self.head = head
 
     def __call__(self, hidden, batch, rng) -> dict[str, Array]:
         hidden = dropout(hidden, self.dropout_rate, rng)
         hidden = hidden.astype(wide(hidden.dtype))
         segment_ids, places = batch["segment_ids"], batch.get("summary_positions")
-        summary = summary_state(hidden, batch, self.position)
+        summary = summary_state(hidden, batch, self.settings)
         if places is None:
             segment_ids, summary = jnp.minimum(segment_ids, 1), summary[:, None]
         sequences = summary.shape[:2]  # [B, S]

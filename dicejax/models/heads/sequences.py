@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from flax import nnx
 from jax import Array
 
 from dicejax.models.dropout import dropout
-from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
+from dicejax.models.encoder import ACTIVATIONS, EncoderConfig, SequenceSummary
 from dicejax.models.heads.head import Head, Projection, dense
 from dicejax.models.layers import wide
 from dicejax.models.settings import check_choice
@@ -20,15 +19,16 @@ from dicejax.models.settings import check_choice
 
 class _Summarizer(Projection):
     def __call__(self, hidden, batch, rng) -> Array:  # [B, D] or [B, S, D]
-        vector = summary_state(hidden, batch, self.settings.position)
+        vector = summary_state(hidden, batch, self.settings)
         return self.project(dropout(vector, self.settings.dropout_before, rng))
 
 
 class _SequenceClassifier(nnx.Module):
     def __init__(self, head: SequenceHead, encoder: EncoderConfig, **options):
-        self.summary = _Summarizer(encoder, **options)
+        settings = encoder.text_summary
+        self.summary = _Summarizer(encoder, settings, **options)
         self.dense = dense(encoder.width, head.classes, encoder, **options)
-        self.dropout_rate = encoder.summary.dropout_after
+        self.dropout_rate = settings.dropout_after
 
     def __call__(self, hidden, batch, rng) -> Array:
         keys = (None, None) if rng is None else rng.split(2)
@@ -40,9 +40,10 @@ class _SequenceClassifier(nnx.Module):
 class SequenceHead(Head):
     """Logits over `classes` for each sequence: `W dropout(summary) + b`.
 
-    The summary is the encoder's (`encoder.SequenceSummary`): BERT's pooler, XLNet's
-    summary of the last token. Logits are `[B, C]`, one row one sequence; `[B, S, C]` if
-    the batch has `summary_positions` (see `heads`).
+    The summary is the architecture's own (`encoder.SequenceSummary`), as BERT's pooler
+    or XLNet's summary of the last token, or by the encoder's `pooling` a state, the
+    mean or the maximum of the states as they are. Logits are `[B, C]`, one row one
+    sequence; `[B, S, C]` if the batch has `summary_positions` (see `heads`).
 
     Args:
       classes: number of classes, C.
@@ -60,7 +61,7 @@ class SequenceHead(Head):
 class _AnswerabilityClassifier(nnx.Module):
     def __init__(self, head: AnswerabilityHead, encoder: EncoderConfig, **options):
         width = encoder.width
-        self.summary = _Summarizer(encoder, **options)
+        self.summary = _Summarizer(encoder, encoder.summary, **options)
         self.dense = dense(width, width, encoder, **options)
         self.out = dense(width, 1, encoder, **options)
         self.activation = head.activation
@@ -94,28 +95,32 @@ class AnswerabilityHead(Head):
 
 
 def summary_state(
-    hidden: Array,
-    batch: Mapping[str, Array],
-    position: Literal["first", "last", "mean"],
+    hidden: Array, batch: Mapping[str, Array], settings: SequenceSummary
 ) -> Array:
     """Return the hidden state that represents each sequence: `[B, D]`.
 
-    If the batch has `summary_positions` it is `[B, S, D]`: the states at those places,
-    or the mean of each segment. Otherwise `position` is a token of the row or its mean.
+    It is that of a token of the row, or the mean or the maximum of all. If the batch
+    has `summary_positions` it is `[B, S, D]`, of each segment, or at those places.
     """
     segment_ids, places = batch["segment_ids"], batch.get("summary_positions")
-    if places is not None:
-        if position == "mean":
-            return _mean(hidden, segment_masks(segment_ids, places.shape[1]))
+    position = settings.position
+    if places is None:
+        return _state_of(hidden, (segment_ids > 0)[:, None], position)[:, 0]
+    if position in ("first", "last") and settings.named:
         return states_at(hidden, places)
-    real = segment_ids > 0
+    return _state_of(hidden, segment_masks(segment_ids, places.shape[1]), position)
+
+
+def _state_of(hidden: Array, member: Array, position: str) -> Array:
+    """Return `[B, S, D]` of `[B, T, D]` at the tokens that bool `[B, S, T]` marks."""
     if position == "mean":
-        return _mean(hidden, real[:, None])[:, 0]
+        return _mean(hidden, member)
+    if position == "max":
+        return _maximum(hidden, member)
     if position == "first":
-        place = jnp.argmax(real, axis=1)
-    else:
-        place = real.shape[1] - 1 - jnp.argmax(real[:, ::-1], axis=1)
-    return states_at(hidden, place[:, None])[:, 0]
+        return states_at(hidden, jnp.argmax(member, axis=-1))
+    last = member.shape[-1] - 1 - jnp.argmax(member[..., ::-1], axis=-1)
+    return states_at(hidden, last)
 
 
 def states_at(hidden: Array, places: Array) -> Array:
@@ -143,3 +148,13 @@ def _mean(hidden: Array, member: Array) -> Array:
     total = weighted_sum(hidden.astype(kind), member.astype(kind))
     tokens = jnp.maximum(member.sum(-1), 1)[..., None]
     return (total / tokens).astype(hidden.dtype)
+
+
+def _maximum(hidden: Array, member: Array) -> Array:
+    """Take the largest of `[B, T, D]` at the tokens that `[B, S, T]` marks."""
+    # By its place: no array [B, S, T, D] is kept for the gradient, and of equal ones
+    # the first has all of it, as in PyTorch.
+    others = jnp.finfo(hidden.dtype).min
+    each = jnp.where(member[..., None], hidden[:, None], others)  # [B, S, T, D]
+    places = jnp.argmax(jax.lax.stop_gradient(each), axis=2)
+    return jnp.take_along_axis(hidden, places, axis=1)

@@ -101,6 +101,10 @@ _ANSWER = {
     "answer_class.dense_0": "impossible/dense",
     "answer_class.dense_1": "impossible/out",
 }
+SENTENCES = "SentenceTransformer"
+"""The class of sentence-transformers with a classifier on pooled states."""
+DENSE = "2_Dense"
+"""The module of that classifier, in front of its tensors' names."""
 _TWO_LAYERS = {"classifier.dense": "summary/dense", "classifier.out_proj": "dense"}
 
 
@@ -120,12 +124,20 @@ class Family:
         """The PyTorch classes with any of the heads."""
         return {self.classes + suffix for _, suffix in self.heads.values()}
 
-    def task_class(self, head: Head) -> str | None:
+    def task_class(self, head: Head, encoder: EncoderConfig) -> str | None:
         """Return the PyTorch class with this head, or None."""
         if isinstance(head, StartEndHead) and head.classes != 1:
             return None
+        if isinstance(head, SequenceHead) and encoder.is_pooled:
+            return SENTENCES
         entry = self.heads.get(type(head))
         return None if entry is None else self.classes + entry[1]
+
+    def tensors(self, head: Head, encoder: EncoderConfig) -> Mapping[str, str]:
+        """Return the tensors of a head that has a class."""
+        if self.task_class(head, encoder) == SENTENCES:
+            return {f"{DENSE}.linear": "dense"}
+        return self.heads[type(head)][0]
 
 
 def _family(classes, prefix, encoder, summary, more=(), pools=False) -> Family:

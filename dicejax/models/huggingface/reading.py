@@ -18,7 +18,7 @@ from flax.traverse_util import unflatten_dict
 from safetensors import SafetensorError, safe_open
 
 from dicejax.errors import InputError, first_line, quote
-from dicejax.io import json_text, paths
+from dicejax.io import paths
 from dicejax.models import (  # noqa: F401 - define their architectures
     bert,
     deberta,
@@ -26,16 +26,29 @@ from dicejax.models import (  # noqa: F401 - define their architectures
     mpnet,
     xlnet,
 )
-from dicejax.models.encoder import EncoderConfig
+from dicejax.models.encoder import EncoderConfig, Pooling
 from dicejax.models.heads import SequenceHead, TokenHead
-from dicejax.models.huggingface.names import UNUSED, Leaf, family_of, leaves
+from dicejax.models.huggingface.modules import (
+    CONFIG,
+    FILE_NAME,
+    WEIGHTS,
+    classifier_of,
+    dense_of,
+    read_json,
+    read_pooling,
+)
+from dicejax.models.huggingface.names import (
+    DENSE,
+    SENTENCES,
+    UNUSED,
+    Leaf,
+    family_of,
+    leaves,
+)
 from dicejax.models.network import Network, Params
 
-CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
 # Names of the hub: one file name, or an owner's and one of a model.
 _HUB_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
-_FILE_NAME = re.compile(r"[^/\\\0]*[^/\\\0.][^/\\\0]*")
 _FLOATS = ("BF16", "F16", "F32", "F64")
 _LISTED = 20  # mismatches that one message names
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt")
@@ -85,14 +98,6 @@ def locate(path: str, revision: str | None = None, *, fetch: bool = True) -> Pat
             "network, name a folder with --encoder.path, or begin with --scratch"
         ) from error
     return Path(folder)
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """Read a JSON object; an `InputError` if the file is missing or holds another."""
-    content = json_text.read(file)
-    if not isinstance(content, dict):
-        raise InputError(f"{file}: holds no JSON object; fetch it again")
-    return content
 
 
 def _architectures(folder: Path) -> set[str]:
@@ -153,6 +158,13 @@ def _stored(folder: Path, prefix: str) -> dict[str, _Stored]:
     return stored
 
 
+def _stored_classifier(folder: Path, encoder: EncoderConfig) -> dict[str, _Stored]:
+    """Return the tensors of a classifier of pooled states, if the folder has one."""
+    dense = classifier_of(folder, encoder)
+    stored = {} if dense is None else _stored(dense, "")
+    return {f"{DENSE}.{name}": tensor for name, tensor in stored.items()}
+
+
 def _read(stored: Mapping[str, _Stored]) -> dict[str, np.ndarray]:
     """Read the values of tensors as float32."""
     # By way of jax, since NumPy itself has no bfloat16; not to an accelerator.
@@ -201,7 +213,7 @@ def _weight_files(folder: Path) -> list[Path]:
         if not isinstance(shards, dict) or not shards:
             raise InputError(f"{index}: has no weight_map; fetch it again")
         for shard in shards.values():
-            if not isinstance(shard, str) or not _FILE_NAME.fullmatch(shard):
+            if not isinstance(shard, str) or not FILE_NAME.fullmatch(shard):
                 raise InputError(
                     f"{index}: weight_map has {quote(shard)}, which is not the "
                     "name of a file in this folder; fetch it again"
@@ -250,14 +262,24 @@ def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderCo
         raise InputError(f"{origin}: {error}") from error
 
 
-def read_config(folder: Path) -> EncoderConfig:
-    """Read `config.json`.
+def read_config(folder: Path, pooling: Pooling = "auto") -> EncoderConfig:
+    """Read `config.json`, and how a sentence-transformers folder pools.
+
+    Args:
+      folder: model folder.
+      pooling: what represents a text; "auto": as `1_Pooling/config.json` says, or where
+        `modules.json` has it, without which the architecture has its own form.
 
     Raises:
-      InputError: the file is missing, is not JSON, or describes another architecture.
+      InputError: a file is missing, is not JSON, or describes another architecture, or
+        the folder pools otherwise.
     """
     file = folder / CONFIG
-    return config_from(read_json(file), str(file))
+    content = {key: x for key, x in read_json(file).items() if key != "pooling"}
+    encoder = config_from(content, str(file))
+    if pooling == "auto":
+        pooling = read_pooling(folder, encoder.width)
+    return dataclasses.replace(encoder, pooling=pooling)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,6 +332,8 @@ def read_weights(
     family = family_of(network.encoder)
     network.check_memory(str(folder / CONFIG))
     stored = _stored(folder, family.prefix)
+    if network.text_summary is not None and network.encoder.is_pooled:
+        stored |= _stored_classifier(folder, network.encoder)
     if network.encoder.depth > len(stored):  # before the names of all are listed
         raise InputError(
             f"{folder}: config.json wants {network.encoder.depth} layers, but the "
@@ -318,9 +342,9 @@ def read_weights(
     shapes = jax.eval_shape(network.init, jax.random.key(0))
     encoder = list(leaves(family.encoder, shapes["encoder"]))
     heads = {
-        name: list(leaves(family.heads[type(head)][0], shapes["heads"][name]))
+        name: list(leaves(family.tensors(head, network.encoder), shapes["heads"][name]))
         for name, head in network.heads
-        if family.task_class(head) is not None
+        if family.task_class(head, network.encoder) is not None
     }
     expected = {
         name
@@ -347,12 +371,20 @@ def read_weights(
     notes = _other_meanings(folder, network, fitting, labels)
     fitting = {name: every for name, every in fitting.items() if name not in notes}
     present = _architectures(folder)
-    notes |= {
-        name: f"{folder}: its head has other shapes: {quote(name)} begins with random "
-        "weights"
-        for name, head in network.heads
-        if name not in fitting | notes and family.task_class(head) in present
-    }
+    of_texts = family.classes + family.heads[SequenceHead][1]
+    for name, head in network.heads:
+        task_class = family.task_class(head, network.encoder)
+        if name in fitting | notes:
+            continue
+        if task_class in present:
+            why = "its head has other shapes"
+        elif task_class == SENTENCES and of_texts in present:
+            why = "its head reads texts otherwise"
+        elif isinstance(head, SequenceHead) and dense_of(folder) is not None:
+            why = "its Dense module is not read"
+        else:
+            continue
+        notes[name] = f"{folder}: {why}: {quote(name)} begins with random weights"
     chosen = itertools.chain(encoder, *fitting.values())
     tensors = _read({name: stored[name] for leaf in chosen for name in leaf.names})
     params = {
@@ -380,7 +412,7 @@ def _other_meanings(
     for name, head in network.heads:
         if name not in fitting:
             continue
-        task_class = family.task_class(head)
+        task_class = family.task_class(head, network.encoder)
         kind = problem_type(head) if isinstance(head, SequenceHead) else None
         # ModernBERT's heads have the same tensors whatever they are for.
         if other and task_class not in other:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,15 +12,15 @@ from typing import Any
 import numpy as np
 from flax.traverse_util import flatten_dict
 from safetensors import SafetensorError
-from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from dicejax.errors import InputError, first_line
 from dicejax.io.parts import part_of
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import SequenceHead, TokenHead
-from dicejax.models.huggingface.names import Family, family_of, leaves
-from dicejax.models.huggingface.reading import CONFIG, WEIGHTS, problem_type
+from dicejax.models.huggingface.modules import CONFIG, save, write_json, write_modules
+from dicejax.models.huggingface.names import SENTENCES, Family, family_of, leaves
+from dicejax.models.huggingface.reading import problem_type
 from dicejax.models.network import Network, Params
 
 # Special tokens by the tokenizer's names, and transformers' names.
@@ -66,7 +65,7 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, encoder: EncoderConfig) 
         settings["add_prefix_space"] = prefixed
     if encoder.max_length is not None:
         settings["model_max_length"] = encoder.max_length
-    _write_json(folder / "tokenizer_config.json", settings)
+    write_json(folder / "tokenizer_config.json", settings)
     (folder / "tokenizer.json").write_text(
         tokenizer.to_str(pretty=True), encoding="utf-8"
     )
@@ -84,7 +83,9 @@ def write(
 ) -> str:
     """Write `config.json`, `model.safetensors` and the tokenizer's files.
 
-    The folder appears whole or not at all.
+    Of an encoder whose `pooling` no class of transformers has it is a folder of
+    sentence-transformers; its last module, of a dense layer, is the head. The folder
+    appears whole or not at all.
 
     Args:
       folder: folder to create; missing or empty.
@@ -96,34 +97,34 @@ def write(
       finish: called with the folder before it appears, and the class to return.
 
     Returns:
-      The PyTorch class that opens the folder, such as "BertForTokenClassification".
+      The PyTorch class that opens the folder, such as "BertForTokenClassification" or
+      `SENTENCES`.
 
     Raises:
       InputError: the folder is taken, or no PyTorch class has such heads.
       ValueError: not as many labels as the head has classes.
     """
     family = family_of(network.encoder)
-    names = [family.task_class(head) for _, head in network.heads]
+    encoder = network.encoder
+    names = [family.task_class(head, encoder) for _, head in network.heads]
     if len(names) > 1 or None in names:
         kinds = ", ".join(type(head).__name__ for _, head in network.heads)
         raise InputError(
-            f"no PyTorch class of {network.encoder.model_type} has these heads: "
+            f"no PyTorch class of {encoder.model_type} has these heads: "
             f"{kinds}; write the encoder alone"
         )
     name = names[0] if names else family.classes + "Model"
     with _draft_of(folder) as draft:
-        content = _config_content(network, name, labels)
+        of_root = family.classes + "Model" if name == SENTENCES else name
+        content = _config_content(network, of_root, labels)
         content |= settings or {}
-        _write_json(draft / CONFIG, content)
-        save_file(
-            checkpoint(family, network, params),
-            draft / WEIGHTS,
-            metadata={"format": "pt"},  # transformers refuses a file without it
-        )
-        # It is written with mode 0600, whatever the umask.
-        shutil.copymode(draft / CONFIG, draft / WEIGHTS)
+        write_json(draft / CONFIG, content)
+        tensors = checkpoint(family, network, params)
+        if encoder.is_pooled and name in (SENTENCES, family.classes + "Model"):
+            tensors = write_modules(draft, encoder, tensors)
+        save(tensors, draft)
         if tokenizer is not None:
-            write_tokenizer(draft, tokenizer, network.encoder)
+            write_tokenizer(draft, tokenizer, encoder)
         finish(draft, name)
     return name
 
@@ -176,10 +177,12 @@ def checkpoint(
     family: Family, network: Network, params: Params
 ) -> dict[str, np.ndarray]:
     """Return the tensors by the names that the PyTorch class gives them."""
-    prefix = family.prefix if network.heads else ""
+    encoder = network.encoder
+    classes = {family.task_class(head, encoder) for _, head in network.heads}
+    prefix = family.prefix if classes - {SENTENCES} else ""
     groups = [(family.encoder, params["encoder"], prefix)]
     for name, head in network.heads:
-        groups.append((family.heads[type(head)][0], params["heads"][name], ""))
+        groups.append((family.tensors(head, encoder), params["heads"][name], ""))
     weights: dict[str, np.ndarray] = {}
     for names, group, before in groups:
         arrays = flatten_dict(group)
@@ -192,8 +195,3 @@ def checkpoint(
                 parts = [weights[name]] if name in weights else []
                 weights[name] = np.concatenate([*parts, tensor])
     return weights
-
-
-def _write_json(file: Path, content: dict[str, Any]) -> None:
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    file.write_text(text, encoding="utf-8")

@@ -94,8 +94,11 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
             continue
         with run_lock(run.path):
             # Data that is the same for all seeds is read once.
-            if setup is None or setup.experiment.data != job.experiment.data:
-                experiment = run.with_labels(job.experiment)
+            experiment = run.as_begun(job.experiment)
+            if setup is None or (setup.experiment.data, setup.experiment.encoder) != (
+                experiment.data,
+                experiment.encoder,
+            ):
                 setup = prepare(experiment, lambda text: None, weights=False)
             several = several_of(job.experiment)
             if changes := run.changes(setup.data.identity, several):

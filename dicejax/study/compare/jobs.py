@@ -162,17 +162,25 @@ def require_one_label_set(experiments: Sequence[Experiment]) -> None:
 def require_fit(jobs: Sequence[Job], *, overwrite: bool = False) -> None:
     """Raise an InputError if a loss does not fit the task or the training data.
 
-    Nor do runs that are used again and have another positive class fit.
+    Nor do runs that are used again and have another positive class fit, or texts that
+    are represented otherwise.
     """
     # The notes of reading are those of each run.
     setup = prepare(jobs[0].experiment, lambda note: None, weights=False)
     for objective in {job.loss: job.experiment.objective for job in jobs}.values():
         setup.bind(objective)
-    labels = setup.data.labels
+    labels, summary = setup.data.labels, setup.network.text_summary
     for job in () if overwrite else jobs:
         run = Run(epath.Path(job.folder))
         if not (run.path / EXPERIMENT).exists():
             continue
+        texts = run.encoder().text_summary
+        if summary is not None and texts.position != summary.position:
+            raise InputError(
+                f"{job.folder}: was trained on each text as {texts}, and it would be "
+                f"{summary} now; keep to it with --encoder.pooling {texts.position}, "
+                "or train all runs again with --overwrite"
+            )
         before = run.labels()
         if before != labels and sorted(before) == sorted(labels):
             raise InputError(

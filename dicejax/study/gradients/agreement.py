@@ -82,7 +82,7 @@ def agreements(
       InputError: the run, its data or a loss cannot be used.
     """
     run = Run.open(folder)
-    experiment = run.with_labels(run.offline_experiment())
+    experiment = run.as_begun(run.offline_experiment())
     setup = prepare(experiment, warn, weights=False, fetch=False)
     labels, tokenizer = setup.data.labels, setup.data.tokenizer
     if labels != run.labels():
