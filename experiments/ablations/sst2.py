@@ -21,7 +21,8 @@ def get_config() -> Experiment:
         name="sst2",
         data=LabelFirstFiles(dir="data/sst2_sentences"),
         task=Classification(primary_metric="accuracy", positive="1"),
-        encoder=PretrainedEncoder(path="bert-large-uncased"),
+        # As in the paper; of a sentence embedder "auto" is mostly better.
+        encoder=PretrainedEncoder(path="bert-large-uncased", pooling="first"),
         objective=CrossEntropy(),
         compared=(
             CrossEntropy(),

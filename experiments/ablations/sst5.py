@@ -20,7 +20,8 @@ def get_config() -> Experiment:
         name="sst5",
         data=LabelFirstFiles(dir="data/sst5"),
         task=Classification(primary_metric="accuracy"),
-        encoder=PretrainedEncoder(path="bert-large-uncased"),
+        # As in the paper; of a sentence embedder "auto" is mostly better.
+        encoder=PretrainedEncoder(path="bert-large-uncased", pooling="first"),
         objective=CrossEntropy(),
         compared=(
             CrossEntropy(),

@@ -29,7 +29,8 @@ def get_config() -> Experiment:
             labels=("0", "1"),
         ),
         task=Classification(positive="1"),
-        encoder=PretrainedEncoder(path="bert-large-cased"),
+        # As in the paper; of a sentence embedder "auto" is mostly better.
+        encoder=PretrainedEncoder(path="bert-large-cased", pooling="first"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),
         compared=(
             CrossEntropy(),

@@ -23,7 +23,8 @@ def get_config() -> Experiment:
             dir="data/qqp", first=1, second=2, label=0, id=3, labels=("0", "1")
         ),
         task=Classification(positive="1"),
-        encoder=PretrainedEncoder(path="bert-large-cased"),
+        # As in the paper; of a sentence embedder "auto" is mostly better.
+        encoder=PretrainedEncoder(path="bert-large-cased", pooling="first"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),
         compared=(
             CrossEntropy(),
