@@ -142,12 +142,12 @@ class Init:
         if self.sample:
             lasting = dataclasses.replace(source, dir=self.folder)
             draft = dataclasses.replace(draft, data=lasting)
-        summary = None
+        summary = ""
         if isinstance(draft.encoder, config.PretrainedEncoder) and isinstance(
             draft.task, TextTask
         ):  # whose lengths are counted, so it is here
             at = huggingface.locate(draft.encoder.path, fetch=False)
-            summary = huggingface.read_config(at).text_summary
+            summary = str(huggingface.read_config(at).text_summary)
         content = starter.file_for(
             self.kind, draft, str(file), counts, settings, summary
         )

@@ -16,7 +16,6 @@ from dicejax.formats import FileSource
 from dicejax.io.json_text import field, read, value_of
 from dicejax.metrics.guarantees import guarantee_of
 from dicejax.metrics.scores import Scores, heading
-from dicejax.models.huggingface.names import SENTENCES
 from dicejax.objectives import names_of
 from dicejax.study.compare.results import FILE
 from dicejax.study.report.document import Section, TextTable, markdown_of, plain
@@ -29,7 +28,7 @@ PIPELINES = {
     "ForTokenClassification": "token-classification",
     "ForSequenceClassification": "text-classification",
     "ForQuestionAnswering": "question-answering",
-    SENTENCES: "text-classification",
+    "SentenceTransformer": "text-classification",
 }
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 RANDOM = "random weights"

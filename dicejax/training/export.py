@@ -279,6 +279,8 @@ def open_in_torch(folder: Path, opener: str) -> tuple[Any, dict[str, str]]:
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
+    # It reports a pooler that a pooled encoder has no use for; logits are compared.
+    transformers.utils.logging.set_verbosity_error()
     of_root = "AutoModel" if opener == SENTENCES else opener
     model = getattr(transformers, of_root).from_pretrained(folder).eval()
     names = {"input_ids": "input_ids", "attention_mask": "segment_ids"}
@@ -323,7 +325,8 @@ def _pooled(folder: Path, encoder: Any) -> Any:
             super().__init__()
             self.encoder, self.dense = encoder, dense
 
-        def forward(self, input_ids, attention_mask, **types):
+        def forward(self, input_ids, attention_mask, token_type_ids=None):
+            types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
             inputs = {"input_ids": input_ids, "attention_mask": attention_mask} | types
             states = self.encoder(**inputs).last_hidden_state
             logits = self.dense(pool(states, attention_mask))

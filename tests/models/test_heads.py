@@ -1,5 +1,6 @@
 """Heads: their formulas, types, shapes, dropout, packed rows, gradients, memory."""
 
+import dataclasses
 import functools
 
 import jax
@@ -10,6 +11,7 @@ from flax import nnx
 from scipy.special import erf
 
 from dicejax.models.dropout import DropoutKeys
+from dicejax.models.encoder import SequenceSummary
 from dicejax.models.heads import (
     IMPOSSIBLE,
     AnswerabilityHead,
@@ -45,6 +47,10 @@ HEADS = {
     "match": (SpanMatchHead(width=6, chunk=2), {"it": "pairs"}),
     "last": (SequenceHead(classes=3), {"it": "sequence"}),
     "mean": (SequenceHead(classes=3), {"it": "sequence"}),
+    "pooled mean": (SequenceHead(classes=3), {"it": "sequence"}),
+    "pooled max": (SequenceHead(classes=3), {"it": "sequence"}),
+    "pooled last": (SequenceHead(classes=3), {"it": "sequence"}),
+    "pooled first": (SequenceHead(classes=3), {"it": "sequence"}),
 }
 each_head = pytest.mark.parametrize("name", HEADS)
 
@@ -53,7 +59,14 @@ def xlnet(**settings):
     return encoder_of("xlnet", 8, 8, heads=2, depth=1, vocab=9, **settings)
 
 
-CONFIGS = {"last": xlnet(), "mean": xlnet(summary_type="mean")}
+CONFIGS = {
+    "last": xlnet(),
+    "mean": xlnet(summary_type="mean"),
+    "pooled mean": dataclasses.replace(encoder(), pooling="mean"),
+    "pooled max": dataclasses.replace(encoder(), pooling="max"),
+    "pooled last": dataclasses.replace(encoder(), pooling="last"),
+    "pooled first": xlnet(pooling="first"),
+}
 
 # Two sentences in the first row, one behind padding in the second, none in the third.
 SEGMENTS = np.array(
@@ -276,7 +289,7 @@ def test_a_mean_in_bfloat16_is_rounded_once(name):
     batch = {"segment_ids": jnp.ones((1, 400), jnp.int32)}
     if name == "packed":
         batch["summary_positions"] = jnp.zeros((1, 1), jnp.int32)
-    got = summary_state(hidden, batch, "mean")
+    got = summary_state(hidden, batch, SequenceSummary(position="mean"))
     assert got.dtype == jnp.bfloat16
     expected = np.asarray(hidden, np.float64).mean(1)
     got = np.asarray(got, np.float64).reshape(1, 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from dicejax import config
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.io.files import write_checked
 from dicejax.metrics import score_counts
+from dicejax.models.bert import BertConfig
 from dicejax.objectives import Objective
 from dicejax.study import compare as comparison
 from dicejax.study import significance
@@ -105,8 +107,9 @@ def write_setup(run, experiment, labels=LABELS) -> None:
     run.path.mkdir(parents=True, exist_ok=True)
     write_checked(run.path, "experiment.json", config.to_json(experiment))
     write_checked(run.path, "labels.json", json.dumps(list(labels)))
-    for name in ("encoder.json", "tokenizer.json"):
-        write_checked(run.path, name, "{}")
+    encoder = dataclasses.asdict(BertConfig(vocab_size=9))
+    write_checked(run.path, "encoder.json", json.dumps(encoder))
+    write_checked(run.path, "tokenizer.json", "{}")
 
 
 def sentences(rng, skill) -> np.ndarray:

@@ -174,8 +174,8 @@ def require_fit(jobs: Sequence[Job], *, overwrite: bool = False) -> None:
         run = Run(epath.Path(job.folder))
         if not (run.path / EXPERIMENT).exists():
             continue
-        texts = run.encoder().text_summary
-        if summary is not None and texts.position != summary.position:
+        texts = None if summary is None else run.encoder().text_summary
+        if texts is not None and texts.position != summary.position:
             raise InputError(
                 f"{job.folder}: was trained on each text as {texts}, and it would be "
                 f"{summary} now; keep to it with --encoder.pooling {texts.position}, "
