@@ -51,6 +51,26 @@ def test_words_do_not_tell_the_label(sentences):
         assert counts.most_common(1)[0][1] < 0.55 * counts.total()
 
 
+def test_own_names_tell_the_type_and_disputed_ones_are_mostly_o():
+    corpus = SyntheticNER(train=8000, dev=1, test=1, own_names=10, disputed=0.8)
+    train = corpus.load().train
+    assert ratio(train) == pytest.approx(20.0, rel=0.05)
+    types, places = defaultdict(Counter), Counter()
+    for sentence in train:
+        places.update(sentence.words)
+        for span in sentence.spans:
+            types[sentence.words[span.start]][span.type] += 1
+    assert len(types) == 40 and all(len(counts) == 1 for counts in types.values())
+    shares = [counts.total() / places[name] for name, counts in types.items()]
+    disputed = [share for share in shares if share < 1]
+    assert len(disputed) == 32
+    assert all(share == pytest.approx(0.4, abs=0.1) for share in disputed)
+    # Always found: F1 0.68. The likeliest tag alone: 0.56.
+    annotated, clear = sum(shares) / 40, 8 / 40
+    assert 2 * clear / (clear + annotated) == pytest.approx(0.56, abs=0.01)
+    assert 2 * annotated / (1 + annotated) == pytest.approx(0.68, abs=0.01)
+
+
 def test_spans_lie_within_their_sentence_and_apart(sentences):
     for sentence in sentences[:500]:
         ends = [0]
@@ -64,6 +84,8 @@ def test_spans_lie_within_their_sentence_and_apart(sentences):
     [
         (SyntheticNER, "o_per_entity", 1.0, "at least 4"),
         (SyntheticNER, "train", 0, "at least 1"),
+        (SyntheticNER, "own_names", -1, "at least 0"),
+        (SyntheticNER, "disputed", 1.5, "from 0 to 1"),
         (SyntheticLabels, "most", 1.0, "between 0 and 1"),
         (SyntheticLabels, "labels", 0, "at least 1"),
     ],
