@@ -189,19 +189,18 @@ def _choose_losses(
     smoothed = ("CrossEntropy()", "CrossEntropy(label_smoothing=0.1)")
     if any(output.rule == "positions" for output in outputs):
         return ("CrossEntropy()", "Focal()"), (
-            "No loss was shown to beat cross-entropy here. Tune its threshold first, "
-            "which `dicejax compare` does as a control."
+            "On CoNLL-2003 read as questions no loss was shown to beat cross-entropy. "
+            "Tune its threshold first, which `dicejax compare` does as a control."
         )
     if any(output.sets is not None for output in outputs):
         return ("CrossEntropy()", "Asymmetric()", "DistributionBalanced()"), (
-            "For several labels per text, most of them rare, these two led "
-            "cross-entropy in one comparison, from random weights."
+            "For several labels per text, most of them rare: the two lower the weight of "
+            "easy negatives. Whether they help here, five seeds tell."
         )
     if kind == "scratch":
         return smoothed, (
-            "From random weights no loss was shown to beat cross-entropy, and set "
-            "losses alone were far behind. More updates or a pretrained encoder gain "
-            "more."
+            "From random weights no loss was shown to beat cross-entropy on UD Chinese "
+            "and CLUENER. More updates or a pretrained encoder gain more."
         )
     balance = f"{balance[:1].upper()}{balance[1:]}"
     if ratio is None or ratio < IMBALANCED:
@@ -209,8 +208,8 @@ def _choose_losses(
         return smoothed, f"{hardly}xpect little of any loss but cross-entropy."
     if updates >= UPDATES[kind]:
         return ("CrossEntropy()", "FromPrior(CrossEntropy())", "Focal()"), (
-            f"{balance}. From {UPDATES[kind]} updates on no loss was shown to beat "
-            "cross-entropy, whose threshold is tuned as a control; ce+prior gained."
+            f"{balance}. On CoNLL-2003, with a small encoder, ce+prior was the advice "
+            "after 221 updates, and no other loss was shown to beat cross-entropy."
         )
     dice = "SelfAdjustingDice(alpha=0.01, smooth=0.01)"
     return ("CrossEntropy()", "FromPrior(CrossEntropy())", dice, "Focal()"), (

@@ -27,6 +27,7 @@ from dicejax.study.compare.jobs import Outcome
 from dicejax.study.significance import (
     CrossedDifference,
     Verdict,
+    detectable,
     holm,
     seeds_and_items,
     signed,
@@ -193,6 +194,11 @@ class Part:
         ]
         return dict(zip(self.cells, map(float, holm(alone)), strict=True))
 
+    @property
+    def level(self) -> float:
+        """Level of a test of one cell, by Bonferroni: Holm's is no lower."""
+        return 0.05 / len(self.cells)
+
     def primary(self, cell: Cell) -> Verdict:
         """Return the verdict on the primary comparison of a cell."""
         p = self.adjusted_p()[cell.sentences, cell.epochs]
@@ -221,13 +227,14 @@ class Part:
                     f"{cell.updates:.0f}",
                     str(len(SEEDS)),
                     tables.with_interval(cell.difference(*PRIMARY)),
+                    f"{100 * detectable(cell.difference(*PRIMARY), self.level):.1f}",
                     tables.p_value(self.adjusted_p()[cell.sentences, cell.epochs]),
                     *(tables.failed_of(cell.runs[arm]) for arm in PRIMARY),
                     self.claim(cell),
                 ]
             )
         return tables.table(
-            "cell | updates | n | `dsc` minus `ce+prior` (95% CI) | "
+            "cell | updates | n | `dsc` minus `ce+prior` (95% CI) | detectable | "
             f"p (Holm over {len(self.cells)}) | "
             "`dsc` failed | `ce+prior` failed | what follows",
             rows,

@@ -24,6 +24,7 @@ import early
 import jinja2
 import mechanism
 import reading
+import said
 import tables
 import thinned
 import third_tables
@@ -76,6 +77,7 @@ def pages() -> dict[str, str]:
         "short_base": mechanism.SECOND_ENCODER.cell(250, 2),
         "longer_base": mechanism.SECOND_ENCODER.cell(1000, 2),
         "third": third_tables,
+        "said": said,
         "tuned": tuned,
         "tunings": tuned.finished(),
         "documents": documents,
