@@ -194,8 +194,8 @@ def _choose_losses(
         )
     if any(output.sets is not None for output in outputs):
         return ("CrossEntropy()", "Asymmetric()", "DistributionBalanced()"), (
-            "For several labels per text, most of them rare: the two lower the weight of "
-            "easy negatives. Whether they help here, five seeds tell."
+            "For several labels per text, most of them rare: the two lower the weight "
+            "of easy negatives. Whether they help here, five seeds tell."
         )
     if kind == "scratch":
         return smoothed, (
