@@ -81,6 +81,15 @@ def test_what_is_nowhere_is_said_with_the_folders_tried(tmp_path, monkeypatch, c
     fails(capsys, argv, f"nowhere: no such folder in {listed}; name the one")
 
 
+def test_a_folder_without_the_file_is_no_place_of_it(tmp_path, monkeypatch, capsys):
+    write(tmp_path / "a" / "project", ".")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    tried = [tmp_path / x for x in ("elsewhere", "a/project/mine", "a/project", "a")]
+    message = f"train.txt: no such file in {', '.join(map(str, tried))}; check"
+    fails(capsys, ["profile", str(tmp_path / "a/project/mine/experiment.py")], message)
+
+
 def test_a_path_of_no_file_names_the_working_folder(tmp_path, monkeypatch, capsys):
     write(tmp_path / "project", "data")
     put_data(tmp_path / "project" / "data")

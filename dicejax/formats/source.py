@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
@@ -219,6 +220,12 @@ class FileSource(Source):
                 f"{self.dir}: no such folder{paths.tried(self.dir)}; name the one that "
                 f"holds {' and '.join(dict.fromkeys(names))} (train: --data.dir, "
                 "evaluate: --data, export: --data)"
+            )
+        if not self.is_in(folder) and not os.path.isabs(self.dir):
+            raise InputError(
+                f"{first_path(folder, self.train)}: no such file"
+                f"{paths.tried(self.dir)}; check the name, or name its folder (train: "
+                "--data.dir, evaluate: --data, export: --data)"
             )
         notes: list[str] = []
         splits = {"train": self._split(self.train, notes)}

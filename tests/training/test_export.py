@@ -1,5 +1,6 @@
 """An exported folder is opened again, and one that differs does not appear."""
 
+import dataclasses
 import json
 import os
 import types
@@ -106,5 +107,29 @@ def test_without_the_data_the_weights_are_compared(written):
     run.offline_experiment = lambda data: Experiment(name="small", data=moved)
     dev = export.examples_of(run)
     text = export._check(export.Exported(folder, opener, run, *rest, dev))
-    assert "bit for bit; no inputs of dev were compared" in text
-    assert "no such folder" in text
+    assert "bit for bit; no inputs of dev were compared, for want of" in text
+    assert str(folder) not in text  # which the card shows to all
+
+
+def test_data_that_has_moved_is_named_by_folder_or_by_file(tmp_path):
+    names = {"train": "train.txt", "dev": "dev.txt", "test": "test.txt"}
+    (tmp_path / "moved").mkdir()
+    for n, name in enumerate(names.values(), start=1):
+        text = "".join(f"Ada B-PER\nslept O\nfor{k} O\n\n" for k in range(n))
+        (tmp_path / "moved" / name).write_text(text)
+    source = ConllFiles(dir=str(tmp_path / "data"), **names)
+    experiment = Experiment(name="small", data=source)
+
+    def offline(data):
+        new = source if data is None else dataclasses.replace(source, dir=data)
+        return dataclasses.replace(experiment, data=new)
+
+    run = types.SimpleNamespace(
+        offline_experiment=offline, experiment=lambda: experiment
+    )
+    why = export.examples_of(run)
+    assert isinstance(why, InputError) and "no such folder" in str(why)
+    assert len(export.examples_of(run, str(tmp_path / "moved"))) == 2  # dev
+    assert len(export.examples_of(run, str(tmp_path / "moved/test.txt"))) == 3
+    with pytest.raises(InputError, match="no such folder"):  # what was named counts
+        export.examples_of(run, str(tmp_path / "nowhere"))
