@@ -101,6 +101,17 @@ CONLL = DataSet(
     ("--data.max_dev", "1000", "--training.rows_per_update", "5"),
     {64: (1000, 2), 16: (250, 2), 220: (3500, 2)},
 )
+SST2 = DataSet(
+    "sst2",
+    "experiments/ablations/sst2.py",
+    "sst2_held_out/5",
+    (
+        *("--task.primary_metric", "f1", "--task.tune_threshold"),
+        *("--task.positive", "1", "--encoder.pooling", "mean"),
+        *("--training.rows_per_update", "4"),
+    ),
+    {64: (1200, 2), 16: (300, 2), 220: (4000, 2)},
+)
 UD_ENGLISH = DataSet(
     "ud_english",
     "docs/evidence/ud_english.py",
@@ -265,7 +276,9 @@ class Run:
 
 
 CELLS = tuple(
-    Cell(data, encoder) for encoder in (MINILM, MPNET) for data in (CONLL, UD_ENGLISH)
+    Cell(data, encoder)
+    for encoder in (MINILM, MPNET)
+    for data in (CONLL, SST2, UD_ENGLISH)
 )
 """Data sets and encoders, in the order of the protocol."""
 
