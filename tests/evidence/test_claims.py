@@ -1,28 +1,20 @@
 """Pages say of a loss what the advice says of the archive, and the primaries."""
 
-import importlib
 import re
-import sys
 
 import pytest
 
-from .documented import ROOT
+from ..documented import ROOT
 
-EVIDENCE = ROOT / "docs" / "evidence"
 QUOTED = re.compile("“(.+?)”", re.DOTALL)
 LOSS = r"(?:dice|dsc|dl|focal|wce|class weights|ce\+prior|threshold)"
 CLAIM = r"(?:leads?|led|gain(?:s|ed)?|better|beats?|ahead|behind|loses?|lost|worse)"
 
 
 @pytest.fixture(scope="module")
-def said():
+def said(evidence):
     """Return the module with what is said of each archive."""
-    before = set(sys.modules)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(EVIDENCE)
-        yield importlib.import_module("said")
-    for name in {file.stem for file in EVIDENCE.glob("*.py")} - before:
-        sys.modules.pop(name, None)
+    return evidence("said")
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +61,8 @@ def test_a_sum_of_results_has_no_number_of_a_loss_but_in_quotations(page):
 
 
 @pytest.mark.parametrize("page", PAGES[:2])
-def test_a_sum_of_results_claims_what_a_primary_comparison_shows(page, said):
-    mechanism = importlib.import_module("mechanism")
-    part = mechanism.MECHANISM
+def test_a_sum_of_results_claims_what_a_primary_comparison_shows(page, said, evidence):
+    part = evidence("mechanism").MECHANISM
     claims = []
     for sentence in re.split(r"(?<=[.:]) |\n", QUOTED.sub("", part_of(page))):
         loss = re.search(rf"\b{LOSS}", sentence, re.IGNORECASE)
