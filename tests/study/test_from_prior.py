@@ -7,6 +7,7 @@ import pytest
 
 from dicejax import config
 from dicejax.cli import run
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import InputError
 from dicejax.objectives import (
     CrossEntropy,
@@ -18,10 +19,11 @@ from dicejax.objectives import (
 )
 from dicejax.objectives.parsing import candidate_named, objective_named
 from dicejax.study import compare as comparison
-from dicejax.study.compare import spaces
+from dicejax.study.compare import baselines, spaces
 from dicejax.study.compare.finding import jobs_from
 from dicejax.tasks import QuestionAnswering
 from dicejax.training.run_folder import Run
+from dicejax.training.setup import prepare
 
 from .made_runs import EXPERIMENT, made, record_of
 
@@ -120,10 +122,25 @@ def test_other_settings_of_heads_are_not_compared(tmp_path):
         jobs_from([*folders, str(tmp_path / "b" / "focal+prior")])
 
 
+def test_short_trainings_have_a_head_from_the_prior_beside(tmp_path, monkeypatch):
+    data, folder = SyntheticNER(train=40, dev=4, test=4), str(tmp_path)
+    experiment = dataclasses.replace(EXPERIMENT, data=data)
+    setup = prepare(experiment, lambda text: None, weights=False)
+    updates = len(setup.batches(experiment.mesh.make()))
+    for most, added in ((updates, ()), (updates + 1, (CE,))):
+        monkeypatch.setattr(baselines, "SHORT", most)
+        losses = baselines.with_prior_head([Focal()], experiment, folder)
+        assert losses == (Focal(), *added)
+    assert baselines.with_prior_head([CE], experiment, folder) == (CE,)
+    training = dataclasses.replace(experiment.training, head_bias="prior")
+    all_have_it = dataclasses.replace(experiment, training=training)
+    assert baselines.with_prior_head([Focal()], all_have_it, folder) == (Focal(),)
+
+
 def test_a_comparison_trains_them(tmp_path, capsys):
     words = "--data.train 40 --data.dev 10 --data.test 10 --training.epochs 2"
     words += " --encoder.hidden_size 16 --encoder.intermediate_size 32"
-    words += " --encoder.num_hidden_layers 1 --seeds 1 --losses ce+prior"
+    words += " --encoder.num_hidden_layers 1 --seeds 1 --losses ce"  # it is short
     argv = ["compare", "experiments/quickstart.py", *words.split()]
     assert run([*argv, "--out", str(tmp_path)]) == 0
     assert "ce+prior" in capsys.readouterr().out

@@ -160,6 +160,7 @@ def test_a_missing_run_is_named(tmp_path, capsys):
     assert warnings_of(result.rows) == []
 
 
+MIXED = {"ce": POINTS["ce"], "dsc": [85.0, 86.0, 0.87, 85.5, 86.5]}
 UNLIKE = [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")]
 REGROUPED = [("a", "ce", n // 2, 5, "xy"[n % 2], f"d{n}") for n in range(4)]
 ALIKE = [("a", "ce", 0, 5, "x", "d"), ("a", "ce", 0, 6, "y", "d")]
@@ -176,6 +177,10 @@ FLAWS = [
     ([*GOOD, ("b", "dice", 1, 3)], RUNS, "'b' has no score of ce to compare with"),
     ([*GOOD, ('"a', "dice", 1, 3)], RUNS, "line 5: is not a row of CSV"),
     ([("../x", "ce", 0, 5), ("y", "ce", 0, 5)], RUNS, "'../x'"),
+    ([*GOOD, ("a", "dice", 1, "7_5")], RUNS, "line 5: score '7_5' is not a number of"),
+    ([*GOOD, ("a", "dice", 1, "٧٥")], RUNS, "line 5: score '٧٥' is not a number of"),
+    ([*GOOD, ("a", "dice", "1_0", 3)], RUNS, "line 5: seed '1_0' is not a whole num"),
+    (runs(MIXED), RUNS, "line 9: a score of dsc is 0.87, others up to 86.5, which loo"),
     (UNLIKE, EXAMPLES, "line 3: ce seed 1 has no example 'x', unlike ce seed 0"),
     (REGROUPED, GROUPS, "line 4: group is 'd2', on line 2 'd0'; correct it"),
     ([("a", "ce", 0, 5, "x", "")], GROUPS, "line 2: names no group; add it"),

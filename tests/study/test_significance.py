@@ -22,6 +22,7 @@ from dicejax.study.significance import (
     over_seeds,
     score,
     seeds_and_items,
+    seeds_needed,
     sequential_p_value,
     verdict,
 )
@@ -51,6 +52,12 @@ def mean_difference(ours, baseline):
 
 
 # Scores and their description
+
+
+@pytest.mark.parametrize("seeds", [1000, 1001, 20_000])
+def test_of_more_seeds_than_are_planned_for_none_is_enough(seeds):
+    seen = CrossedDifference(0.001, seeds, 9000, 0.001, 0.0, 0.0, freedom=seeds - 1)
+    assert seeds_needed(seen, [seeds]) == math.inf
 
 
 def test_score_equals_loops_over_any_leading_axes():

@@ -26,7 +26,11 @@ from dicejax.objectives.parsing import candidate_named
 from dicejax.study import report
 from dicejax.study.compare import scores_file, tuning
 from dicejax.study.compare.advice import headline, versus_controls
-from dicejax.study.compare.baselines import controls_among, score_baselines
+from dicejax.study.compare.baselines import (
+    controls_among,
+    score_baselines,
+    with_prior_head,
+)
 from dicejax.study.compare.finding import common_folder, jobs_from, tuning_of
 from dicejax.study.compare.jobs import (
     BASELINE,
@@ -172,8 +176,10 @@ def compare(
       margin: differences within this many points do not matter in practice.
       tune: trials per loss before the comparison, scored on dev; per loss and seed with
         `resample`.
-      baselines: add cross-entropy with class weights, and cross-entropy with adjusted
-        logits or a tuned threshold.
+      baselines: add cross-entropy with class weights, in trainings of fewer than 250
+        updates cross-entropy whose head begins at the class frequencies, and
+        cross-entropy with adjusted logits or a tuned threshold. The first two are
+        trained.
       resample: draw another training sample for each seed, so that verdicts hold for
         training data of this size and kind and not for one sample of it.
       shard: train only every N-th run from the I-th on, written "I/N"; with 0
@@ -224,6 +230,9 @@ def compare(
             check=DataCheck(display.note),
         )
         jobs = steps.jobs(max(seeds, 1))
+        if baselines:  # after what is refused without the encoder
+            steps.objectives = with_prior_head(objectives, plain, folder)
+            jobs = steps.jobs(max(seeds, 1))
         # Refuse before anything is trained; finished runs need no data.
         ours = shard_of(jobs, shard)
         left = unfinished(ours) if seeds else tuning.unfinished(ours, tune, folder)

@@ -13,9 +13,10 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh
 
+from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.metrics import thresholds
-from dicejax.objectives import FromPrior, WeightedCrossEntropy, name_of
+from dicejax.objectives import Candidate, FromPrior, WeightedCrossEntropy, name_of
 from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
@@ -39,6 +40,34 @@ STRENGTHS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """Strengths of logit adjustment; 1 is the paper's, 0 leaves the logits unchanged."""
 OFFSETS = tuple(np.linspace(-4.0, 4.0, 33).tolist())
 """Added to the negative class's log-odds."""
+
+
+SHORT = 250
+"""Trainings of fewer updates have cross-entropy with a head from the prior beside."""
+
+
+def with_prior_head(
+    objectives: Sequence[Candidate], experiment: Experiment, folder: str
+) -> tuple[Candidate, ...]:
+    """Add cross-entropy with a head from the class frequencies to short trainings.
+
+    Then it closes most of the lead of other losses. Updates are those of a finished run
+    of cross-entropy in the folder, or counted from the data.
+    """
+    mended = FromPrior(BASELINE)
+    targets = experiment.task.targets(()).values()
+    has_positions = any(target.kind == "positions" for target in targets)
+    is_there = mended in objectives or experiment.training.head_bias == "prior"
+    if is_there or has_positions:
+        return tuple(objectives)
+    name = f"seed-{experiment.training.seed}"
+    run = Run(epath.Path(folder) / name_of(BASELINE) / name)
+    if run.is_finished and "steps" in run.result():
+        updates = run.result()["steps"]
+    else:
+        setup = prepare(experiment, lambda text: None, weights=False)
+        updates = len(setup.batches(experiment.mesh.make()))
+    return (*objectives, *((mended,) if updates < SHORT else ()))
 
 
 def logit_adjustments(
