@@ -1,10 +1,10 @@
 """Hugging Face folders in and out: `config.json`, `*.safetensors`, the tokenizer."""
 
+from dicejax.models.huggingface.hub import locate
 from dicejax.models.huggingface.reading import (
     Weights,
     checksum,
     config_from,
-    locate,
     read_config,
     read_weights,
 )
