@@ -193,3 +193,15 @@ def test_onnx_files_predict_as_the_run_does(project, capsys):
     assert "identical" in line
     difference = float(line.split("differ by up to ")[1].split()[0])
     assert difference < 1e-5
+
+
+def test_init_says_how_an_encoder_reads_texts(project, tmp_path):
+    rows = (project / "texts/train.txt").read_text().splitlines()
+    lines = ["label,text", *(f"{row[0]},{row[2:]}" for row in rows)]
+    (tmp_path / "texts.csv").write_text("\n".join(lines) + "\n")
+    init = ["init", "classification", str(tmp_path / "new")]
+    model = ["--encoder", str(project / "model")]
+    assert run([*init, "--data", str(tmp_path / "texts.csv"), *model]) == 0
+    text = (tmp_path / "new/experiment.py").read_text()
+    comment = f"        # Each text is read as the {MEAN}:\n        # `--encoder.pooling`"
+    assert comment in text

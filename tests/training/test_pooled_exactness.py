@@ -1,0 +1,102 @@
+"""Loss and gradients on pooled texts are independent of how a batch is divided."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.data.pack import BatchLayout, fill
+from dicejax.mesh import MeshShape
+from dicejax.models.heads import SequenceHead
+from dicejax.objectives import SelfAdjustingDice
+from dicejax.training.accumulation import loss_and_gradient
+from dicejax.training.sharding import global_batch, put, rows_here, to_host
+
+from ..models.small import network_of
+from . import worker
+from .making import ROWS, VOCABULARY, WIDTH, network
+
+OBJECTIVE = SelfAdjustingDice(alpha=0.5).bind_outputs(("tags",))
+POOLINGS = ("mean", "max", "last")
+PLAIN = {"micro_batches": 1, "mesh": {"data": 1}}
+
+
+def texts():
+    """Return packed rows of one or two texts, and some empty ones."""
+    rng, rows = np.random.default_rng(0), []
+    layout = BatchLayout(
+        tokens={"input_ids": 0, "token_type_ids": 0},
+        sequences={"tags": -100},
+        places={"summary_positions": -1},
+    )
+    for number in range(ROWS - 5):
+        row = []
+        for length in (5, 3) if number % 3 else (2,):
+            ids = rng.integers(1, VOCABULARY, length)
+            label = int(rng.random() < 0.2)
+            item = {"input_ids": ids, "token_type_ids": 0 * ids, "tags": label}
+            row.append(item | {"summary_positions": 0})
+        rows.append(row)
+    return fill(rows + [[]] * 5, WIDTH, layout, sequences=2)
+
+
+@functools.partial(jax.jit, static_argnames=("network", "mesh", "micro_batches"))
+def compute(params, batch, rng, **settings):
+    gradient = loss_and_gradient(
+        params,
+        batch,
+        OBJECTIVE,
+        objective_state=OBJECTIVE.initial_state(),
+        rng=rng,
+        progress=0.4,
+        **settings,
+    )
+    return gradient.loss, gradient.gradients
+
+
+def results_of(jobs):
+    """Return loss and gradients of each job by name, on all devices and processes."""
+    results = {}
+    for number, job in enumerate(jobs):
+        mesh = MeshShape(**job["mesh"]).make()
+        part = {name: x[rows_here(ROWS, mesh)] for name, x in texts().items()}
+        for pooling in POOLINGS:
+            encoder = dataclasses.replace(network().encoder, pooling=pooling)
+            head = SequenceHead(classes=2)
+            of_texts = network_of(encoder, head, precision="float64")
+            with jax.enable_x64(True):
+                drawn = jax.jit(of_texts.init)(jax.random.key(3))
+                drawn = jax.tree.map(lambda x: np.asarray(x, np.float64), drawn)
+                values = compute(
+                    put(drawn, mesh),
+                    global_batch(part, mesh, ROWS),
+                    jax.random.key(7),
+                    network=of_texts,
+                    mesh=mesh,
+                    micro_batches=job["micro_batches"],
+                )
+                values = to_host(values, mesh)
+            for path, leaf in jax.tree_util.tree_leaves_with_path(values):
+                name = jax.tree_util.keystr(path, simple=True, separator="/")
+                results[f"{number}:{pooling}:{name}"] = np.asarray(leaf)
+    return results
+
+
+@pytest.mark.slow
+def test_micro_batches_devices_and_processes_give_the_plain_step(tmp_path):
+    plain = results_of([PLAIN, PLAIN | {"micro_batches": 8}])
+    jobs = [{"micro_batches": 2, "mesh": {"data": 2, "fsdp": 2, "tensor": 2}}]
+    spread = worker.call(results_of, jobs, processes=2, devices=4, folder=tmp_path)
+    expected = {k[2:]: x for k, x in plain.items() if k.startswith("0:")}
+    for results in (spread, {k: x for k, x in plain.items() if k.startswith("1:")}):
+        assert {name[2:] for name in results} == expected.keys()
+        for name, value in results.items():
+            there = name[2:].replace("key/bias", "key/kernel")
+            scale = max(np.abs(expected[there]).max(), 1e-3)
+            error = np.abs(value - expected[name[2:]]).max() / scale
+            assert error < 1e-10, (name, error)
+    assert len({float(expected[f"{pooling}:0"]) for pooling in POOLINGS}) == 3
+    assert jnp.isfinite(expected["mean:0"])
