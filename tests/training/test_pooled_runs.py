@@ -203,5 +203,4 @@ def test_init_says_how_an_encoder_reads_texts(project, tmp_path):
     model = ["--encoder", str(project / "model")]
     assert run([*init, "--data", str(tmp_path / "texts.csv"), *model]) == 0
     text = (tmp_path / "new/experiment.py").read_text()
-    comment = f"        # Each text is read as the {MEAN}:\n        # `--encoder.pooling`"
-    assert comment in text
+    assert f"# Each text is read as the {MEAN}:\n        # `--encoder.pooling`" in text
