@@ -335,33 +335,44 @@ def draw(
     return figure
 
 
-def draw_summary(cells: Sequence[Cell], mended: Mapping[float, float]) -> Figure:
+def draw_summary(
+    cells: Sequence[Cell], mended: Mapping[float, CrossedDifference]
+) -> Figure:
     """Draw gains of dice and of the controls in one panel, for the first page.
+
+    Where runs of either failed there is none.
 
     Args:
       cells: of the curve.
-      mended: gain of cross-entropy with a mended head in points, by updates.
+      mended: gain of cross-entropy with a mended head, by updates.
     """
     figure = Figure(figsize=(7.5, 3.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    axes.set_title(
-        "Dice leads in short trainings; a better head does most of that (6 layers)"
-    )
+    axes.set_title("Gain over cross-entropy with 95% intervals (6 layers)")
     axes.axhline(0, color=figures.TEXT, linewidth=1.2)
-    in_order = sorted(cells, key=lambda cell_: cell_.updates)
-    for loss, name in SUMMARY.items():
-        number = DRAWN.index(loss)
-        axes.plot(
-            [cell_.updates for cell_ in in_order],
-            [100 * cell_.row(loss).against.mean for cell_ in in_order],
-            "o",
-            color=figures.COLORS[number],
+    gains = {
+        name: {cell_.updates: cell_.row(loss).against.crossed for cell_ in cells}
+        for loss, name in SUMMARY.items()
+    }
+    shapes = [("o", figures.COLORS[DRAWN.index(loss)]) for loss in SUMMARY]
+    if mended:
+        gains["cross-entropy, prior bias and faster head"] = dict(mended)
+        shapes.append(("*", figures.TEXT))
+    for (name, by_updates), (shape, color) in zip(gains.items(), shapes, strict=True):
+        known = [(x, by_updates[x]) for x in sorted(by_updates) if by_updates[x]]
+        means = np.array([100 * gain.mean for _, gain in known])
+        ends = np.array([[gain.low, gain.high] for _, gain in known]).T * 100
+        axes.errorbar(
+            [x for x, _ in known],
+            means,
+            yerr=np.abs(ends - means),
+            fmt=shape,
+            color=color,
             markersize=5,
+            capsize=1.5,
+            linewidth=0.8,
             label=name,
         )
-    if mended:
-        label = "cross-entropy, prior bias and faster head"
-        axes.plot([*mended], [*mended.values()], "*", color=figures.TEXT, label=label)
     _label(axes, "test F1 minus that of cross-entropy")
     return figure
 

@@ -191,7 +191,11 @@ def main(argv: list[str]) -> None:
             ),
             "summary": curve.draw_summary(
                 curve.finished(),
-                {c.updates: c.mean("ce+prior") - c.mean("ce") for c in mended},
+                {
+                    cell.updates: cell.difference("ce+prior", "ce")
+                    for cell in mended
+                    if not cell.failures("ce").seeds
+                },
             ),
             "thinned": thinned.draw(thinned.finished()),
             "why": why.draw(why.archived()),

@@ -2,9 +2,9 @@
 
     python docs/figures/analysis.py [--folder FOLDER] [--runs FOLDER] [--SETTING VALUE]
 
-Two trainings of the quickstart experiment with a larger encoder and more epochs, some
-minutes each; runs that are there already are used again. The same version of Matplotlib
-draws the same bytes of them.
+Two trainings of the quickstart experiment with names that the types share, a larger
+encoder and more epochs, some minutes each; runs that are there already are used again.
+The same version of Matplotlib draws the same bytes of them.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from dicejax.study.gradients.curves import draw_figure_one
 
 EXPERIMENT = str(Path(__file__).parents[2] / "experiments" / "quickstart.py")
 RUNS = {
-    "ce": ["--loss", "ce"],
-    "dsc": ["--loss", "dsc", "--objective.smooth", "0.01"],
+    "ce": ["--data.own_names", "0", "--loss", "ce"],
+    "dsc": ["--data.own_names", "0", "--loss", "dsc", "--objective.smooth", "0.01"],
 }
 SIZES = [
     "--encoder.hidden_size=128",
