@@ -405,7 +405,7 @@ def test_a_threshold_that_dev_cannot_promise_is_refused_before_training(
     content = "text,label\n" + "a fine film,0\na dull film,1\n" * 8
     reads = 'test="data", first="text", label="label"'
     argv = write_experiment(tmp_path, "CsvFiles", "Classification", content, "", reads)
-    argv += ["--training.epochs", "2"]
+    argv += ["--training.epochs", "2", "--task.positive", "1"]
     for flags, *parts in (
         (["recall:0.95"], "8 positives on dev, and it takes 59", "best of 2 epochs"),
         (["fpr:0.5", "--loss", "metro"], "metro learns from decisions on dev"),

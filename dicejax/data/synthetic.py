@@ -86,8 +86,8 @@ class SyntheticNER(Source):
         cues = {kind: [pool.pop() for _ in range(_CUES_PER_TYPE)] for kind in TYPES}
         neutral = [pool.pop() for _ in range(_CUES_PER_TYPE)]
         ambiguous = [pool.pop() for _ in range(names)]
-        own = {kind: [pool.pop() for _ in range(self.own_names)] for kind in TYPES}
-        lexicon = _Lexicon(ambiguous, cues, neutral, pool, own)
+        by_type = {kind: [pool.pop() for _ in range(self.own_names)] for kind in TYPES}
+        lexicon = _Lexicon(ambiguous, cues, neutral, pool, by_type)
         splits = (
             tuple(
                 self._disputed_sentence(rng, lexicon, line)
@@ -111,7 +111,7 @@ class SyntheticNER(Source):
                 label, name = str(rng.choice(TYPES)), rng.integers(self.own_names)
                 if name >= disputed or rng.random() < _AGREED:
                     spans.append(Span(label, len(words), len(words) + 1))
-                words.append(lexicon.own[label][name])
+                words.append(lexicon.by_type[label][name])
             else:
                 words += _common(rng, lexicon, 1)
         return Sentence(tuple(words), tuple(spans), line)
@@ -123,7 +123,7 @@ class _Lexicon:
     cues: dict[str, list[str]]
     neutral: list[str]
     common: list[str]
-    own: dict[str, list[str]]
+    by_type: dict[str, list[str]]
 
 
 def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentence:

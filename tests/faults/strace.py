@@ -155,7 +155,7 @@ def faults(log: Path, folder: Path, errors: dict[str, str]) -> list[Fault]:
     count: Counter[tuple[str, str | None]] = Counter()
     for step in _calls(log, failed=True):
         path = os.path.relpath(os.fsdecode((step.paths() or [b"/"])[0]), folder)
-        path = None if re.search(r"[0-9a-f]{32}", path) else path
+        path = None if re.search(r"[0-9a-f]{32}|\.partial", path) else path
         by_main, nth = step.thread == os.getpid(), None
         if by_main:
             count.update({(step.call, None), (step.call, path)})

@@ -79,6 +79,7 @@ def exported(request, tmp_path_factory):
     run = types.SimpleNamespace(
         experiment=lambda: experiment,
         labels=lambda: LABELS,
+        result=lambda: {"primary_metric": "f1", "test": {"f1": 0.5}},
     )
     folder = tmp_path_factory.mktemp(request.param) / "model"
     opener = huggingface.write(
