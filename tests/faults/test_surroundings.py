@@ -59,6 +59,7 @@ def test_results_go_where_a_link_points(whole, tmp_path, capsys):
     assert run(["predict", str(whole), "Anna lives in Oslo", "--out", str(link)]) == 0
     assert link.is_symlink()
     assert json.loads(file.read_text())["words"] == ["Anna", "lives", "in", "Oslo"]
+    assert "nothing was learnt" in capsys.readouterr().err
     os.mkfifo(tmp_path / "pipe")
     for device in ("/dev/null", str(tmp_path / "pipe")):
         words = ["predict", str(whole), "Anna", "--out", device]
