@@ -31,7 +31,7 @@ from dicejax.data import synthetic_labels as synthetic_labels
 from dicejax.data.augmentation import Augmentation
 from dicejax.data.resample import Sampling
 from dicejax.data.source import Source
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, first_line
 from dicejax.io import files, json_text, paths
 from dicejax.mesh import MeshShape
 from dicejax.models.encoder import EncoderConfig
@@ -351,6 +351,10 @@ def _new_names(message: str) -> str:
 
 
 def _reason(error: BaseException, kind: type | None) -> str:
+    if (
+        type(error) is ValueError and kind is None
+    ):  # of a class, which says what it wants
+        return first_line(error)
     if not isinstance(error, KeyError):
         return cattrs.v.format_exception(error, kind)
     if not str(error.args[0])[:1].isupper():

@@ -71,10 +71,12 @@ class Source(abc.ABC):
     def _check_sizes(self, *names: str) -> None:
         """Check the numbers of a source that makes its examples up."""
         for name in names:
+            value = getattr(self, name)
             try:
-                limits.MADE_UP.check(getattr(self, name))
+                limits.MADE_UP.check(value)
             except Flaw as flaw:
-                raise ValueError(f"{name}: {flaw.what}; {flaw.do}") from None
+                what = f"{name} is {value:,}, {flaw.what}"
+                raise ValueError(f"{what}; {flaw.do}") from None
 
     @classmethod
     def recorded(cls, fields: dict[str, Any]) -> dict[str, Any]:

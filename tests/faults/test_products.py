@@ -235,12 +235,12 @@ RUNS = {
     "made-up sentences": (
         "experiment.json",
         lambda c: c["data"].update(test=10**12),
-        "invalid value @ $.data",
+        "test is 1,000,000,000,000, more than 3,000,000 made-up",
     ),
     "made-up words": (
         "experiment.json",
         lambda c: c["data"].update(common_words=10**12),
-        "invalid value @ $.data",
+        "common_words is 1,000,000,000,000, more than 3,000,000 made-up",
     ),
     "layers of a run": (
         "encoder.json",
