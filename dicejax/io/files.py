@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import functools
 import gzip
 import hashlib
@@ -22,7 +23,7 @@ from typing import IO
 
 from etils import epath
 
-from dicejax.errors import Flaw, InputError, quote, suggestion
+from dicejax.errors import Flaw, InputError, quote, suggestion, truncate
 from dicejax.io import limits
 from dicejax.io.parts import part_of
 
@@ -112,8 +113,12 @@ def input_errors(path: epath.Path, done: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = f"cannot be {done}: {error.strerror or error}"
         do = "make room or repair the folder, then run the same command again"
+        reason = error.strerror or str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # whatever the path is
+            short = truncate(os.fspath(path), 60)
+            raise InputError(f"{reason}: {short} cannot be {done}; {do}") from error
+        what = f"cannot be {done}: {reason}"
         raise InputError.at(path, None, what, do) from error
 
 

@@ -206,8 +206,9 @@ class Checkpoints:
             yield
         except (OSError, ValueError, RuntimeError, Damaged) as error:
             raise InputError(
-                f"{_reason(error)}: cannot write a checkpoint to {self._folder}; make "
-                "room or repair the folder, then run the same command again"
+                f"{_reason(error)}: cannot write a checkpoint to "
+                f"{truncate(str(self._folder), 60)}; make room or repair the folder, "
+                "then run the same command again"
             ) from error
 
 

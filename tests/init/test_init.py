@@ -112,6 +112,15 @@ def test_json_lines_of_texts_are_taken_by_their_fields(tmp_path, capsys):
     assert begun(tmp_path / "two", "classification", folder).data.test is None
 
 
+def test_a_line_break_in_a_label_is_escaped_in_the_preview(tmp_path, capsys):
+    rows = [{"text": f"film\n{n}", "label": f"a\nb{n % 2}"} for n in range(40)]
+    file = write_lines(tmp_path / "reviews.jsonl", rows)
+    begun(tmp_path / "mine", "classification", file)
+    shown = capsys.readouterr().out
+    assert "  film\\n" in shown and "    a\\nb" in shown
+    assert not re.search("^b", shown, re.MULTILINE)
+
+
 def test_json_lines_that_list_their_labels_have_several(tmp_path, capsys):
     sets = (["film", "praise"], [], ["film"])
     rows = [{"text": f"film {n}", "labels": sets[n % 3]} for n in range(40)]

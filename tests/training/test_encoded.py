@@ -4,9 +4,12 @@ import errno
 import os
 
 import pytest
+from etils import epath
 
 from dicejax import config
+from dicejax.errors import InputError
 from dicejax.formats import ConllFiles
+from dicejax.io import files
 from dicejax.tasks import Tagging
 from dicejax.training import checkpoint
 from dicejax.training.encoded import load_data
@@ -42,6 +45,16 @@ def test_a_run_that_goes_on_with_other_versions_has_both():
 
 
 def test_the_reason_of_a_full_disk_comes_first_and_is_short():
+    folder = epath.Path(f"/{'long/' * 100}run")
+    checkpoints = checkpoint.Checkpoints.__new__(checkpoint.Checkpoints)
+    checkpoints._folder = folder
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    for place in (checkpoints._errors_in_one_line(), files.input_errors(folder)):
+        with pytest.raises(InputError) as raised, place:
+            raise full
+        text = str(raised.value)
+        assert text.startswith("No space left on device: ") and "run" in text
+        assert len(f"dicejax: {text}") < 200
     nested = f"Error writing /a/{'b/' * 400}: [OS error 28: {os.strerror(errno.ENOSPC)}"
     assert checkpoint._reason(ValueError(nested)) == "No space left on device"
     assert len(checkpoint._reason(ValueError("x" * 900))) <= 80
