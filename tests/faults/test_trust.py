@@ -145,7 +145,7 @@ def hub(monkeypatch, tmp_path):
 NO_IDS = "./bert ../bert /nowhere/bert ~/bert ~nobody/bert models/bert/ bert/ a/b/c"
 NO_IDS = [*NO_IDS.split(), "models/my bert", "models\\bert", ".bert", "", "bert\n"]
 NO_IDS += ["models//bert", "x" * 300 + "/", "b\0"]
-PATHS = dict.fromkeys(NO_IDS, "not a folder; name a model folder or a hub")
+PATHS = dict.fromkeys(NO_IDS, "not a folder( in .*)?; name a model folder or")
 PATHS |= {"models/brt": "models/brt: not a folder, though models is"}
 PATHS |= {"file": "file: not a folder"}
 
