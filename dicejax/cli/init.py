@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +15,7 @@ from dicejax.cli.help import option
 from dicejax.cli.printing import note_printer
 from dicejax.errors import InputError, visible
 from dicejax.io import files
+from dicejax.io.parts import temporary_folder
 from dicejax.io.terminal import show
 
 FILE = "experiment.py"
@@ -72,8 +72,8 @@ class Init:
 
     def __call__(self, console: Console) -> None:
         """Profile the data and write the file, with the sample or not at all."""
-        with tempfile.TemporaryDirectory() as scratch:
-            self._write(console, Path(scratch))
+        with temporary_folder() as scratch:
+            self._write(console, scratch)
 
     def _write(self, console: Console, scratch: Path) -> None:
         """Do so by the help of a folder for files that are read before they last."""

@@ -47,20 +47,15 @@ def write(path: files.Path | None, pairs: Predictions) -> None:
     if path is None:
         raise InputError("brat's files are written to a folder: name it with --out")
     folder = files.follow_link(epath.Path(path))
-    partial = folder.with_name(f".{folder.name}.partial")
-    with files.input_errors(folder):
-        if partial.exists():
-            partial.rmtree()
-        partial.mkdir(parents=True)
+    with files.input_errors(folder), files.whole_folder(folder) as made:
         for text, record in pairs:
             name, rows = text.fields["id"], []
             for number, e in enumerate(record.get("entities", ()), start=1):
                 start, end = e["start_char"], e["end_char"]
                 part = " ".join(text.text[start:end].split())
                 rows.append(f"T{number}\t{e['type']} {start} {end}\t{part}\n")
-            (partial / f"{name}.txt").write_bytes(text.text.encode())
-            (partial / f"{name}.ann").write_bytes("".join(rows).encode())
-        partial.rename(folder)
+            (made / f"{name}.txt").write_bytes(text.text.encode())
+            (made / f"{name}.ann").write_bytes("".join(rows).encode())
 
 
 def _documents(folder: epath.Path) -> list[epath.Path]:

@@ -180,6 +180,20 @@ def _partial_file(folder: epath.Path, name: str) -> Iterator[epath.Path]:
         raise
 
 
+@contextlib.contextmanager
+def whole_folder(folder: epath.Path) -> Iterator[epath.Path]:
+    """Give a folder to fill, which then takes its name, or is removed with an error."""
+    made = part_of(folder)
+    try:
+        made.mkdir(parents=True)
+        yield made
+        made.rename(folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            made.rmtree(missing_ok=True)
+        raise
+
+
 def write_together(folder: epath.Path, contents: Mapping[str, str | bytes]) -> None:
     """Write files so that a kill leaves all of them or none.
 

@@ -2,7 +2,7 @@
 
 A part is written under a hidden name that says which process writes it, and takes its
 own name when it is whole. A process that is killed leaves the part; the next one that
-writes to the folder removes it.
+writes to the folder removes it. Temporary folders have such names too.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import os
 import re
 import shutil
 import socket
+import tempfile
 import uuid
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,6 +55,17 @@ def remove_abandoned(folder: os.PathLike[str]) -> None:
                     shutil.rmtree(entry.path, ignore_errors=True)
                 else:
                     os.unlink(entry.path)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Give a folder for temporary files, which is removed at the end."""
+    place = part_of(Path(tempfile.gettempdir(), "dicejax"))
+    place.mkdir(mode=0o700)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @functools.cache

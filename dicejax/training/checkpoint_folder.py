@@ -16,8 +16,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from etils import epath
 
 from dicejax.errors import InputError
 from dicejax.io.files import check_regular, input_errors, write_whole
+from dicejax.io.parts import temporary_folder
 from dicejax.training.logging import is_local
 
 RECORD = "record"
@@ -176,18 +175,15 @@ def path_for_orbax(folder: epath.Path) -> Iterator[epath.Path]:
     if not _MISREAD.search(os.fspath(absolute)):
         yield absolute
         return
-    made = tempfile.mkdtemp(prefix="dicejax-")
-    try:
-        if not is_local(folder) or _MISREAD.search(made):
+    with temporary_folder() as made:
+        if not is_local(folder) or _MISREAD.search(os.fspath(made)):
             raise InputError(
                 f"{folder}: checkpoints cannot be written to a path with one of []*?\\;"
                 " name another folder with --out"
             )
-        link = Path(made) / "checkpoints"
+        link = made / "checkpoints"
         link.symlink_to(absolute)
         yield epath.Path(link)
-    finally:
-        shutil.rmtree(made)
 
 
 @contextlib.contextmanager

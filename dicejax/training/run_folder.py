@@ -178,7 +178,6 @@ class Run:
           InputError: the folder cannot be written.
         """
         folder = files.follow_link(self.path)
-        partial = folder.with_name(f".{folder.name}.partial")
         contents: dict[str, str | bytes] = {
             LABELS: _json(list(labels)),
             ENCODER: _json(dataclasses.asdict(encoder)),
@@ -187,15 +186,12 @@ class Run:
             EXPERIMENT: config.to_json(experiment),
         }
         try:
-            if partial.exists():
-                partial.rmtree()
-            partial.mkdir(parents=True)
-            files.sign(partial, contents)
-            for name, content in contents.items():
-                files.write_whole(partial, name, content)
-            if folder.exists():  # `create` has made sure that it may go
-                folder.rmtree()
-            partial.rename(folder)
+            with files.whole_folder(folder) as made:
+                files.sign(made, contents)
+                for name, content in contents.items():
+                    files.write_whole(made, name, content)
+                if folder.exists():  # `create` has made sure that it may go
+                    folder.rmtree()
         except OSError as error:
             raise InputError(
                 f"{self.path}: cannot be written: {error.strerror or error}; name "

@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import re
-import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +24,7 @@ from dicejax.data.tokenize.steps import (
 )
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files, json_text, limits
+from dicejax.io.parts import temporary_folder
 
 FILE = "tokenizer.json"
 _CONFIG = "config.json"
@@ -175,7 +175,7 @@ def _read(folder: Path) -> Tokenizer:
         special = _settings(folder / _SPECIAL)
         settings |= {n: special[n] for n in (*_NAMES, *_TOKENS) if n in special}
     config = _object(folder / _CONFIG) if _CONFIG in present else {}
-    with _transformers() as transformers, tempfile.TemporaryDirectory() as copy:
+    with _transformers() as transformers, temporary_folder() as copy:
         kind = _class(transformers, settings, config, present)
         names = [n for n in kind.vocab_files_names.values() if n != FILE]
         whole, pieces, vocabulary = None, None, {}
