@@ -62,6 +62,8 @@ LABELS = "labels.json"
 ENCODER = "encoder.json"
 DATA = "data.json"
 CHECKPOINTS = "checkpoints"
+OPEN = ("task.positive", "encoder.pooling")
+"""Settings that a run fixes where an experiment leaves them open."""
 PLACES = (
     *(f"data.{name} " for name in ("dir", "train", "dev", "test")),
     *(f"encoder.{name} " for name in ("path", "revision")),
@@ -114,9 +116,10 @@ class Run:
             return run
         before = run.experiment()
         changes = config.differences(before, experiment)
-        # What was left open when the run began may be named since.
-        begun = map(run.as_begun, (before, experiment))
-        more = changes and config.differences(*begun)
+        more = [text for text in changes if not text.startswith(OPEN)]
+        if len(more) < len(changes):  # what was open may be named since
+            begun = config.differences(*map(run.as_begun, (before, experiment)))
+            more += [text for text in begun if text.startswith(OPEN)]
         if more and not run._is_moved(more, experiment):
             state = "a finished" if run.is_finished else "an unfinished"
             raise InputError(
