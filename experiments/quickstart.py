@@ -1,7 +1,7 @@
 """Losses on a synthetic corpus with disputed names: a first look that needs no data.
 
 command:  dicejax compare experiments/quickstart.py --seeds 5
-measured: in 7:49 CPU minutes on a busy Xeon (2.5 GHz), test F1 of 5 seeds: 64.44 +- 0.45
+measured: in 7:49 CPU minutes on a busy Xeon, test F1 of 5 seeds: 64.44 +- 0.45
           with cross-entropy, 67.18 +- 1.63 with self-adjusting dice (inconclusive),
           68.98 +- 0.07 with a tuned threshold (better).
 """

@@ -214,8 +214,8 @@ class Checkpoints:
 
 def _reason(error: Exception) -> str:
     """Return why writing failed; tensorstore hides it behind paths in its message."""
-    known = map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS))
-    named = (reason for reason in known if reason in str(error))
+    reasons = map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS))
+    named = (reason for reason in reasons if reason in str(error))
     return next(named, truncate(first_line(error), 80))
 
 

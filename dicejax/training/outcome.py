@@ -168,8 +168,8 @@ def constant_scores(test: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         share = count / total if total else 0.0
         rows[name] = {"accuracy": share}
         if "matthews" in test:  # of texts
-            own = 2 * share / (1 + share)
-            f1 = own * (name == positive) if positive else own / len(counts)
+            of_class = 2 * share / (1 + share)
+            f1 = of_class * (name == positive) if positive else of_class / len(counts)
             rows[name] = {"f1": f1, "accuracy": share, "matthews": 0.0}
     return rows
 

@@ -13,7 +13,6 @@ from dicejax.mesh import MeshShape
 from dicejax.objectives import CrossEntropy, Dice, PositionCrossEntropy, WeightedSum
 from dicejax.study.compare import compare, compare_runs
 from dicejax.tasks import QuestionAnswering
-from dicejax.training.encoded import identity_of
 from dicejax.training.setup import prepare
 
 from ..shrinking import ROOT, shrunk
@@ -72,7 +71,7 @@ def test_network_batches_and_test_set_are_the_same_and_the_loss_is_a_softmax(
     batches = [setup.batches(mesh)[0].arrays for setup in (plain, over)]
     for name in ("input_ids", "segment_ids"):
         np.testing.assert_array_equal(batches[0][name], batches[1][name])
-    assert identity_of(plain).checksums == identity_of(over).checksums
+    assert plain.data.identity.checksums == over.data.identity.checksums
 
     outputs = plain.network.apply(params, batches[0])
     task, batch = over.experiment.task, batches[1]
