@@ -25,6 +25,7 @@ from .small_project import fails, write_project
 EXPERIMENT = """
 from dicejax.config import Experiment, ScratchEncoder, Training
 from dicejax.formats import {source}
+from dicejax.optimizers import AdamW
 from dicejax.tasks import {task}
 
 
@@ -36,6 +37,7 @@ def get_config():
         encoder=ScratchEncoder(vocab_size=80, hidden_size=16, intermediate_size=32,
                                num_hidden_layers=1, dropout=0.0),
         training=Training(epochs=1, batch_size=8, max_length=32),
+        optimizer=AdamW(learning_rate=0.01),
     )
 """
 
@@ -70,11 +72,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reviews(trained, tmp_path_factory):
-    content = "text\tlabel\n" + "a fine film\tgood\na dull film\tbad\n" * 8
+    header, rows = "text\tlabel\n", "a fine film\tgood\na dull film\tbad\n"
     test = tmp_path_factory.mktemp("test") / "test.tsv"
-    test.write_text(content + "so dull\tbad\n")
+    test.write_text(header + rows * 8 + "so dull\tbad\n")
     reads = f'test={str(test)!r}, first="text", label="label"'
     settings = 'positive="bad", threshold="recall:0.7"'
+    content = header + rows * 64  # learnt in one epoch
     return trained("TabSeparatedFiles", "Classification", content, settings, reads)
 
 

@@ -204,7 +204,7 @@ def test_each_epoch_has_the_f_of_the_weights_before_it(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "train_step", step)
     monkeypatch.setattr(training.Recorder, "end_epoch", end_epoch)
     more = {"--data.train": 600, "--training.epochs": 5}
-    more |= {"--optimizer.learning_rate": 0.01, "--training.log_every": 100}
+    more |= {"--optimizer.learning_rate": 0.003, "--training.log_every": 100}
     more |= {"--recording.checkpoint_every": 1000}
     finished_here(tmp_path, **more, **{"--loss": "metro"})
     setup = prepare(Run.at(str(tmp_path)).experiment(), lambda text: None)

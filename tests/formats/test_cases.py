@@ -55,7 +55,7 @@ INIT = [
     ("G_formats/gliner.jsonl", "ner", "person: Ada; person: Bo"),
     ("G_formats/hf_tokens_labels.jsonl", "ner", "PER: Ada"),
     ("G_formats/kaggle_ner.csv", "ner", "per: Ada; per: Bo"),
-    ("G_formats/ls_choice.json", "classification", "\n    pos\n"),
+    ("G_formats/ls_choice.json", "classification", "has only 'pos'"),
     ("G_formats/ls_key.json", "ner", "PER: Ada"),
     ("G_formats/qa_intid.json", "qa", "one text"),
     ("G_formats/qa_minus1.json", "qa", "one text"),

@@ -122,7 +122,7 @@ def profile(
     """Profile the data of an experiment, without reading weights.
 
     >>> from dicejax.data.synthetic import SyntheticNER
-    >>> data = SyntheticNER(train=50, dev=5, test=5)
+    >>> data = SyntheticNER(train=50, dev=20, test=5)
     >>> counts = profile(Experiment(name="mine", data=data), warn=print)
     >>> (tags,) = counts.splits["train"].outputs
     >>> tags.negative, tags.negatives == tags.labels[0].positives

@@ -25,7 +25,7 @@ def experiment_file(experiment: Experiment, about: str) -> str:
     >>> exec(text, namespace)
     >>> namespace["get_config"]().data
     SyntheticNER(train=4000, dev=800, test=1600, o_per_entity=20.0, \
-ambiguous_names=40, common_words=200, seed=0)
+ambiguous_names=40, common_words=200, own_names=0, disputed=0.0, seed=0)
 
     A class of an experiment file is imported from a module that the user names.
     """
