@@ -188,7 +188,8 @@ def test_a_threshold_that_keeps_recall_is_that_of_all_commands(
     share = result["constraint_on_test"]["bad"]
     recall = result["test_with_tuned_threshold"]["recall"]
     assert share["hits"] / share["total"] == recall and share["total"] == 9
-    line = f"recall on test {recall:.3f} ({share['low']:.3f} to {share['high']:.3f})"
+    interval = f"{share['low']:.3f} to {share['high']:.3f}"
+    line = f"recall of 'bad' on test {recall:.3f} ({interval})"
     assert run(["evaluate", reviews]) == 0
     assert f"{line}; promised 0.7\n" in capsys.readouterr().out
     evaluation = dj.evaluate(reviews)

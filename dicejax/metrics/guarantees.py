@@ -358,14 +358,15 @@ class GuaranteedThreshold:
 
         >>> chosen = GuaranteedThreshold(0.2, "recall", 0.95, 0.1, 1, 0.5, {})
         >>> chosen.compare({"spam": Observation(178, 186)})
-        'recall on test 0.957 (0.917 to 0.981); promised 0.95'
+        "recall of 'spam' on test 0.957 (0.917 to 0.981); promised 0.95"
         """
         sign = -1 if self.measure == "fpr" else 1
         label, worst = min(
             observed.items(),
             key=lambda pair: 2 if pair[1].value is None else sign * pair[1].value,
         )
-        name = f" of {quote(self.label)}" * bool(self.label)
+        named = "" if self._is_several else self.label or label
+        name = f" of {quote(named)}" * bool(named)
         text = f"{self.constraint.name}{name} on test {worst}"
         if self._is_several:
             text = f"{text}, worst of {len(observed)} labels, {quote(label)}"

@@ -410,6 +410,6 @@ def test_what_is_promised_and_observed_is_written_out():
     )
     empty = GuaranteedThreshold(0.5, "precision", 0.9, 0.1, 1, 0.5, {})
     assert empty.compare({"a": Observation(0, 0)}) == (
-        "precision on test of no example; promised 0.9"
+        "precision of 'a' on test of no example; promised 0.9"
     )
     assert guarantee_of(None) is None and guarantee_of({"threshold": 0.5}) is None
