@@ -156,9 +156,11 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
         return _without_baseline(rows)
     if is_repeated(rows[0].outcomes) or all(is_repeated(x.outcomes) for x in losses):
         names = [row.loss for row in rows if is_repeated(row.outcomes)]
+        is_ours = source_of(rows) == "run"
+        todo = "take a larger test set" if is_ours else "check that the seed is used"
         return (
             f"No verdict: all seeds of {_listed(names)} have the same scores.\n"
-            "They are one run. Next: check that the seed is used."
+            f"They are one run. Next: {todo}."
         )
     tested = [row for row in losses if row.against.test is not None]
     if not tested:

@@ -13,7 +13,7 @@ from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
 from dicejax.study.compare.failures import is_repeated, learnt_nothing, one_class
 from dicejax.study.compare.jobs import Outcome
-from dicejax.study.compare.statistics import Row, columns_of, results_of
+from dicejax.study.compare.statistics import Row, columns_of, results_of, source_of
 from dicejax.study.compare.unlearnt import unlearnt
 
 GAP = 3
@@ -141,9 +141,12 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
             )
     repeated = [row.loss for row in rows if is_repeated(row.outcomes)]
     if repeated:
+        # A run of ours has used its seed; of a file of scores nobody knows.
+        is_ours = source_of(rows) == "run"
+        why = "they answer alike." if is_ours else "was the seed used?"
         messages.append(
-            f"All seeds of {', '.join(repeated)} have the same scores: was the seed "
-            "used? They are one run, without a verdict."
+            f"All seeds of {', '.join(repeated)} have the same scores: {why} They are "
+            "one run, without a verdict."
         )
     seeds = {run.seed for row in rows for run in row.outcomes}
     for row in rows:
