@@ -1,4 +1,4 @@
-"""Find out whether dice, focal or any of 33 losses beats cross-entropy on your data.
+"""Find out whether dice, focal or another loss beats cross-entropy on your data.
 
 Everything is imported when it is first used; `docs/library.md` shows how it is used.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dicejax.training.train import train
 
 DESCRIPTION = (
-    "Find out whether dice, focal or any of 33 losses beats cross-entropy on your "
+    "Find out whether dice, focal or another loss beats cross-entropy on your "
     "imbalanced text data. In JAX."
 )
 

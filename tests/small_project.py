@@ -1,4 +1,4 @@
-"""A small corpus and experiment in a user's style."""
+"""Small experiments in a user's style."""
 
 from pathlib import Path
 
@@ -49,6 +49,34 @@ def write_project(folder: Path) -> Path:
         (data / name).write_text(CORPUS * (16 if name == "train.txt" else 2))
     (folder / "mine.py").write_text(EXPERIMENT.format(folder=str(data)))
     return folder
+
+
+ONE_FILE = """
+from dicejax.config import Experiment, ScratchEncoder, Training
+from dicejax.formats import {source}
+from dicejax.optimizers import AdamW
+from dicejax.tasks import {task}
+
+
+def get_config():
+    return Experiment(
+        name="tiny",
+        data={source}(dir={folder!r}, train="data", dev="data", {reads}),
+        task={task}({settings}),
+        encoder=ScratchEncoder(vocab_size=80, hidden_size=16, intermediate_size=32,
+                               num_hidden_layers=1, dropout=0.0),
+        training=Training(epochs=1, batch_size=8, max_length=32),
+        optimizer=AdamW(learning_rate=0.01),
+    )
+"""
+
+
+def write_experiment(root, source, task, content, settings="", reads="test=None"):
+    """Write an experiment on one file; return the arguments that train it."""
+    (root / "data").write_text(content)
+    form = {"source": source, "task": task, "settings": settings, "reads": reads}
+    (root / "mine.py").write_text(ONE_FILE.format(folder=str(root), **form))
+    return ["train", str(root / "mine.py"), "--out", str(root / "run")]
 
 
 def fails(capsys, argv, *parts):

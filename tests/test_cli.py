@@ -30,8 +30,7 @@ from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 
 from .kinds import exhaustive_but
-from .small_project import CORPUS, fails
-from .test_cli_predict import write_experiment
+from .small_project import CORPUS, fails, write_experiment
 
 TRAIN = ["train", "mine.py", "--out", "run"]
 
