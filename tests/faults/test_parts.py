@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,34 @@ def test_parts_of_living_processes_and_of_other_machines_stay(tmp_path, monkeypa
     parts.remove_abandoned(tmp_path)
     left = {x.name for x in tmp_path.iterdir()}
     assert left == {ours.name, theirs.name, alike.name}
+
+
+def test_parts_that_name_no_process_go_a_day_after_their_last_write(tmp_path):
+    """Those of earlier versions: a model folder of `export`, a file of `predict`."""
+    now, hour = time.time(), 3600
+    uuid = "0123456789abcdef" * 2
+    model, empty, young = (tmp_path / f".writing-{x * 8}" for x in "a0_")
+    ours, other = tmp_path / ".writing-bbbbbbbb", tmp_path / ".writing-of-mine"
+    for folder, name in (
+        (model, "out/config.json"),
+        (model, "out/onnx/model.onnx"),
+        (young, "out/config.json"),
+        (ours, "notes/chapter.txt"),  # a name like ours, and what no export writes
+        (other, "out/config.json"),
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    empty.mkdir()
+    link = tmp_path / ".writing-cccccccc"
+    link.symlink_to(model)
+    file = tmp_path / f".own.txt.{uuid}.partial"
+    growing = tmp_path / f".grows.txt.{uuid}.partial"
+    for each in (file, growing):
+        each.write_text("")
+    for path in [*tmp_path.rglob("*")]:
+        os.utime(path, (now, now - 25 * hour), follow_symlinks=False)
+    for path in (young / "out/config.json", growing):
+        os.utime(path, (now, now - 23 * hour))
+    parts.remove_abandoned(tmp_path)
+    left = {x.name for x in tmp_path.iterdir()}
+    assert left == {x.name for x in (young, ours, other, link, growing)}
