@@ -159,19 +159,26 @@ class Report:
 
     def __call__(self, console: Console) -> None:
         """Read the runs and write the report."""
-        from dicejax.study.compare import compare_runs, compare_scores
+        from dicejax.study.compare import MOST_DRAWN, compare_runs, compare_scores
 
         if self.scores is not None:
             if self.runs or self.out is None:
                 raise InputError("--scores needs --out FOLDER and takes no run folders")
-            for each in compare_scores(
+            made = compare_scores(
                 self.scores,
                 out=self.out,
                 unit=self.unit,
                 baseline=self.baseline,
                 controls=self.controls,
                 margin=self.margin,
-            ):
+            )
+            if len(made) > MOST_DRAWN:
+                for each in made:
+                    outcomes = (f"{x} {y.outcome}" for x, y in each.verdicts.items())
+                    show(f"{each.name}: {', '.join(outcomes)}")
+                show(f"reports of {len(made):,} data sets, without figures: {self.out}")
+                return
+            for each in made:
                 print_table(each)
                 for line in each.lines():
                     show(line)
@@ -183,8 +190,8 @@ class Report:
         if self.across:
             from dicejax.study.compare.several import lines, several
 
-            baseline, made = several(self.runs, self.out)
-            for line in lines(baseline, made, len(self.runs)):
+            baseline, of_losses = several(self.runs, self.out)
+            for line in lines(baseline, of_losses, len(self.runs)):
                 show(line)
             return
         result = compare_runs(

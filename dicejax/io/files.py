@@ -198,7 +198,7 @@ def write_together(folder: epath.Path, contents: Mapping[str, str | bytes]) -> N
     """Write files so that a kill leaves all of them or none.
 
     A new folder appears whole. In one that is there the files are renamed, in their
-    order, once all are written: the last marks the rest complete.
+    order, once all are written: the last marks the rest complete. Names may be paths.
 
     Raises:
       InputError: the folder cannot be made or written to.
@@ -206,22 +206,30 @@ def write_together(folder: epath.Path, contents: Mapping[str, str | bytes]) -> N
     folder = follow_link(folder)
     is_new = not folder.exists()
     place = part_of(folder) if is_new else folder
-    partial = {name: part_of(place / name) for name in contents}
+    targets = {name: place / name for name in contents}
+    made: list[epath.Path] = []
+    partial: dict[epath.Path, epath.Path] = {}
     try:
         with input_errors(folder, "written to"):
-            place.mkdir(parents=True, exist_ok=True)
-            for name, content in contents.items():
-                partial[name].write_bytes(_encoded(content))
-            for name, file in partial.items():
-                file.replace(place / name)
+            for each in dict.fromkeys([place, *(x.parent for x in targets.values())]):
+                if not each.exists():
+                    made.append(each)
+                    each.mkdir(parents=True, exist_ok=True)
+            for name, target in targets.items():
+                partial[target] = target if is_new else part_of(target)
+                partial[target].write_bytes(_encoded(contents[name]))
             if is_new:
                 place.rename(folder)
-    except InputError:
-        with contextlib.suppress(OSError):
-            for file in partial.values():
+            else:
+                for target, file in partial.items():
+                    file.replace(target)
+    except BaseException:
+        for file in partial.values():
+            with contextlib.suppress(OSError):
                 file.unlink(missing_ok=True)
-            if is_new:
-                place.rmtree(missing_ok=True)
+        for each in reversed(made):
+            with contextlib.suppress(OSError):  # what is not empty stays
+                each.rmdir()
         raise
 
 

@@ -1,21 +1,27 @@
 """Scores from a CSV file have the verdicts of the runs they came from."""
 
 import dataclasses
+import errno
 import itertools
 import json
+import re
 
+import jinja2
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from dicejax import cli
+from dicejax.io import files
 from dicejax.study import compare as comparison
+from dicejax.study import figures
 from dicejax.study.compare.advice import headline
 from dicejax.study.compare.results import latex, methods
 from dicejax.study.compare.scores_file import outcomes_of
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.table import warnings_of
-from dicejax.study.significance import seeds_and_items
+from dicejax.study.report import document
+from dicejax.study.significance import planning, seeds_and_items
 
 from ..small_project import fails
 from .made_runs import compared, outcome, record_of, statistics_of
@@ -104,6 +110,112 @@ def test_each_data_set_has_a_folder_of_its_own(tmp_path):
         assert str(result.verdicts["dice"]) == "identical scores throughout"
         file = tmp_path / "out" / result.name / "comparison.json"
         assert json.loads(file.read_text())
+
+
+def many(folder, count):
+    """Write scores of as many data sets, whose differences have the same freedom."""
+    rng = np.random.default_rng(1)
+    cases = itertools.product(range(count), ("ce", "dice", "focal"), range(5))
+    rows = [
+        (f"set{data}", loss, seed, f"{70 + rng.normal():.2f}")
+        for data, loss, seed in cases
+    ]
+    return written(folder / f"scores-{count}.csv", rows)
+
+
+def test_many_data_sets_take_no_figures_and_one_template(tmp_path, capsys, monkeypatch):
+    drawn, inverted, read = [], [], []
+    monkeypatch.setattr(comparison, "MOST_DRAWN", 2)
+    rendered, chdtri = figures.rendered, special.chdtri
+
+    def draw(*inputs, **options):
+        drawn.append(inputs)
+        return rendered(*inputs, **options)
+
+    def invert(freedom, quantiles):
+        inverted.append(freedom)
+        return chdtri(freedom, quantiles)
+
+    monkeypatch.setattr(figures, "rendered", draw)
+    monkeypatch.setattr(special, "chdtri", invert)
+    few = comparison.compare_scores(many(tmp_path, 2), out=str(tmp_path / "few"))
+    assert len(drawn) == 2 * len(few)  # differences and runs
+    drawn.clear()
+    planning._variances.cache_clear()
+    document._template.cache_clear()
+    inverted.clear()
+    out, path = tmp_path / "out", many(tmp_path, 12)
+    with monkeypatch.context() as patched:
+        load = jinja2.PackageLoader.get_source
+        source = lambda *x: read.append(x) or load(*x)  # noqa: E731
+        patched.setattr(jinja2.PackageLoader, "get_source", source)
+        assert cli.run(["report", "--scores", path, "--out", str(out)]) == 0
+    assert (drawn, len(read)) == ([], 1)
+    assert len(inverted) == len(set(inverted))  # once for each freedom, not data set
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 13
+    assert said[-1] == f"reports of 12 data sets, without figures: {out}"
+    cells = [f"{score:.2f}" for score in outcome_scores(path, "set11", "dice")]
+    for kind, between in (("md", r" \| "), ("html", r".*?")):
+        text = (out / "set11" / f"report.{kind}").read_text()
+        assert re.search(between.join(map(re.escape, cells)), text)
+        assert "<svg" not in text
+    record = json.loads((out / "set11" / "comparison.json").read_text())
+    outcomes = {k: x.outcome for k, x in verdicts_of(path, "set11").items()}
+    assert outcomes == {"dice": "inconclusive", "focal": "inconclusive"}
+    assert said[11] == "set11: focal inconclusive, dice inconclusive"  # by their means
+    assert record["losses"].keys() == {"ce", "dice", "focal"}
+
+
+def outcome_scores(path, data, loss):
+    return [100 * run.score for run in outcomes_of(path)[data] if run.loss == loss]
+
+
+def verdicts_of(path, data):
+    """Return the verdicts on one data set, by loss."""
+    rows = rows_of(outcomes_of(path)[data], "ce")
+    return {row.loss: row.against.verdict for row in rows if row.against}
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_error_leaves_the_reports_of_all_data_sets_or_none(
+    tmp_path, capsys, monkeypatch, is_new
+):
+    monkeypatch.setattr(comparison, "MOST_DRAWN", 0)
+    path, out, encoded, count = many(tmp_path, 3), tmp_path / "out", files._encoded, []
+    if not is_new:
+        (out / "set1").mkdir(parents=True)
+        (out / "set1" / "notes.txt").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+
+    def full(content):
+        count.append(content)
+        if len(count) == 14:  # of 15 files
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return encoded(content)
+
+    monkeypatch.setattr(files, "_encoded", full)
+    fails(capsys, ["report", "--scores", path, "--out", str(out)], "No space left")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert cli.run(["report", "--scores", path, "--out", str(out)]) == 0
+    assert len(list(out.rglob("comparison.json"))) == 3
+    assert not list(tmp_path.rglob(".*"))
+
+
+def test_a_thousand_seeds_and_more_have_a_verdict(tmp_path):
+    rng = np.random.default_rng(0)
+    scores = {"ce": 70 + rng.normal(size=1200), "dice": 71 + rng.normal(size=1200)}
+    rows = [("a", loss, n, x) for loss in scores for n, x in enumerate(scores[loss])]
+    path = written(tmp_path / "scores.csv", rows)
+    verdict = verdicts_of(path, "a")["dice"]
+    test = stats.ttest_rel(scores["dice"], scores["ce"])
+    low, high = test.confidence_interval(0.95)
+    assert verdict.outcome == "better"
+    assert f"+{np.mean(scores['dice'] - scores['ce']):.2f} score" in verdict.sentence
+    (row,) = (x for x in rows_of(outcomes_of(path)["a"], "ce") if x.loss == "dice")
+    ends = 100 * row.against.crossed.low, 100 * row.against.crossed.high
+    assert ends[0] < low < high < ends[1]  # wider, for the looks before
+    assert ends == pytest.approx((low, high), abs=0.02)
 
 
 GOOD = [("a", "ce", 0, 50), ("a", "ce", 1, 51), ("a", "dice", 0, 52)]

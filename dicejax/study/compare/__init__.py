@@ -10,7 +10,7 @@ import dataclasses
 import html
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import rich.table
@@ -19,7 +19,7 @@ from etils import epath
 from dicejax import config
 from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, quote
-from dicejax.io.files import file_name
+from dicejax.io.files import file_name, write_together
 from dicejax.io.html_table import html_table
 from dicejax.objectives import Candidate, name_of
 from dicejax.objectives.parsing import candidate_named
@@ -57,6 +57,9 @@ from dicejax.study.compare.until import seconds_of, train_until_decided
 from dicejax.study.significance import MIN_SEEDS, Verdict
 from dicejax.training.checkpoint_folder import require_orbax
 from dicejax.training.progress import Progress, TrainingProgress, progress_of
+
+MOST_DRAWN = 50
+"""Data sets of a file of scores whose pages have figures, which take half a second."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -360,10 +363,13 @@ def compare_runs(
             f"no run of {baseline} among these, to compare with; --baseline "
             f"takes another: {', '.join(losses)}"
         )
-    out = out or common_folder(paths)
+    out, name = out or common_folder(paths), jobs[0].experiment.name
     record = tuning_of(jobs)
-    assessed = assess_runs(jobs, out, record, baseline=baseline, margin=fraction)
-    return _reported(jobs[0].experiment.name, out, fraction, *assessed)
+    rows, texts = assess_runs(jobs, out, record, baseline=baseline, margin=fraction)
+    page = report.write(rows, out, margin=fraction, texts=texts)
+    return Comparison(
+        name=name, folder=out, rows=tuple(rows), report=page, margin=fraction
+    )
 
 
 def compare_scores(
@@ -377,8 +383,9 @@ def compare_scores(
 ) -> list[Comparison]:
     """Test the differences between scores in a CSV file, one comparison per data set.
 
-    Of several data sets each has a folder in the output folder. Scores are points from
-    0 to 100, or with the unit "fraction" from 0 to 1. Without a unit they are points,
+    Of several data sets each has a folder in the output folder, of more than
+    `MOST_DRAWN` without figures. All files appear or none. Scores are points from 0 to
+    100, or with the unit "fraction" from 0 to 1. Without a unit they are points,
     and a loss of a data set without a score above 1 is refused. Controls are losses of
     a known name, such as "wce" or "ce + tuned threshold", and those that are named.
 
@@ -411,30 +418,28 @@ def compare_scores(
     words += ["--unit", unit] if unit else []
     words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []
     words += ["--controls", *controls] if controls else []
-    comparisons = []
+    common = Comparison(name="", folder=out, margin=fraction)
+    comparisons: list[Comparison] = []
+    contents: dict[str, str] = {}
     for data, outcomes in by_data.items():
-        settings = outcomes, folders[data], None, baseline
-        assessed = assess(*settings, margin=fraction, controls=cheap)
-        result = _reported(data, folders[data], fraction, *assessed, shlex.join(words))
-        comparisons.append(result)
+        folder = folders[data]
+        settings = outcomes, folder, None, baseline
+        rows, texts = assess(*settings, margin=fraction, controls=cheap)
+        made = report.contents_of(
+            *(rows, folder),
+            margin=fraction,
+            name=data,
+            command=shlex.join(words),
+            texts=texts,
+            drawn=len(by_data) <= MOST_DRAWN,
+        )
+        place = f"{data}/" if len(by_data) > 1 else ""
+        contents |= {f"{place}{name}": text for name, text in made.items()}
+        page = str(epath.Path(folder) / report.PAGE)
+        made_of = dataclasses.replace(common, name=data, folder=folder, report=page)
+        comparisons.append(dataclasses.replace(made_of, rows=tuple(rows)))
+    write_together(epath.Path(out), contents)
     return comparisons
-
-
-def _reported(
-    name: str,
-    folder: str,
-    margin: float,
-    rows: Sequence[Row],
-    texts: Mapping[str, str],
-    command: str = "",
-) -> Comparison:
-    """Write the report of rows, and return their comparison."""
-    page = report.write(
-        rows, folder, margin=margin, name=name, command=command, texts=texts
-    )
-    return Comparison(
-        name=name, folder=folder, rows=tuple(rows), report=page, margin=margin
-    )
 
 
 def _fraction(margin: float) -> float:

@@ -30,10 +30,34 @@ from dicejax.study.report.pictures import THRESHOLD
 from dicejax.study.report.sections import document_of
 from dicejax.training.identity import test_checksum
 
-__all__ = ["write"]
+__all__ = ["contents_of", "write"]
+
+PAGE = "report.html"
 
 
 def write(
+    rows: Sequence[Row],
+    folder: str,
+    *,
+    margin: float = MARGIN,
+    read_examples: Callable[[], Sequence[Any] | None] = lambda: None,
+    texts: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Write the report of a comparison, and return the path of its page.
+
+    All files appear or none. Arguments are those of `contents_of`.
+
+    Raises:
+      InputError: a run cannot be read, or the folder cannot be written to.
+    """
+    contents = contents_of(
+        rows, folder, margin=margin, read_examples=read_examples, texts=texts
+    )
+    files.write_together(epath.Path(folder), contents)
+    return str(epath.Path(folder) / PAGE)
+
+
+def contents_of(
     rows: Sequence[Row],
     folder: str,
     *,
@@ -42,15 +66,17 @@ def write(
     command: str = "",
     read_examples: Callable[[], Sequence[Any] | None] = lambda: None,
     texts: Mapping[str, str] = MappingProxyType({}),
-) -> str:
-    """Write the report of a comparison, and return the path of its page.
+    drawn: bool = True,
+) -> dict[str, str]:
+    """Return the files of the report of a comparison by name, in their order.
 
-    All files appear or none; the last is `comparison.json`, which is completed: that of
-    the other `texts` to write, or else that in the folder. Examples whose answers
-    change are read. Scores from elsewhere have a name and the command that reads them.
+    The last is `comparison.json`, which is completed: that of the other `texts` to
+    write, or else that in the folder. Examples whose answers change are read. Scores
+    from elsewhere have a name and the command that reads them. Figures need most of the
+    time; where they are not drawn, a table is in their place.
 
     Raises:
-      InputError: a run cannot be read, or the folder cannot be written to.
+      InputError: a run cannot be read.
     """
     path = epath.Path(folder)
     file = path / "comparison.json"
@@ -67,9 +93,13 @@ def write(
     }
     losses = {row.loss: row.to_json() for row in rows}
     runs = [run for loss in losses.values() for run in loss["runs"]]
-    for run in runs:  # relative to the report, so that both can be moved
-        if epath.Path(run["folder"]).is_relative_to(path):
-            run["folder"] = str(epath.Path(run["folder"]).relative_to(path))
+    # Relative to the report, so that both can be moved.
+    places = {name: epath.Path(name) for name in {run["folder"] for run in runs}}
+    inside = {
+        k: x.relative_to(path) for k, x in places.items() if x.is_relative_to(path)
+    }
+    for run in runs:
+        run["folder"] = str(inside.get(run["folder"], run["folder"]))
     facts = facts_of(
         rows,
         margin=margin,
@@ -79,7 +109,7 @@ def write(
         changed=changed_answers(rows, read_examples, quoted, margin),
         folders=list(dict.fromkeys(run["folder"] for run in runs)),
     )
-    document = document_of(facts)
+    document = document_of(facts, drawn=drawn)
     content |= {
         "baseline": facts.baseline,
         "primary_metric": facts.metric,
@@ -105,11 +135,10 @@ def write(
         contents[RERUN] = experiment_file(facts.experiment, about)
     contents |= {
         "report.md": markdown(document),
-        "report.html": page(document),
+        PAGE: page(document),
         file.name: json.dumps(content, indent=2) + "\n",
     }
-    files.write_together(path, contents)
-    return str(path / "report.html")
+    return contents
 
 
 def curves(facts: Facts) -> dict[str, Any]:

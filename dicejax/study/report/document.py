@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -101,6 +103,13 @@ class Document:
 
 def page(document: Document) -> str:
     """Return a report as one HTML page, with its figures and its style sheet."""
+    pictures = [document.forest, *(x for s in document.sections for x in s.pictures)]
+    with figures.look() if any(pictures) else contextlib.nullcontext():
+        return _template().render(document=document, marks=MARKS)
+
+
+@functools.cache
+def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dicejax.study.report", "."),
         autoescape=True,
@@ -112,9 +121,7 @@ def page(document: Document) -> str:
         finalize=lambda value: visible(value, "\n") if type(value) is str else value,
     )
     environment.filters |= {"breaking": breaking, "svg": figures.element}
-    template = environment.get_template("page.html.jinja")
-    with figures.look():
-        return template.render(document=document, marks=MARKS)
+    return environment.get_template("page.html.jinja")
 
 
 def breaking(text: str) -> Markup:

@@ -148,7 +148,6 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
             axes.plot((mean, mean), (y - 0.2, y + 0.2), color=figures.TEXT, linewidth=3)
     mean = statistics.fmean(scores[0].values())
     axes.vlines(mean, 0, len(rows) - 0.5, zorder=0, **BASELINE)
-    seeds = sorted({seed for by_seed in scores for seed in by_seed})
     about = "; ".join(f"{r.loss} {text}" for r, text in zip(rows, spreads, strict=True))
     caption = (
         f"Test {metric} of each run, one row per loss. Thin lines join runs "
@@ -157,12 +156,19 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     )
     names = {"dot": "run", "bar": "mean", "seed": "same seed"}
     key = [*names.items(), ("baseline", f"mean of {rows[0].loss}")]
+    panels = [Panel(title, about, axes.figure)]
+    return Picture(title, caption, key, panels, scores_of_runs(rows))
+
+
+def scores_of_runs(rows: Sequence[Row]) -> TextTable:
+    """Return the test score of each run, a line per loss and a column per seed."""
+    scores = [{r.seed: 100 * r.score for r in x.outcomes if r.result} for x in rows]
+    seeds = sorted({seed for by_seed in scores for seed in by_seed})
     lines = [
         {"loss": row.loss, **{f"seed {s}": number(by_seed.get(s)) for s in seeds}}
         for row, by_seed in zip(rows, scores, strict=True)
     ]
-    data = TextTable(f"Test {metric} (%) of each run", lines)
-    return Picture(title, caption, key, [Panel(title, about, axes.figure)], data)
+    return TextTable(f"Test {metric_of(rows)} (%) of each run", lines)
 
 
 def _new_chart(rows: Sequence[Row], label: str) -> Axes:

@@ -100,23 +100,23 @@ def reading(rows: Sequence[Row]) -> list[str]:
     return [text.format(**names) for text in (first, *READING)]
 
 
-def document_of(facts: Facts) -> Document:
-    """Return the report of a comparison; sections without content are left out."""
+def document_of(facts: Facts, *, drawn: bool = True) -> Document:
+    """Return the report of a comparison; sections without content are left out.
+
+    Where nothing is drawn a table of all runs is in the place of figures.
+    """
     rows = facts.rows
     plain = [scores(facts), classes(facts)]
     if changed := facts.changed:
         title = "Changed answers"
         plain.append(Section("changed", title, [changed.summary], changed.tables))
     plain.append(time(rows))
-    with figures.look([row.loss for row in rows], pictures.SETTINGS):
-        differences = pictures.forest(rows, facts.margin)
-        drawn = [
-            ("frequency", "Rare and frequent classes", [*pictures.by_class(facts)]),
-            ("runs", "Every run", [pictures.strip(rows, facts.metric)]),
-            ("learning", "Learning curves", [*pictures.learning(facts)]),
-            ("thresholds", PRECISION, [*pictures.thresholds(facts)]),
-            ("calibration", "Calibration", [*pictures.calibration(facts)]),
-        ]
+    differences, measured = None, []
+    if drawn:
+        differences, measured = figures_of(facts)
+    else:
+        table = pictures.scores_of_runs(rows)
+        measured = [Section("runs", "Every run", tables=[table])]
     losses = {}
     for row in rows:
         text = CONTROLS.get(row.loss.rpartition(" + ")[2], "")
@@ -128,7 +128,7 @@ def document_of(facts: Facts) -> Document:
             end = " (control)" if row.is_control else "."
             losses[row.loss] = f"{text.rstrip('.')}{end}"
     folded = [
-        *(Section(key, title, pictures=each) for key, title, each in drawn),
+        *measured,
         Section("gradients", "Gradients", pictures=[*gradients(rows)]),
         tuned(facts.tuning),
         Section("reading", "How to read this", reading(rows)),
@@ -145,6 +145,21 @@ def document_of(facts: Facts) -> Document:
         sections=[s for s in [*plain, *folded] if s.text or s.tables or s.pictures],
         folded=[section.key for section in folded],
     )
+
+
+def figures_of(facts: Facts) -> tuple[Picture | None, list[Section]]:
+    """Draw the differences, and the sections that are figures."""
+    rows = facts.rows
+    with figures.look([row.loss for row in rows], pictures.SETTINGS):
+        differences = pictures.forest(rows, facts.margin)
+        drawn = [
+            ("frequency", "Rare and frequent classes", [*pictures.by_class(facts)]),
+            ("runs", "Every run", [pictures.strip(rows, facts.metric)]),
+            ("learning", "Learning curves", [*pictures.learning(facts)]),
+            ("thresholds", PRECISION, [*pictures.thresholds(facts)]),
+            ("calibration", "Calibration", [*pictures.calibration(facts)]),
+        ]
+    return differences, [Section(key, t, pictures=each) for key, t, each in drawn]
 
 
 def context(facts: Facts) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -37,6 +38,13 @@ def power(
       seeds: S; may be infinite.
       level: level of the test.
     """
+    return _share_beyond(true, *_half_and_error(difference, seeds, level))
+
+
+def _half_and_error(
+    difference: CrossedDifference, seeds: float, level: float
+) -> tuple[np.ndarray | float, float]:
+    """Return quantiles of the half width of an interval, and the standard error."""
     new = difference.sentence_error**2
     rest = max(difference.same_seeds_error**2 - new, 0.0) * difference.seeds
     variance = difference.seed_error**2 * difference.seeds
@@ -46,13 +54,24 @@ def power(
     half = z * math.sqrt(new + rest / seeds)
     if math.isfinite(seeds):
         t = -float(special.stdtrit(freedom, level / 2))
-        drawn = special.chdtri(freedom, _QUANTILES) / freedom
-        half = np.maximum(half, np.sqrt(t**2 * variance / seeds * drawn + z**2 * new))
+        drawn = t**2 * variance / seeds * _variances(freedom)
+        half = np.maximum(half, np.sqrt(drawn + z**2 * new))
+    return half, error
+
+
+def _share_beyond(true: float, half: np.ndarray | float, error: float) -> float:
+    """Return how likely a mean with an error lies beyond half widths."""
     if error == 0:
         return float(true != 0)
     tails = special.ndtr((abs(true) - half) / error)
     tails += special.ndtr((-abs(true) - half) / error)
-    return float(np.mean(tails))
+    return float(np.sum(tails) / np.size(tails))
+
+
+@functools.lru_cache(maxsize=2000)
+def _variances(freedom: float) -> np.ndarray:
+    """Return quantiles of chi-square over its freedom, most of the time of a power."""
+    return special.chdtri(freedom, _QUANTILES) / freedom
 
 
 def seeds_needed(
@@ -147,8 +166,10 @@ def detectable(
     if high == 0:
         return 0.0
 
+    at = _half_and_error(difference, seeds, level)
+
     def excess(true: float) -> float:
-        return power(difference, true, seeds, level) - target
+        return _share_beyond(true, *at) - target
 
     while excess(high) < 0:
         high *= 2
