@@ -195,7 +195,11 @@ class Report:
                 show(line)
             return
         result = compare_runs(
-            self.runs, out=self.out, baseline=self.baseline, margin=self.margin
+            self.runs,
+            out=self.out,
+            baseline=self.baseline,
+            margin=self.margin,
+            warn=note_printer(console),
         )
         for line in result.lines():
             show(line)

@@ -9,7 +9,7 @@ import pytest
 from etils import epath
 
 import dicejax.training.train as training
-from dicejax import config
+from dicejax import cli, config
 from dicejax.errors import InputError, Stopped
 from dicejax.formats import ConllFiles
 from dicejax.io import files
@@ -29,6 +29,7 @@ CHANGES = {
     "a sentence less": "1 of {n} sentences is gone",
 }
 SAME = ("a file moved", "saved again")
+BEFORE = "their scores are of the data before"
 BOTH = "--overwrite trains them again, --out NEW keeps them"
 
 
@@ -198,7 +199,8 @@ def answers(project, tmp_path, monkeypatch, capsys):
             ),
             "resume": resume,
             "evaluate": lambda: evaluate(cmp / "ce" / "seed-0", split, data=moved),
-            "report": report,
+            "report": lambda: comparison.compare_runs([str(cmp)]),
+            "report both": report,
             "--across": across,
         }
         return {name: said(act) for name, act in acts.items()}
@@ -217,7 +219,7 @@ def test_an_edit_is_said_by_every_command(answers, split, edit):
         line = next((x for x in text.splitlines() if "has changed" in x), text)
         print(f"{split:5} | {edit:15} | {name:15} | {status:7} | {line[-150:]}")
     assert said["compare again"][0] == "done"
-    assert f"note: {seeds}; their scores are of the data" in said["compare again"][1]
+    assert f"note: {seeds}; {BEFORE}; {BOTH}" in said["compare again"][1]
     for name in ("with a new loss", "more seeds"):
         assert said[name] == ("refused", f"{seeds}; {BOTH}")
     status, text = said["train again"]
@@ -228,6 +230,9 @@ def test_an_edit_is_said_by_every_command(answers, split, edit):
     status, text = said["evaluate"]
     assert status == "done" and f"{since}; the scores in its result.json" in text
     status, text = said["report"]
+    assert status == "done"
+    assert text == f"{seeds}; {BEFORE}; dicejax compare with {BOTH.split(', ')[0]}"
+    status, text = said["report both"]
     assert status == "refused"
     assert f"{split} of seed-2 of ce is not that of seed-0 to seed-1 of ce" in text
     # Where test is another, it is another data set.
@@ -246,6 +251,29 @@ def test_a_file_of_the_same_content_is_the_same_data(answers, split, edit):
             assert "has changed" not in text
     assert said["--across"][0] == "refused"
     assert "b: has the test set of " in said["--across"][1]
+
+
+@pytest.mark.parametrize("why", ["moved", "an address"])
+def test_a_report_is_written_where_the_data_cannot_be_read(
+    project, tmp_path, monkeypatch, capsys, why
+):
+    shutil.copytree(project / "cmp", tmp_path / "cmp")
+    shutil.copytree(project / "data", tmp_path / "data")
+    place = str(tmp_path / "data") if why == "moved" else "gs://elsewhere/data"
+    for run in (tmp_path / "cmp" / "ce").iterdir():
+        content = json.loads((run / "experiment.json").read_text())
+        content["data"]["dir"] = place
+        files.write_checked(epath.Path(run), "experiment.json", json.dumps(content))
+    (tmp_path / "data").rename(tmp_path / "away")
+    load = ConllFiles.load
+    monkeypatch.setattr(
+        *(ConllFiles, "load"),
+        lambda self: pytest.fail("fetched") if "gs:" in self.dir else load(self),
+    )
+    assert cli.run(["report", str(tmp_path / "cmp"), "--out", str(tmp_path / "o")]) == 0
+    assert (tmp_path / "o" / "report.html").exists()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("note: the data or the encoder of these runs cannot be read")
 
 
 def test_a_file_that_is_restored_makes_the_folder_whole(project, tmp_path):

@@ -10,7 +10,8 @@ import dataclasses
 import html
 import os
 import shlex
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import rich.table
@@ -44,7 +45,7 @@ from dicejax.study.compare.jobs import (
     with_baselines,
 )
 from dicejax.study.compare.results import assess, assess_runs, evaluate_runs, to_json
-from dicejax.study.compare.same_data import DataCheck
+from dicejax.study.compare.same_data import DataCheck, warn_of_changes
 from dicejax.study.compare.statistics import (
     Row,
     interval_of,
@@ -344,11 +345,13 @@ def compare_runs(
     out: str | None = None,
     baseline: str = name_of(BASELINE),
     margin: float = 100 * MARGIN,
+    warn: Callable[[str], None] = warnings.warn,
 ) -> Comparison:
     """Test the differences between existing runs, and write a report.
 
     Folders may hold runs at any depth, all of one experiment, which differ in loss and
     seed alone. By default the report is written to the folder that holds them all.
+    Data that have changed since the runs, or cannot be read, are warned of.
 
     Raises:
       InputError: runs cannot be read or compared, or the folder cannot be written to.
@@ -364,6 +367,7 @@ def compare_runs(
             f"takes another: {', '.join(losses)}"
         )
     out, name = out or common_folder(paths), jobs[0].experiment.name
+    warn_of_changes(jobs, warn)
     record = tuning_of(jobs)
     rows, texts = assess_runs(jobs, out, record, baseline=baseline, margin=fraction)
     page = report.write(rows, out, margin=fraction, texts=texts)

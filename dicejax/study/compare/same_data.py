@@ -10,10 +10,11 @@ from etils import epath
 from dicejax.config import Experiment
 from dicejax.errors import InputError, quote
 from dicejax.formats import FileSource
+from dicejax.io import files
 from dicejax.study.compare.jobs import Job, Outcome
 from dicejax.training.encoded import identity_of, several_of
 from dicejax.training.identity import Identity, changed
-from dicejax.training.run_folder import EXPERIMENT, Run
+from dicejax.training.run_folder import DATA, EXPERIMENT, Run
 
 
 def require_one_data(outcomes: Sequence[Outcome]) -> None:
@@ -64,18 +65,44 @@ def require_one_data(outcomes: Sequence[Outcome]) -> None:
     )
 
 
+def warn_of_changes(jobs: Sequence[Job], warn: Callable[[str], None]) -> None:
+    """Warn of data that have changed since finished runs, or that cannot be read."""
+    known = []
+    is_read = True
+    for job in jobs:
+        run = Run(epath.Path(job.folder))
+        if not (run.is_finished and files.was_written(run.path, DATA)):
+            continue
+        try:  # as `evaluate` reads it: nothing is fetched
+            known.append(dataclasses.replace(job, experiment=run.offline_experiment()))
+        except InputError:
+            is_read = False
+    check = DataCheck(warn, "dicejax compare with --overwrite trains them again")
+    check(known, trains=False)
+    if not (is_read and check.is_read):
+        warn(
+            "the data or the encoder of these runs cannot be read here, so whether "
+            "they have changed since is not known"
+        )
+
+
 class DataCheck:
     """Comparison of the data as it is now with that of runs that exist.
 
     Args:
       notify: called with what has changed, where nothing is to be trained.
+      do: what trains or keeps the runs.
 
     Attributes:
       changed: parts that have changed since a run.
     """
 
-    def __init__(self, notify: Callable[[str], None]):
-        self._notify = notify
+    def __init__(
+        self,
+        notify: Callable[[str], None],
+        do: str = "--overwrite trains them again, --out NEW keeps them",
+    ):
+        self._notify, self._do = notify, do
         self._now: dict[str, Identity | None] = {}
         self.changed: set[str] = set()
 
@@ -101,10 +128,15 @@ class DataCheck:
             changed({part: text}, names_of(some))
             for (part, text), some in since.items()
         )
-        do = "--overwrite trains them again, --out NEW keeps them"
+        said = "; ".join(texts)
         if trains:
-            raise InputError(f"{'; '.join(texts)}; {do}")
-        self._notify(f"{'; '.join(texts)}; their scores are of the data before; {do}")
+            raise InputError(f"{said}; {self._do}")
+        self._notify(f"{said}; their scores are of the data before; {self._do}")
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all data and encoders so far could be read."""
+        return None not in self._now.values()
 
     def _identity(self, experiment: Experiment) -> Identity | None:
         key = f"{_pool_of(experiment)} {experiment.encoder}"
