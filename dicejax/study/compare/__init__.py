@@ -59,8 +59,7 @@ from dicejax.study.significance import MIN_SEEDS, Verdict
 from dicejax.training.checkpoint_folder import require_orbax
 from dicejax.training.progress import Progress, TrainingProgress, progress_of
 
-MOST_DRAWN = 50
-"""Data sets of a file of scores whose pages have figures, which take half a second."""
+MOST_DRAWN = 50  # data sets of scores with figures, which take half a second each
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -422,11 +421,9 @@ def compare_scores(
     words += ["--unit", unit] if unit else []
     words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []
     words += ["--controls", *controls] if controls else []
-    common = Comparison(name="", folder=out, margin=fraction)
     comparisons: list[Comparison] = []
     contents: dict[str, str] = {}
-    for data, outcomes in by_data.items():
-        folder = folders[data]
+    for (data, outcomes), folder in zip(by_data.items(), folders.values(), strict=True):
         settings = outcomes, folder, None, baseline
         rows, texts = assess(*settings, margin=fraction, controls=cheap)
         made = report.contents_of(
@@ -440,8 +437,8 @@ def compare_scores(
         place = f"{data}/" if len(by_data) > 1 else ""
         contents |= {f"{place}{name}": text for name, text in made.items()}
         page = str(epath.Path(folder) / report.PAGE)
-        made_of = dataclasses.replace(common, name=data, folder=folder, report=page)
-        comparisons.append(dataclasses.replace(made_of, rows=tuple(rows)))
+        result = Comparison(name=data, folder=folder, margin=fraction, report=page)
+        comparisons.append(dataclasses.replace(result, rows=tuple(rows)))
     write_together(epath.Path(out), contents)
     return comparisons
 

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from dicejax.errors import visible
 from dicejax.study import figures
+from dicejax.study.compare.statistics import Row, metric_of
 from dicejax.study.significance import Verdict
 
 if TYPE_CHECKING:
@@ -190,3 +191,19 @@ def plain(text: str) -> str:
     text = re.sub(r"(?<= )(#+)$", r"\\\1", text)  # a heading may end in these
     # At the start of a line these would begin a heading, a list or a rule.
     return re.sub(r"^(\d*)([.)+-](?= |$)|-(?=[- ]+$)|#)", r"\1\\\2", text)
+
+
+def scores_of_runs(rows: Sequence[Row]) -> TextTable:
+    """Return the test score of each run, a line per loss and a column per seed."""
+    scores = [{r.seed: 100 * r.score for r in x.outcomes if r.result} for x in rows]
+    seeds = sorted({seed for by_seed in scores for seed in by_seed})
+    lines = [
+        {"loss": row.loss, **{f"seed {s}": number(by_seed.get(s)) for s in seeds}}
+        for row, by_seed in zip(rows, scores, strict=True)
+    ]
+    return TextTable(f"Test {metric_of(rows)} (%) of each run", lines)
+
+
+def number(value: float | None) -> str:
+    """Format a number in a table; "-" for None."""
+    return "-" if value is None else f"{value:.2f}"

@@ -18,7 +18,14 @@ from dicejax.study import figures
 from dicejax.study.compare.statistics import Row, metric_of
 from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.compare.testing import baseline_name
-from dicejax.study.report.document import MARKS, Panel, Picture, TextTable
+from dicejax.study.report.document import (
+    MARKS,
+    Panel,
+    Picture,
+    TextTable,
+    number,
+    scores_of_runs,
+)
 from dicejax.study.report.facts import Facts, LossFacts, Probabilities
 from dicejax.study.significance import signed
 
@@ -158,17 +165,6 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     key = [*names.items(), ("baseline", f"mean of {rows[0].loss}")]
     panels = [Panel(title, about, axes.figure)]
     return Picture(title, caption, key, panels, scores_of_runs(rows))
-
-
-def scores_of_runs(rows: Sequence[Row]) -> TextTable:
-    """Return the test score of each run, a line per loss and a column per seed."""
-    scores = [{r.seed: 100 * r.score for r in x.outcomes if r.result} for x in rows]
-    seeds = sorted({seed for by_seed in scores for seed in by_seed})
-    lines = [
-        {"loss": row.loss, **{f"seed {s}": number(by_seed.get(s)) for s in seeds}}
-        for row, by_seed in zip(rows, scores, strict=True)
-    ]
-    return TextTable(f"Test {metric_of(rows)} (%) of each run", lines)
 
 
 def _new_chart(rows: Sequence[Row], label: str) -> Axes:
@@ -445,8 +441,3 @@ def short(value: float) -> str:
         if abs(value) >= unit:
             return f"{value / unit:g}{sign}"
     return f"{value:.6g}"
-
-
-def number(value: float | None) -> str:
-    """Format a number in a table; "-" for None."""
-    return "-" if value is None else f"{value:.2f}"

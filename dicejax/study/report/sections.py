@@ -29,7 +29,14 @@ from dicejax.study.compare.tuning import settings_text
 from dicejax.study.gradients import plot
 from dicejax.study.report import pictures
 from dicejax.study.report.changed import rival_of
-from dicejax.study.report.document import Document, Panel, Picture, Section, TextTable
+from dicejax.study.report.document import (
+    Document,
+    Panel,
+    Picture,
+    Section,
+    TextTable,
+    scores_of_runs,
+)
 from dicejax.study.report.facts import RERUN, Facts
 from dicejax.study.significance import signed
 from dicejax.training.gradients.probe import FILE as GRADIENTS
@@ -115,7 +122,7 @@ def document_of(facts: Facts, *, drawn: bool = True) -> Document:
     if drawn:
         differences, measured = figures_of(facts)
     else:
-        table = pictures.scores_of_runs(rows)
+        table = scores_of_runs(rows)
         measured = [Section("runs", "Every run", tables=[table])]
     losses = {}
     for row in rows:
