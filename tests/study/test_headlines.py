@@ -6,6 +6,7 @@ import pytest
 
 from dicejax import cli
 from dicejax.study import compare as comparison
+from dicejax.study.compare.advice import foremost
 
 from ..small_project import fails
 
@@ -193,6 +194,9 @@ def test_the_headline_of_scores(tmp_path, capsys, name):
     assert lines[0] == first
     assert [part for part in said if part not in text] == []
     advice = " ".join(lines[: lines.index("")])
+    # Pages set the loss that the advice is about beside the baseline.
+    named = foremost(result.rows)
+    assert named is None or named.loss in advice or first.endswith("or the same.")
     # What is not said of the losses; other lines may tell of each.
     assert [part for part in unsaid if part in advice] == []
     page = (tmp_path / "o" / "report.md").read_text()

@@ -103,6 +103,37 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     return max(rivals_of(better) or better, key=_gain)
 
 
+def foremost(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
+    """Return the loss or control that the advice is about; None where all failed.
+
+    Where the baseline is kept it is the one that is better by no more than the margin,
+    else the one with the largest gain that is possible.
+    """
+    best = recommended(rows, margin)
+    stable = [row for row in _tested(rows) if row.outcome not in _UNSETTLED]
+    if best is not None or not stable or rows[0].failures.seeds:
+        return best
+    better = [row for row in rows if row.outcome == "better"]
+    most = max(stable, key=lambda row: row.against.crossed.high)
+    is_small = _possible_gain(rows, most) <= margin or _are_decided(stable)
+    return max(better, key=_gain) if better and is_small else most
+
+
+def _tested(rows: Sequence[Row]) -> list[Row]:
+    losses = rivals_of(rows) or [row for row in rows if row.against]
+    return [row for row in losses if row.against.test is not None]
+
+
+def _possible_gain(rows: Sequence[Row], row: Row) -> float:
+    """Return the upper end of a gain; no score is above 1, however wide it is."""
+    return min(max(row.against.crossed.high, 0.0), 1 - rows[0].summary.mean)
+
+
+def _are_decided(rows: Sequence[Row]) -> bool:
+    decided = ("better", "worse", "identical predictions", "identical scores")
+    return all(row.outcome in decided for row in rows)
+
+
 def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
     """Return the best loss that did not fail, and its difference to each control."""
     metric = metric_of(rows)
@@ -162,8 +193,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
             f"No verdict: all seeds of {_listed(names)} have the same scores.\n"
             f"They are one run. Next: {todo}."
         )
-    tested = [row for row in losses if row.against.test is not None]
-    if not tested:
+    if not _tested(rows):
         seeds, least = max(len(x.against.seeds) for x in losses), significance.MIN_SEEDS
         enough = max(least, 5)
         return (
@@ -171,39 +201,36 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
             f"Next: {_command(rows, enough)}{_minutes(rows, enough - seeds, losses)}."
         )
     best = recommended(rows, margin)
-    text = _kept(rows, tested, margin) if best is None else _advice(rows, best)
+    text = _kept(rows, margin) if best is None else _advice(rows, best)
     unstable = [row.loss for row in rows if row.failures.is_unstable]
     also = f"\nUnstable: {', '.join(unstable)}." if unstable and best is None else ""
     return text + also
 
 
-def _kept(rows: Sequence[Row], tested: Sequence[Row], margin: float) -> str:
+def _kept(rows: Sequence[Row], margin: float) -> str:
     """Return the verdict where no loss is advised."""
     baseline = baseline_name(rows[0].loss)
     metric = metric_of(rows)
-    stable = [row for row in tested if row.outcome not in _UNSETTLED]
+    stable = [row for row in _tested(rows) if row.outcome not in _UNSETTLED]
     if not stable:
         return "Undecided: every other loss failed in some runs."
-    most = max(stable, key=lambda row: row.against.crossed.high)
-    # No score is above 1, however wide the interval.
-    gain = min(max(most.against.crossed.high, 0.0), 1 - rows[0].summary.mean)
+    named = foremost(rows, margin)
+    gain = max(_possible_gain(rows, row) for row in stable)
     points = f"{100 * gain:.1f} {metric}"
     better = [row for row in rows if row.outcome == "better"]
-    no_better = ("better", "worse", "identical predictions", "identical scores")
-    if better and (gain <= margin or all(row.outcome in no_better for row in stable)):
-        ahead = max(better, key=_gain)
-        mean = 100 * _gain(ahead)
-        text = f"Keep {baseline}: {ahead.loss} is only {mean:.2f} {metric} ahead.\n"
+    if better and (gain <= margin or _are_decided(stable)):
+        mean = 100 * _gain(named)
+        text = f"Keep {baseline}: {named.loss} is only {mean:.2f} {metric} ahead.\n"
         within = f"Differences within ±{100 * margin:g} do not matter in practice."
-        return text + f"{_points(ahead.against.crossed, metric)[1]}. {within}"
-    if all(row.outcome in no_better for row in stable):
+        return text + f"{_points(named.against.crossed, metric)[1]}. {within}"
+    if _are_decided(stable):
         return f"Keep {baseline}: no loss is better, and all are worse or the same."
     if gain <= margin:
         return f"Keep {baseline}: no loss beats it by more than {points}."
     beaten = f"{baseline}{' by more than the margin' if better else ''}"
     return (
         f"Undecided: no loss is shown to beat {beaten}.\nA gain of up to {points} "
-        f"({most.loss}) is still possible.{_next(rows, most)}{_first_two(rows)}"
+        f"({named.loss}) is still possible.{_next(rows, named)}{_first_two(rows)}"
     )
 
 

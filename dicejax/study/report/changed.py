@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from dicejax.study.compare.advice import recommended
+from dicejax.study.compare.advice import foremost
 from dicejax.study.compare.statistics import Row, rivals_of, source_of
 from dicejax.study.compare.testing import MARGIN
 from dicejax.study.report.document import TextTable
@@ -33,9 +33,9 @@ class Changed:
 def rival_of(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     """Return the row that a page sets beside the baseline wherever it shows but two.
 
-    It is the one that the advice recommends, else the best loss; None without any.
+    It is the one that the advice is about, else the first loss; None without any.
     """
-    return recommended(rows, margin) or next(iter(rivals_of(rows)), None)
+    return foremost(rows, margin) or next(iter(rivals_of(rows)), None)
 
 
 def changed_answers(
