@@ -38,18 +38,17 @@ def scores(values: Mapping[str, Any], what: str) -> str:
     >>> print(scores({"f1": 0.5, "matthews": 0.1, "positive": "spam"}, "test"))
     test: F1 of 'spam' 50.00  matthews 10.00
     """
-    from dicejax.metrics.scores import name_in, rarest_of
+    from dicejax.metrics.scores import Scores, rarest_of
 
-    floats = {name: x for name, x in values.items() if isinstance(x, float)}
-    groups, micro = values.get("per_type", {}), "macro_f1" in floats
-    positive = values.get("positive")
+    split = Scores.from_json(values)
+    floats = {name: x for name, x in split.values.items() if isinstance(x, float)}
     parts = [
-        f"{'micro ' * (micro and name == 'f1')}"
-        f"{name_in(name, floats, groups, positive)} {100 * value:.2f}"
+        f"{'micro ' * ('macro_f1' in floats and name == 'f1')}"
+        f"{split.name(name)} {100 * value:.2f}"
         for name, value in floats.items()
     ]
     if (rarest := rarest_of(values)) is not None:
-        row = groups[rarest]
+        row = split.groups[rarest]
         parts.append(
             f"rarest {quote(rarest)}: F1 {100 * row['f1']:.2f}, "
             f"recall {100 * row['recall']:.2f}"

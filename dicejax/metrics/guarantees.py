@@ -135,13 +135,18 @@ class Constraint:
         return "complete examples" if self.measure == "complete" else self.measure
 
     @property
+    def leaves_precision(self) -> bool:
+        """Whether it leaves precision open, and not recall."""
+        return self.measure in ("recall", "complete")
+
+    @property
     def other(self) -> str:
         """Name of the score that it leaves open.
 
         >>> Constraint("recall", 0.95).other, Constraint("fpr", 0.01, label="x").other
         ('precision_at_recall_0.95', 'recall_at_fpr_0.01_of_x')
         """
-        open_ = "precision" if self.measure in ("recall", "complete") else "recall"
+        open_ = "precision" if self.leaves_precision else "recall"
         label = f"_of_{self.label}" * bool(self.label)
         return f"{open_}_at_{self.measure}_{self.bound:g}{label}"
 

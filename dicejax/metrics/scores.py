@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Mapping, Sized
+from collections.abc import Mapping
 from typing import Any
 
 from dicejax.errors import quote
@@ -72,20 +72,17 @@ def rarest_of(test: Mapping[str, Any]) -> str | None:
     return None if is_shown else rarest
 
 
-def name_in(
-    score: str, values: Container[str], groups: Sized, positive: str | None = None
-) -> str:
-    """Return the display name of a score among others of a split with groups.
+def are_of_texts(test: Mapping[str, Any]) -> bool:
+    """Return whether scores, as of a `result.json`, are of texts of one class each.
 
-    F1 of more than two classes of texts is their unweighted mean, and called so.
+    Their field `of_texts` says so. Where it is not written those of texts are the ones
+    with Matthews' correlation.
 
-    >>> name_in("f1", {"f1": 0.5, "matthews": 0.1}, ["a", "b", "c"])
-    'macro F1'
+    >>> test = {"f1": 0.5, "matthews": 0.1}
+    >>> are_of_texts(test), are_of_texts({**test, "of_texts": False})
+    (True, False)
     """
-    of_classes = "matthews" in values and len(groups) > 2 and positive is None
-    if of_classes and score in ("precision", "recall", "f1"):
-        return heading(f"macro_{score}")
-    return heading(score, positive)
+    return bool(test.get("of_texts", "matthews" in test))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,15 +97,25 @@ class Scores:
       groups: by type, class or kind of question: its scores, and its `support`.
       positive: the class of which F1, precision, recall and average precision are,
         where there are two.
+      of_texts: whether they are of texts of one class each. Of more than two classes
+        F1, precision and recall are then unweighted means, and called so.
+
+    >>> groups = {name: {"f1": 0.5} for name in "abc"}
+    >>> Scores({"f1": 0.5}, groups, of_texts=True).name("f1")
+    'macro F1'
     """
 
     values: Mapping[str, float]
     groups: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
     positive: str | None = None
+    of_texts: bool = False
 
     def name(self, score: str) -> str:
         """Return the display name of a score."""
-        return name_in(score, self.values, self.groups, self.positive)
+        of_classes = self.of_texts and len(self.groups) > 2 and self.positive is None
+        if of_classes and score in ("precision", "recall", "f1"):
+            return heading(f"macro_{score}")
+        return heading(score, self.positive)
 
     def leading_with(self, metric: str) -> Scores:
         """Return the scores with F1 of the class that a metric names, first.
@@ -157,15 +164,20 @@ class Scores:
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries."""
         groups = {name: dict(row) for name, row in self.groups.items()}
-        named = {} if self.positive is None else {"positive": self.positive}
+        named: dict[str, Any] = {}
+        if self.positive is not None:
+            named["positive"] = self.positive
+        if self.of_texts != are_of_texts(self.values):
+            named["of_texts"] = self.of_texts
         return {**self.values, **named, "per_type": groups}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Scores:
         """Return the scores that `to_json` wrote."""
-        apart = ("positive", "per_type")
+        apart = ("positive", "per_type", "of_texts")
         values = {name: x for name, x in content.items() if name not in apart}
-        return cls(values, content.get("per_type", {}), content.get("positive"))
+        groups, positive = content.get("per_type", {}), content.get("positive")
+        return cls(values, groups, positive, are_of_texts(content))
 
     @classmethod
     def of_spans(cls, scores: SpanScores) -> Scores:

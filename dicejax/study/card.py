@@ -19,6 +19,7 @@ from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import names_of
 from dicejax.study.compare.results import FILE
 from dicejax.study.report.document import Section, TextTable, markdown_of, plain
+from dicejax.tasks import Classification
 from dicejax.training.export import opening
 from dicejax.training.identity import test_checksum
 from dicejax.training.run_folder import Run
@@ -115,7 +116,7 @@ def _header_scores(scores: Scores) -> dict[str, float]:
     """Return the scores for the hub; of classes with their macro F1 in any case."""
     values = dict(scores.values)
     rows = [row["f1"] for row in scores.groups.values() if "f1" in row]
-    if "matthews" in values and len(rows) == 2:  # F1 is that of the positive class
+    if scores.of_texts and len(rows) == 2:  # F1 is that of the positive class
         values["macro_f1"] = sum(rows) / len(rows)
     return values
 
@@ -210,10 +211,11 @@ def _verdict(run: Run) -> list[str]:
 def _threshold(experiment: Experiment, result: Result) -> list[str]:
     if result.threshold is None:
         labels = (result.labels or {}).get("train", {})
-        default = experiment.task.default_threshold
-        if default is None or (not experiment.task.has_several and len(labels) > 2):
+        rule = experiment.task.threshold_rule
+        is_likeliest = isinstance(experiment.task, Classification) and len(labels) > 2
+        if rule is None or is_likeliest:
             return ["None: the likeliest answer is taken."]
-        return [f"{default:g}, the default: none was chosen on dev."]
+        return [f"{rule.default:g}, the default: none was chosen on dev."]
     guarantee = guarantee_of(result.threshold)
     if guarantee is None:
         return [f"Chosen on dev: {result.threshold['threshold']}. It promises nothing."]

@@ -152,14 +152,14 @@ def covered_characters(
     """
     spans = []
     for number in range(count):
-        held = [(part, part.gold[number]) for part in context_parts]
-        held = [(part, ends) for part, ends in held if ends and part.starts[ends[0]]]
+        golds = [(part, part.gold[number]) for part in context_parts if part.gold]
+        held = [(part, ends) for part, ends in golds if ends and part.starts[ends[0]]]
         if not held:
             return "beyond"
         ((part, ends),) = held  # one alone shows most around the start
         if ends[1] - ends[0] >= longest:
             return "long"
-        start, end = part.characters(*ends)
+        start, end = part.characters(*map(np.asarray, ends))
         spans.append((int(start), int(end)))
     crossed = any(a[1] > b[0] for a, b in pairwise(sorted(spans)))
     return "several" if crossed else spans
@@ -320,6 +320,8 @@ def score_answers(
         {id_: answer.no_answer for id_, answer in by_id.items()},
         by_characters=characters,
     )
+    if (best := swept.best_f1) is None:
+        raise ValueError("there are no no-answer scores")
     parts = {"answerable": scores.answerable, "unanswerable": scores.unanswerable}
     return Scores(
         {
@@ -327,7 +329,7 @@ def score_answers(
             "exact": scores.all.exact,
             "answerable_f1": scores.answerable.f1,
             "unanswerable": scores.unanswerable.exact,
-            "f1_at_own_best_threshold": swept.best_f1.attained,
+            "f1_at_own_best_threshold": best.attained,
         },
         {
             name: {"f1": part.f1, "exact": part.exact, "support": part.questions}

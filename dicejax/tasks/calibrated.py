@@ -78,7 +78,8 @@ def calibrate(
     if temperature is None or prediction.probabilities is None:
         return prediction
     shares = prediction.probabilities
-    if isinstance(shares, Mapping) and not task.has_several:
+    is_one = not isinstance(task, TextTask) or not task.has_several
+    if isinstance(shares, Mapping) and is_one:
         with np.errstate(divide="ignore"):
             logs = np.log(list(shares.values())) / temperature
         scaled: Any = dict(zip(shares, special.softmax(logs).tolist(), strict=True))

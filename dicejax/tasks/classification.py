@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import jax
 import numpy as np
@@ -13,8 +13,9 @@ import numpy as np
 from dicejax.data.examples import ROUNDING, LabelledText
 from dicejax.errors import InputError, quote
 from dicejax.metrics import classification, ranking
-from dicejax.metrics.scores import Scores
+from dicejax.metrics.scores import Scores, class_of
 from dicejax.tasks.remarks import Fit, Remark
+from dicejax.tasks.scoring import f1_counts, f1_statistics
 from dicejax.tasks.task import (
     IGNORED,
     PROBABILITIES,
@@ -24,8 +25,9 @@ from dicejax.tasks.task import (
     Prediction,
     Predictions,
     Target,
+    mean_statistics,
 )
-from dicejax.tasks.texts import HEAD, TextTask
+from dicejax.tasks.texts import DEFAULT, HEAD, TextTask
 
 Texts = Sequence[LabelledText]
 
@@ -69,7 +71,7 @@ class Classification(TextTask):
         """
         self.require_gold("train", examples)
         names = sorted(
-            {example.label for example in examples}
+            {name for example in examples for name, _ in self.labelled(example)}
             | {name for e in examples for name, _ in e.probabilities or ()}
         )
         listed = ", ".join(map(quote, names))
@@ -81,7 +83,7 @@ class Classification(TextTask):
                 raise InputError(
                     f"{setting} is {quote(name)}, but the classes are {listed}"
                 )
-        decides = self.tune_threshold or self.threshold is not None
+        decides = self.tunes or self.threshold is not None
         if len(names) > 2:
             if self.positive is not None or decides:
                 raise InputError(
@@ -110,10 +112,11 @@ class Classification(TextTask):
     @property
     def _named(self) -> dict[str, str]:
         """The positive class by the setting that names it."""
+        constraint = self.threshold_rule.constraint
         named = {
             "positive": self.positive,
-            "primary_metric": self.class_of_interest,
-            "threshold": (self.constraint and self.constraint.label) or None,
+            "primary_metric": class_of(self.primary_metric),
+            "threshold": (constraint and constraint.label) or None,
         }
         return {setting: name for setting, name in named.items() if name is not None}
 
@@ -149,21 +152,6 @@ class Classification(TextTask):
         """Return the class."""
         return None if example.label is None else (example.label,)
 
-    def soften(self, items: Items, examples: Texts, labels: Labels) -> Items:
-        """Return training items with probabilities of classes, if any text has them.
-
-        A class that is sure has probability 1. They may miss a sum of 1 by `ROUNDING`,
-        and are divided by their sum.
-        """
-        if all(example.probabilities is None for example in examples):
-            return items
-        soft = [_distribution(example, labels) for example in examples]
-        name = HEAD + PROBABILITIES
-        return [
-            dataclasses.replace(item, arrays={**item.arrays, name: soft[item.example]})
-            for item in items
-        ]
-
     def encode_target(
         self, gold: Sequence[str] | None, index: Mapping[str, int]
     ) -> int:
@@ -182,10 +170,10 @@ class Classification(TextTask):
         self, candidates: dict[str, float], threshold: float | None = None
     ) -> Prediction:
         """Take the likeliest class; of two, the last from the threshold on."""
-        label = max(candidates, key=candidates.get)
+        label = max(candidates, key=candidates.__getitem__)
         if len(candidates) == 2:
             negative, positive = candidates
-            limit = self.default_threshold if threshold is None else threshold
+            limit = DEFAULT if threshold is None else threshold
             label = positive if candidates[positive] >= limit else negative
         return Prediction((label,), candidates)
 
@@ -220,8 +208,60 @@ class Classification(TextTask):
             },
             dict(zip(names, map(dataclasses.asdict, scores.per_class), strict=True)),
             positive=labels[1] if two else None,
+            of_texts=True,
         )
         return of_split.leading_with(self.primary_metric)
+
+    def example_statistics(
+        self, examples: Texts, predictions: Predictions, labels: Labels
+    ) -> np.ndarray:
+        """Return twice what is correct, and what is predicted plus gold, or hits.
+
+        Of two classes they are of the positive one, of more of each.
+
+        Raises:
+          InputError: Matthews' correlation is no sum over examples.
+        """
+        if class_of(self.primary_metric) is not None:
+            return f1_statistics(self, examples, predictions)
+        match self.primary_metric:
+            case "matthews":
+                raise InputError(
+                    "task: matthews is not a sum over examples, which the statistics "
+                    "need; take --task.primary_metric f1 or accuracy"
+                )
+            case "accuracy":
+                pairs = zip(examples, predictions, strict=True)
+                return mean_statistics([x.label in y.values for x, y in pairs])
+            case "f1":
+                _, gold, predicted, _ = self.arrays(examples, predictions, labels)
+                counts = f1_counts(gold, predicted)
+                return counts[:, 1:2] if len(labels) == 2 else counts
+        return super().example_statistics(examples, predictions, labels)
+
+
+def soften(
+    items: Items, examples: Sequence[Any], targets: Mapping[str, Target]
+) -> Items:
+    """Return training items with probabilities of classes, if any text has them.
+
+    They stand beside the label, float32 `[C]`, under its name with `PROBABILITIES`. A
+    class that is sure has probability 1. They may miss a sum of 1 by `ROUNDING`, and
+    are divided by their sum.
+
+    Raises:
+      InputError: the probabilities of an example are not those of classes.
+    """
+    target = targets.get(HEAD)
+    has_some = any(getattr(x, "probabilities", None) is not None for x in examples)
+    if not has_some or target is None or target.kind != "classes":
+        return items
+    soft = [_distribution(example, target.classes) for example in examples]
+    name = HEAD + PROBABILITIES
+    return [
+        dataclasses.replace(item, arrays={**item.arrays, name: soft[item.example]})
+        for item in items
+    ]
 
 
 def positive_class(counts: Mapping[str, int]) -> str:

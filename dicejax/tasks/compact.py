@@ -5,6 +5,22 @@ from __future__ import annotations
 import functools
 from array import array
 from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dicejax.tasks.task import Prediction
+
+
+def compact(prediction: Any) -> Any:
+    """Return what scores need of a prediction, in little memory.
+
+    That is of texts the probability of each label, of words and spans none.
+    """
+    if not isinstance(prediction, Prediction):
+        return prediction
+    chances = prediction.probabilities
+    if isinstance(chances, Mapping):
+        return Prediction(prediction.values, CompactChances(chances))
+    return Prediction(tuple(prediction.values))
 
 
 class CompactChances(Mapping[str, float]):

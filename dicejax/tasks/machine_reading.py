@@ -16,10 +16,11 @@ from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, quote
+from dicejax.metrics.scores import class_of
 from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding, windows
-from dicejax.tasks.decider import Judged
+from dicejax.tasks.judged import Judged, ThresholdRule
 from dicejax.tasks.remarks import Fit, Remark
 from dicejax.tasks.span_decoding import Candidate, Pairs, without_overlaps
 from dicejax.tasks.spans import Sentences, SpanTask, judge_spans, spans_of
@@ -36,6 +37,8 @@ from dicejax.tasks.task import (
     token_fills,
 )
 
+DEFAULT = 0.5
+"""The threshold of spans where none is chosen."""
 _CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
 _FLOOR = 0.01  # below it a span is no candidate, whatever the threshold
 _MOST = 10  # candidates a word, of the best scores: what an untrained network gives
@@ -81,7 +84,6 @@ class MachineReading(SpanTask):
     https://github.com/ShannonAI/dice_loss_for_NLP, tasks/mrc_ner.
     """
 
-    default_threshold: ClassVar[float | None] = 0.5
     measures: ClassVar[tuple[str, ...]] = ("recall", "precision", "complete")
 
     queries: tuple[tuple[str, str], ...]
@@ -99,7 +101,7 @@ class MachineReading(SpanTask):
     threshold: str | None = None
     threshold_delta: float = 0.1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         types = [kind for kind, _ in self.queries]
         if not types:
@@ -117,9 +119,9 @@ class MachineReading(SpanTask):
         self.heads(())  # checks the settings
 
     @property
-    def loss_weights(self) -> Mapping[str, float]:
-        """The weight of each output's loss in the sum."""
-        return {name: getattr(self, f"{name}_weight") for name in self.targets(())}
+    def threshold_rule(self) -> ThresholdRule:
+        """Return 1/2 by default."""
+        return ThresholdRule.for_task(self, DEFAULT, tunes=self.tune_threshold)
 
     def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
         """Return the types in the order of their queries.
@@ -160,7 +162,17 @@ class MachineReading(SpanTask):
             names["match"] = "span"
         if self.answerable:
             names["answerable"] = "answerable"
-        return {name: Target("multi_label", (kind,)) for name, kind in names.items()}
+        is_predicted = self.candidates not in ("gold", "all")
+        return {
+            name: Target(
+                "multi_label",
+                (kind,),
+                weight=getattr(self, f"{name}_weight"),
+                # Which pairs are labelled depends on the network's starts and ends.
+                follows_outputs=name == "match" and is_predicted,
+            )
+            for name, kind in names.items()
+        }
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return the layout of an item's arrays."""
@@ -215,11 +227,6 @@ class MachineReading(SpanTask):
             gold["match"] = span_decoding.match_labels(outputs, batch, self.candidates)
         logits = {name: outputs[name][..., None] for name in gold}
         return logits, {name: labels[..., None] for name, labels in gold.items()}
-
-    @property
-    def labels_follow_outputs(self) -> bool:
-        """Whether labels of pairs depend on the network's starts and ends."""
-        return self.match and self.candidates not in ("gold", "all")
 
     def class_counts(self, items: Items, labels: Labels) -> dict[str, np.ndarray]:
         """Count the 0s and 1s of each output, int `[1, 2]`.
@@ -283,11 +290,6 @@ class MachineReading(SpanTask):
             )
         ]
 
-    @property
-    def has_several(self) -> bool:
-        """Whether each type has a threshold."""
-        return self.constraint is not None and self.constraint.measure != "complete"
-
     def decide(
         self,
         candidates: Sequence[Candidate],
@@ -297,8 +299,10 @@ class MachineReading(SpanTask):
 
         The probability of a span is its score, see `decode`.
         """
-        limits = threshold if isinstance(threshold, Mapping) else {}
-        rest = self.default_threshold if threshold is None or limits else threshold
+        limits: Mapping[str, float] = {}
+        rest = DEFAULT if threshold is None else threshold
+        if isinstance(rest, Mapping):
+            limits, rest = rest, DEFAULT
         chosen = [
             (span, score)
             for span, score in self._compatible(candidates)
@@ -317,7 +321,7 @@ class MachineReading(SpanTask):
 
         It is that with the best F1 of one type where that is the primary metric.
         """
-        named = self.class_of_interest
+        named = class_of(self.primary_metric)
         gold = [{x for x in e.spans if named in (None, x.type)} for e in examples]
         judged = [
             (score, span in spans)
@@ -325,10 +329,11 @@ class MachineReading(SpanTask):
             for span, score in self._compatible(scored)
             if named in (None, span.type)
         ]
-        total, default = sum(map(len, gold)), self.default_threshold
+        total = sum(map(len, gold))
         if not judged:
-            return TunedThreshold(default, 0.0, default, 0.0, 0, total)
-        return tune_spans(*zip(*judged, strict=True), total, default=default)
+            return TunedThreshold(DEFAULT, 0.0, DEFAULT, 0.0, 0, total)
+        scores, right = zip(*judged, strict=True)
+        return tune_spans(scores, right, total, default=DEFAULT)
 
     def judge(
         self,
@@ -342,8 +347,17 @@ class MachineReading(SpanTask):
         ]
         for spans, pairs in zip(scored, candidates or (), strict=bool(candidates)):
             spans |= self._compatible(pairs)
-        kinds = [kind for kind, _ in self.queries] if self.has_several else None
-        return judge_spans(examples, scored, kinds)
+        constraint = self.threshold_rule.constraint
+        if constraint is None or constraint.measure == "complete":
+            return judge_spans(examples, scored, None)
+        kinds = [kind for kind, _ in self.queries]
+        return judge_spans(examples, scored, kinds, by_label=True)
+
+    def fit(self, examples: Sentences, items: Items) -> Fit:
+        """Count sentences that a query reads in several windows, and the rest."""
+        windows_of = Counter((item.example, item.detail.kind) for item in items)
+        several = {example for (example, _), n in windows_of.items() if n > 1}
+        return dataclasses.replace(super().fit(examples, items), several=len(several))
 
     def remarks(
         self, split: str, examples: Sentences, fit: Fit, labels: Labels
@@ -374,11 +388,6 @@ class MachineReading(SpanTask):
     def overlapping(self) -> str | None:
         """Nested predictions lose nothing."""
         return None if self.nested else "of which flat decoding keeps one; see nested"
-
-    @property
-    def readings(self) -> int:
-        """One for each query."""
-        return len(self.queries)
 
     @property
     def _ends_per_start(self) -> int:

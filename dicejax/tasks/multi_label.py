@@ -12,7 +12,8 @@ import numpy as np
 from dicejax.data.examples import MultiLabelText
 from dicejax.errors import InputError
 from dicejax.metrics import multi_label, ranking
-from dicejax.metrics.scores import Scores
+from dicejax.metrics.scores import Scores, class_of
+from dicejax.tasks.scoring import f1_counts, f1_statistics
 from dicejax.tasks.task import (
     IGNORED,
     Labels,
@@ -20,8 +21,9 @@ from dicejax.tasks.task import (
     Prediction,
     Predictions,
     Target,
+    mean_statistics,
 )
-from dicejax.tasks.texts import HEAD, TextTask
+from dicejax.tasks.texts import DEFAULT, HEAD, TextTask
 
 Texts = Sequence[MultiLabelText]
 Metric = Literal["micro_f1", "macro_f1", "lrap"]
@@ -52,8 +54,8 @@ class MultiLabelClassification(TextTask):
     tune_thresholds: bool = False
 
     @property
-    def tunes_threshold(self) -> bool:
-        """Whether the thresholds of labels are to be tuned on the dev split."""
+    def tunes(self) -> bool:
+        """Whether the thresholds of labels are to be tuned on dev."""
         return self.tune_thresholds
 
     def label_names(self, examples: Texts) -> tuple[str, ...]:
@@ -63,7 +65,9 @@ class MultiLabelClassification(TextTask):
           InputError: the labels of an example are unknown, or none occurs.
         """
         self.require_gold("train", examples)
-        names = sorted({label for example in examples for label in example.labels})
+        names = sorted(
+            {label for example in examples for label in example.labels or ()}
+        )
         if not names:
             raise InputError("no text of train has a label; want some that have")
         return tuple(names)
@@ -98,7 +102,7 @@ class MultiLabelClassification(TextTask):
         labels = tuple(
             label
             for label, probability in candidates.items()
-            if probability >= limits.get(label, self.default_threshold)
+            if probability >= limits.get(label, DEFAULT)
         )
         return Prediction(labels, candidates)
 
@@ -131,3 +135,20 @@ class MultiLabelClassification(TextTask):
             dict(zip(names, map(dataclasses.asdict, scores.per_label), strict=True)),
         )
         return of_split.leading_with(self.primary_metric)
+
+    def example_statistics(
+        self, examples: Texts, predictions: Predictions, labels: Labels
+    ) -> np.ndarray:
+        """Return twice what is correct, and what is predicted plus gold, or ranks."""
+        if class_of(self.primary_metric) is not None:
+            return f1_statistics(self, examples, predictions)
+        _, gold, predicted, chances = self.arrays(examples, predictions, labels)
+        match self.primary_metric:
+            case "lrap":
+                rank = multi_label.label_ranking_average_precision(gold, chances)
+                return mean_statistics(rank)
+            case "micro_f1":
+                return f1_counts(gold, predicted).sum(axis=1, keepdims=True)
+            case "macro_f1":
+                return f1_counts(gold, predicted)
+        return super().example_statistics(examples, predictions, labels)

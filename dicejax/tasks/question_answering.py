@@ -17,7 +17,6 @@ from dicejax.data import tokenize
 from dicejax.data.examples import ReadingExample, groups_of
 from dicejax.data.pack import BatchLayout
 from dicejax.metrics.scores import Scores
-from dicejax.metrics.spans import TypeCounts
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import (
     IMPOSSIBLE,
@@ -29,8 +28,8 @@ from dicejax.models.heads import (
 from dicejax.models.settings import check_choice
 from dicejax.tasks import answers
 from dicejax.tasks.answers import Answer, Candidate, Questions, RankedAnswers
-from dicejax.tasks.decider import Judged
-from dicejax.tasks.remarks import Fit, Remark
+from dicejax.tasks.judged import Judged, ThresholdRule
+from dicejax.tasks.remarks import Fit, Remark, cut_inputs
 from dicejax.tasks.task import (
     IGNORED,
     Item,
@@ -40,13 +39,17 @@ from dicejax.tasks.task import (
     Predicted,
     Target,
     Task,
+    count_cuts,
     mean_statistics,
     token_arrays,
     token_fills,
 )
+from dicejax.tasks.texts import line_of
 
 HEAD = "answer"
 START, END, NONE = "start", "end", "impossible"  # the outputs of the heads
+DEFAULT = 0.0
+"""The no-answer score up to which a question is answered, where none is chosen."""
 _CHUNK = 1024  # questions at a time, which bounds the memory
 _PAIRS = 5  # of k spans side by side, k (k + 1) / 2 pairs of ends look like a span
 
@@ -121,10 +124,9 @@ class QuestionAnswering(Task):
     threshold: str | None = None
     threshold_delta: float = 0.1
 
-    score_sign: ClassVar[int] = -1  # a question is answered below the threshold
     measures: ClassVar[tuple[str, ...]] = ("recall", "fpr")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("max_question", "max_answer", "n_best"):
             if (value := getattr(self, name)) < 1:
@@ -146,19 +148,16 @@ class QuestionAnswering(Task):
             )
 
     @property
-    def default_threshold(self) -> float | None:
-        """Return 0, where both decisions are equally likely, if a threshold decides."""
-        return 0.0 if self.unanswerable or self._takes_several else None
+    def threshold_rule(self) -> ThresholdRule | None:
+        """Return 0 by default, as likely as not, where a threshold decides."""
+        if not (self.unanswerable or self._takes_several):
+            return None
+        return ThresholdRule.for_task(self, DEFAULT, tunes=self.tune_threshold)
 
     def over_positions(self, positions: bool) -> QuestionAnswering:
         """Return form "sigmoid" as "softmax", or back."""
         forms = {"sigmoid": "softmax"} if positions else {"softmax": "sigmoid"}
         return dataclasses.replace(self, form=forms.get(self.form, self.form))
-
-    @property
-    def loss_weights(self) -> Mapping[str, float]:
-        """Return 1/2 for start, end and `impossible`, as published."""
-        return {name: 0.5 for name in self.targets(())}
 
     @property
     def _is_binary(self) -> bool:
@@ -196,12 +195,16 @@ class QuestionAnswering(Task):
         return ((HEAD, head),)
 
     def targets(self, labels: Labels) -> dict[str, Target]:
-        """Return positions or binary targets; `impossible` is binary."""
+        """Return positions or binary targets; `impossible` is binary.
+
+        Each has half the weight, as published.
+        """
+        end = Target("positions", weight=0.5)
         if self._is_binary:
-            return {name: Target("multi_label", (HEAD,)) for name in (START, END)}
-        targets = {name: Target("positions") for name in (START, END)}
+            end = Target("multi_label", (HEAD,), weight=0.5)
+        targets = {START: end, END: end}
         if self.head == "xlnet":
-            targets[NONE] = Target("multi_label", (NONE,))
+            targets[NONE] = Target("multi_label", (NONE,), weight=0.5)
         return targets
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
@@ -312,7 +315,7 @@ class QuestionAnswering(Task):
         self, candidates: RankedAnswers, threshold: float | None = None
     ) -> Answer:
         """Take the best candidate, several, or none."""
-        limit = self.default_threshold if threshold is None else threshold
+        limit = DEFAULT if threshold is None else threshold
         chosen = candidates.spans[:1]
         best = "".join(candidate.text for candidate in chosen)
         if self.unanswerable and candidates.no_answer > limit:
@@ -331,14 +334,15 @@ class QuestionAnswering(Task):
         equally good ones the default is taken, or else the one that refuses most. For
         several spans 32 thresholds are tried.
         """
-        if self.default_threshold is None:
-            return super().tune(examples, candidates, labels)
+        if self.threshold_rule is None:
+            raise ValueError(f"{type(self).__name__} decides nothing by a threshold")
         if not examples:
             raise ValueError("there are no questions to choose a threshold from")
         if self._takes_several:
 
             def f1(limit: float) -> float:
-                return self.score_found(examples, candidates, (), limit).values["f1"]
+                predictions = [self.decide(each, limit) for each in candidates]
+                return self.score(examples, predictions).values["f1"]
 
             return answers.best_of_several(examples, candidates, f1)
         answered = [self.decide(ranked, math.inf) for ranked in candidates]
@@ -351,18 +355,21 @@ class QuestionAnswering(Task):
         examples: Questions,
         labels: Labels = (),
         candidates: Sequence[RankedAnswers] | None = None,
-    ) -> dict[str, Judged]:
+    ) -> Mapping[str, Judged]:
         """Return which questions have an answer, and minus their no-answer scores."""
         if not self.unanswerable:
             return super().judge(examples, labels, candidates)
         scores = candidates and [-ranked.no_answer for ranked in candidates]
         gold = [bool(answers.gold_texts(example)) for example in examples]
-        return {"": Judged(gold, scores, groups_of(examples), "contexts")}
+        # A question is answered below the threshold.
+        return {"": Judged(gold, scores, groups_of(examples), "contexts", sign=-1)}
 
-    def count(self, example, prediction, names=("",)):
-        """Count whether one question has an answer and gets one, right or wrong."""
-        gold, has_answer = bool(answers.gold_texts(example)), bool(prediction.spans)
-        return TypeCounts(int(gold and has_answer), int(has_answer), int(gold))
+    def labelled(
+        self, example: ReadingExample, prediction: Answer | None = None
+    ) -> list[tuple[str, int]]:
+        """Return one place if the question has an answer, right or wrong."""
+        parts = prediction.spans if prediction else answers.gold_texts(example)
+        return [("", 0)] if parts else []
 
     def score(
         self,
@@ -401,7 +408,7 @@ class QuestionAnswering(Task):
             groups[item.example].append(item.detail)
         pairs = zip(examples, groups, strict=True)
         lost = Counter(self._hindrance(*pair) for pair in pairs if pair[0].answers)
-        return Fit(self.count_cuts(items), lost=lost)
+        return Fit(count_cuts(items), lost=lost)
 
     def remarks(
         self, split: str, examples: Questions, fit: Fit, labels: Labels = ()
@@ -409,7 +416,7 @@ class QuestionAnswering(Task):
         """Warn of answers that cannot be predicted, and why."""
         unit = answers.by_characters(examples) and not self.several_spans
         lost = answers.remarks_of(split, fit.lost, by_characters=unit)
-        return [*lost, *self.cut_inputs(split, fit.cuts)]
+        return [*lost, *cut_inputs(self.cut_text, split, fit.cuts)]
 
     def _hindrance(
         self, example: ReadingExample, parts: list[answers.ContextPart]
@@ -427,9 +434,9 @@ class QuestionAnswering(Task):
         exact = self.score([example], [covered]).values["exact"]
         return None if exact else "inexact"
 
-    def parse(self, line: str, number: int) -> ReadingExample:
+    def parse(self, text: str | Sequence[str], number: int) -> ReadingExample:
         """Take a question, a tab, and the text to read."""
-        return answers.parse_question(line, number)
+        return answers.parse_question(line_of(self, text, number), number)
 
     def show(
         self, example: ReadingExample, prediction: Answer

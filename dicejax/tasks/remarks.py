@@ -37,6 +37,12 @@ class Fit:
         return Fit(self.cuts + other.cuts, several, lost)
 
 
+def cut_inputs(text: str, split: str, cuts: Cuts) -> list[Remark]:
+    """Return a warning of inputs that are cut off, if any is and a task has a text."""
+    written = text.format(split=split, cuts=cuts)
+    return [Truncation("input", written)] if written and cuts.count else []
+
+
 def unseen_labels(
     split: str, counts: Mapping[str, int], labels: Iterable[str], text: str
 ) -> list[Remark]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,9 +17,9 @@ from dicejax.data.pack import BatchLayout
 from dicejax.errors import Truncation
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
-from dicejax.metrics.spans import TypeCounts
-from dicejax.tasks.decider import Judged
+from dicejax.tasks.judged import Judged
 from dicejax.tasks.remarks import Fit, Remark, unseen_labels
+from dicejax.tasks.scoring import f1_statistics
 from dicejax.tasks.task import (
     IGNORED,
     Examples,
@@ -60,15 +61,15 @@ class WordsTask(Task):
         self, examples: Examples, predictions: Predictions, labels: Labels = ()
     ) -> np.ndarray:
         """Return twice what is correct, and what is predicted plus gold."""
-        return self.f1_statistics(examples, predictions)
+        return f1_statistics(self, examples, predictions)
 
-    def compact(self, prediction: Prediction) -> Prediction:
-        """Return the labels or spans without probabilities."""
-        return Prediction(tuple(prediction.values))
+    @abc.abstractmethod
+    def of_words(self, words: Sequence[str], number: int) -> Any:
+        """Return an example of words, without gold."""
 
-    def parse(self, line: str, number: int) -> Any:
-        """Take words separated by white space."""
-        return self.of_words(line.split(), number)
+    def parse(self, text: str | Sequence[str], number: int) -> Any:
+        """Take words, in a line separated by white space."""
+        return self.of_words(text.split() if isinstance(text, str) else text, number)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,18 @@ class SpanTask(WordsTask):
     noun: ClassVar[str] = "type"
     separator: ClassVar[str] = " "  # of the words in texts that are shown
     is_whole: ClassVar[bool] = True  # a span is read in one window, or not at all
-    overlapping: ClassVar[str | None]  # consequence for gold that overlaps, if any
+
+    @property
+    def overlapping(self) -> str | None:
+        """The consequence for gold that overlaps, if any."""
+        return None
+
+    def labelled(
+        self, example: Sentence, prediction: Prediction | None = None
+    ) -> list[tuple[str, Span]]:
+        """Return the spans, each with its type."""
+        spans = example.spans if prediction is None else prediction.values
+        return [(span.type, span) for span in spans]
 
     def score(
         self, examples: Sentences, predictions: Predictions, labels: Labels = ()
@@ -89,24 +101,6 @@ class SpanTask(WordsTask):
         counts = span_metrics.count(gold, [guess.values for guess in predictions])
         scores = Scores.of_spans(span_metrics.scores(counts))
         return scores.leading_with(self.primary_metric)
-
-    def classes_in(self, example: Sentence) -> list[str]:
-        """Return the type of each span."""
-        return [span.type for span in example.spans]
-
-    def count(
-        self,
-        example: Sentence,
-        prediction: Prediction,
-        names: Collection[str] = ("",),
-    ) -> TypeCounts:
-        """Count the spans of one sentence, of some types."""
-        counts = span_metrics.count([example.spans], [prediction.values])
-        of_types = [
-            counts.total if not name else counts.per_type.get(name, TypeCounts())
-            for name in names
-        ]
-        return sum(of_types, TypeCounts())
 
     def fit(self, examples: Sentences, items: Items) -> Fit:
         """Count what does not fit in windows, and the gold spans that none holds."""
@@ -121,7 +115,7 @@ class SpanTask(WordsTask):
 
         These are of types that train lacks, or lie in no window, or overlap.
         """
-        counts = Counter(kind for each in examples for kind in self.classes_in(each))
+        counts = Counter(kind for each in examples for kind, _ in self.labelled(each))
         gold = counts.total()
         text = "{label} span{s}, a type that train lacks: counted as misses"
         remarks = unseen_labels(split, counts, labels, text)
@@ -188,6 +182,8 @@ def judge_spans(
     examples: Sentences,
     scored: Sequence[Mapping[Span, float]],
     kinds: Sequence[str] | None,
+    *,
+    by_label: bool = False,
 ) -> dict[str, Judged]:
     """Return which scored spans are gold, by type, with documents as units.
 
@@ -200,6 +196,7 @@ def judge_spans(
       scored: of each the spans with a score, all gold ones among them, -inf for those
         that no threshold finds. Spans of the type "" belong to all.
       kinds: types; "" for all together.
+      by_label: whether each type has a threshold.
     """
     groups, noun = groups_of(examples), "documents"
     if groups is None:
@@ -214,7 +211,8 @@ def judge_spans(
         for kind in kinds:
             those = [row[1:] for row in rows if not kind or row[0].type in (kind, "")]
             gold, scores, units = zip(*those, strict=True) if those else ((), (), ())
-            judged[kind] = Judged(gold, scores, np.array(units, int), noun)
+            units = np.array(units, int)
+            judged[kind] = Judged(gold, scores, units, noun, by_label)
         return judged
     lowest = np.full(max(groups, default=-1) + 1, np.inf)
     for _, is_gold, score, unit in rows:

@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -21,10 +21,9 @@ from dicejax.data.tags import Scheme
 from dicejax.errors import InputError
 from dicejax.metrics import classification
 from dicejax.metrics.scores import Scores
-from dicejax.metrics.spans import TypeCounts
 from dicejax.models.heads import TokenHead
 from dicejax.tasks import windows
-from dicejax.tasks.decider import Judged
+from dicejax.tasks.judged import Judged, ThresholdRule
 from dicejax.tasks.remarks import Fit, Remark, unseen_labels
 from dicejax.tasks.spans import (
     Sentences,
@@ -53,6 +52,8 @@ TaggedTexts = Sequence[TaggedWords]
 NONE = ""
 """The label of a word without a piece."""
 HEAD = "tags"
+MARKED = 0.5
+"""The threshold that marks words where none is chosen."""
 _PROBABILITY = "probability"
 
 
@@ -87,11 +88,11 @@ class TokenTask(WordsTask):
             yield from example.prompt.split()
         yield from super().texts(examples)
 
-    def parse(self, line: str, number: int) -> Any:
-        """Take words separated by white space, of a prompt's answer behind a tab."""
-        if not self.prompt:
-            return super().parse(line, number)
-        prompt, *answers = line.split("\t")
+    def parse(self, text: str | Sequence[str], number: int) -> Any:
+        """Take words, in a line separated by white space, of an answer behind a tab."""
+        if not self.prompt or not isinstance(text, str):
+            return super().parse(text, number)
+        prompt, *answers = text.split("\t")
         if len(answers) != 1 or not answers[0].strip():
             raise InputError(
                 f"text {number} is not a prompt, a tab and an answer; the "
@@ -242,7 +243,6 @@ class Tagging(TokenTask, SpanTask):
 
     no_piece: ClassVar[str] = "O"
     is_whole: ClassVar[bool] = False
-    overlapping: ClassVar[str | None] = "which tags cannot express"
     measures: ClassVar[tuple[str, ...]] = ("recall", "complete")
 
     scheme: Scheme = "BIO"
@@ -250,18 +250,21 @@ class Tagging(TokenTask, SpanTask):
     threshold_delta: float = 0.1
 
     @property
-    def default_threshold(self) -> float | None:
-        """Return 1/2 if words are marked by a threshold."""
-        return None if self.threshold is None else 0.5
+    def overlapping(self) -> str:
+        """Tags are of one span."""
+        return "which tags cannot express"
+
+    @property
+    def threshold_rule(self) -> ThresholdRule | None:
+        """Return 1/2 by default if words are marked by a threshold."""
+        if self.threshold is None:
+            return None
+        return ThresholdRule.for_task(self, MARKED)
 
     def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
         """Return every tag of the types that occur, "O" first."""
         types = {span.type for sentence in examples for span in sentence.spans}
         return tuple(tags.label_set(self.scheme, sorted(types)))
-
-    def class_names(self, labels: Labels) -> tuple[str, ...]:
-        """Return the types that the tags have, sorted."""
-        return tuple(sorted({tag.partition("-")[2] for tag in labels} - {""}))
 
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one tag per token, "O" outside spans."""
@@ -300,7 +303,7 @@ class Tagging(TokenTask, SpanTask):
         """
         if self.threshold is None:
             return candidates
-        limit = 0.5 if threshold is None else threshold
+        limit = MARKED if threshold is None else threshold
         pairs = zip(candidates.values, candidates.probabilities, strict=True)
         marked = [tag if p is not None and p >= limit else "O" for tag, p in pairs]
         return self._in_spans(Prediction(marked, candidates.probabilities))
@@ -319,9 +322,9 @@ class Tagging(TokenTask, SpanTask):
         examples: Sentences,
         labels: Labels,
         candidates: Sequence[Prediction] | None = None,
-    ) -> dict[str, Judged]:
+    ) -> Mapping[str, Judged]:
         """Return the spans, of a type by its name, with the least of their words."""
-        if (constraint := self.constraint) is None:
+        if (rule := self.threshold_rule) is None or rule.constraint is None:
             return super().judge(examples, labels, candidates)
         scored = []
         for place, example in enumerate(examples):
@@ -330,15 +333,19 @@ class Tagging(TokenTask, SpanTask):
             words = {Span("", n, n + 1): p for n, p in enumerate(least)}
             spans = {s: min(least[s.start : s.end]) for s in example.spans}
             scored.append(words | spans)
-        kinds = self.class_names(labels) if constraint.label else [""]
-        whole = constraint.measure == "complete"
+        kinds = _types(labels) if rule.constraint.label else [""]
+        whole = rule.constraint.measure == "complete"
         return judge_spans(examples, scored, None if whole else kinds)
 
     def remarks(
         self, split: str, examples: Sentences, fit: Fit, labels: Labels
     ) -> list[Remark]:
         """Warn of types that train lacks, and of spans that tags cannot express."""
-        return super().remarks(split, examples, fit, self.class_names(labels))
+        return super().remarks(split, examples, fit, _types(labels))
+
+
+def _types(tags: Labels) -> list[str]:
+    return sorted({tag.partition("-")[2] for tag in tags} - {""})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -360,9 +367,12 @@ class WordTagging(TokenTask):
         """Return the label of each word."""
         return example.labels
 
-    def classes_in(self, example: TaggedWords) -> tuple[str, ...]:
-        """Return the label of each word."""
-        return example.labels
+    def labelled(
+        self, example: TaggedWords, prediction: Prediction | None = None
+    ) -> list[tuple[str, int]]:
+        """Return the labels of words, each with its place."""
+        names = example.labels if prediction is None else prediction.values
+        return [(name, place) for place, name in enumerate(names) if name != NONE]
 
     def score(
         self, examples: TaggedTexts, predictions: Predictions, labels: Labels
@@ -372,8 +382,11 @@ class WordTagging(TokenTask):
         guesses = [label for words in predictions for label in words.values]
         names = [*sorted({*labels, *gold}), NONE]
         index = {name: number for number, name in enumerate(names)}
-        columns = ([index[label] for label in column] for column in (gold, guesses))
-        matrix = classification.confusion(*columns, len(names))
+        matrix = classification.confusion(
+            [index[label] for label in gold],
+            [index[label] for label in guesses],
+            len(names),
+        )
         real = range(len(names) - 1)
         scores = classification.scores(matrix, [c for c in real if matrix.gold[c]])
         labelled, correct = len(gold) - matrix.predicted[-1], sum(matrix.correct)
@@ -392,29 +405,11 @@ class WordTagging(TokenTask):
         )
         return of_words.leading_with(self.primary_metric)
 
-    def count(
-        self,
-        example: TaggedWords,
-        prediction: Prediction,
-        names: Collection[str] = ("",),
-    ) -> TypeCounts:
-        """Count the labels of one sentence that are among the names."""
-
-        def is_named(label: str) -> bool:
-            return label != NONE and (label in names or "" in names)
-
-        pairs = zip(example.labels, prediction.values, strict=True)
-        return TypeCounts(
-            sum(gold == guess and is_named(gold) for gold, guess in pairs),
-            sum(map(is_named, prediction.values)),
-            sum(map(is_named, example.labels)),
-        )
-
     def remarks(
         self, split: str, examples: TaggedTexts, fit: Fit, labels: Labels
     ) -> list[Remark]:
         """Warn of labels that train lacks."""
-        counts = Counter(name for each in examples for name in self.classes_in(each))
+        counts = Counter(name for each in examples for name in each.labels)
         text = "word{s} labelled {label}, which train lacks: counted as wrong"
         remarks = unseen_labels(split, counts, labels, text)
         return remarks + super().remarks(split, examples, fit, labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -16,11 +16,12 @@ from tokenizers import Tokenizer
 from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import InputError, Truncation, quote
-from dicejax.metrics.scores import Scores
+from dicejax.errors import InputError, quote
+from dicejax.metrics.scores import Scores, class_of
+from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import Head
-from dicejax.tasks.by_class import ByClass
-from dicejax.tasks.remarks import Fit, Remark
+from dicejax.tasks.judged import Judged, ThresholdRule
+from dicejax.tasks.remarks import Fit, Remark, cut_inputs
 from dicejax.tasks.windows import Cuts
 
 IGNORED = -100
@@ -69,11 +70,15 @@ class Target(NamedTuple):
       classes: their names, the negative one first where there is one. Empty for
         positions.
       has_negative: whether the first class is the negative one.
+      weight: that of the output's loss in the sum.
+      follows_outputs: whether the labels of `loss_inputs` depend on the logits.
     """
 
     kind: Literal["classes", "multi_label", "positions"]
     classes: tuple[str, ...] = ()
     has_negative: bool = False
+    weight: float = 1.0
+    follows_outputs: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)  # of a split there are many
@@ -98,7 +103,7 @@ Predictions = Sequence[Prediction]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Predicted:
-    """Arrays that prediction takes from the device, by name.
+    """Arrays that prediction takes from the device, by name; later they are NumPy's.
 
     Attributes:
       tokens: `[B, T, ...]`, one entry per token.
@@ -106,9 +111,9 @@ class Predicted:
       pairs: `[B, T, T]`, one entry per pair of tokens.
     """
 
-    tokens: dict[str, Array] = dataclasses.field(default_factory=dict)
-    sequences: dict[str, Array] = dataclasses.field(default_factory=dict)
-    pairs: dict[str, Array] = dataclasses.field(default_factory=dict)
+    tokens: dict[str, Any] = dataclasses.field(default_factory=dict)
+    sequences: dict[str, Any] = dataclasses.field(default_factory=dict)
+    pairs: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def item(self, row: int, number: int, start: int, end: int) -> Output:
         """Return the entries of an item, in tokens `[start, end)` of a row.
@@ -123,20 +128,69 @@ class Predicted:
         )
 
 
-class Codec(abc.ABC):
-    """How a task encodes examples for the network and decodes its outputs.
+RENAMED = {
+    "labelled": ("class_names", "classes_in", "count"),
+    "threshold_rule": ("constraint", "default_threshold", "tunes_threshold"),
+    "targets": ("labels_follow_outputs", "loss_weights", "soften"),
+    "judge": ("score_sign",),
+    "fit": ("readings",),
+    "remarks": ("warnings",),
+}
+"""What a task defines, and what it defined for it in earlier versions."""
+
+
+class TaskSettings:
+    """Settings that only some tasks have, with what holds for the others."""
+
+    primary_metric: str = "f1"  # the score that selects the best checkpoint
+    prompt: bool = False  # whether each sentence answers a prompt
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task(TaskSettings, abc.ABC):
+    """Base class of tasks: codec, targets, scores, and statistics of their examples.
 
     A prediction is made in three steps: on the device `reduce_logits`; on the host
-    `decode` finds candidates, with their scores; and `decide` chooses among
-    them by a threshold, if the task has one.
+    `decode` finds candidates, with their scores; and `decide` chooses among them by a
+    threshold, if the task has one.
+
+    A text longer than `max_length` is read in windows that overlap. Each word is
+    trained and predicted in the one that shows most of its surroundings, and so is each
+    span, of those that show all of it.
+
+    Args:
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
     """
 
     takes: ClassVar[tuple[type, ...]]  # the kinds of examples
     reads_words: ClassVar[bool] = True  # or raw text
     reads_context: ClassVar[bool] = False  # the words around a sentence
-    prompt: ClassVar[bool] = False  # whether each sentence answers a prompt
-    readings: ClassVar[int] = 1  # of each text, as for several queries
     cut_text: ClassVar[str] = ""  # warning of inputs cut off, with `split` and `cuts`
+    metrics: ClassVar[tuple[str, ...]] = ()  # others than that of one class
+    noun: ClassVar[str] = "class"  # what scores are grouped by, in sentences
+    unit: ClassVar[str] = "example"  # an example, in sentences
+
+    stride: int = 64
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, earlier in RENAMED.items():
+            for old in vars(cls).keys() & {*earlier}:
+                raise InputError(
+                    f"task {cls.__name__} defines {old}, which tasks no longer have; "
+                    f"define {name}"
+                )
+
+    def __post_init__(self) -> None:
+        if self.stride < 0:
+            raise ValueError(f"stride is {self.stride}; want 0 or more")
+        is_choice = not self.metrics or self.primary_metric in self.metrics
+        if not is_choice and not class_of(self.primary_metric):
+            raise ValueError(
+                f"primary_metric is {quote(self.primary_metric)}; want "
+                f"{', '.join(self.metrics)}, or f1:NAME for the F1 of one {self.noun}"
+            )
+        _ = self.threshold_rule  # its errors
 
     def adapt(self, examples: Examples) -> Sequence[Any]:
         """Return examples in the form that the other methods take.
@@ -194,17 +248,6 @@ class Codec(abc.ABC):
           InputError: `max_length` leaves no room.
         """
 
-    def count_cuts(self, items: Items) -> Cuts:
-        """Count the examples that are cut off; counts of parts of a data set add up."""
-        count = len({item.example for item in items if item.is_cut})
-        longest = max(map(len, items), default=0)
-        return Cuts(count, len({item.example for item in items}), longest)
-
-    def cut_inputs(self, split: str, cuts: Cuts) -> list[Truncation]:
-        """Return warnings of inputs that are cut off."""
-        text = self.cut_text.format(split=split, cuts=cuts)
-        return [Truncation("input", text)] if text and cuts.count else []
-
     @abc.abstractmethod
     def reduce_logits(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
@@ -225,31 +268,18 @@ class Codec(abc.ABC):
         return candidates
 
     @abc.abstractmethod
-    def parse(self, line: str, number: int) -> Any:
-        """Parse a line that is not blank as an example without gold.
+    def parse(self, text: str | Sequence[str], number: int) -> Any:
+        """Parse a line that is not blank, or words, as an example without gold.
+
+        Words may hold spaces.
 
         Raises:
-          InputError: the line lacks a part.
+          InputError: the line lacks a part, or the task takes no words.
         """
-
-    def of_words(self, words: Sequence[str], number: int) -> Any:
-        """Return an example of words, which may hold spaces, without gold.
-
-        Raises:
-          InputError: the task takes texts.
-        """
-        name = type(self).__name__
-        raise InputError(
-            f"line {number}: task {name} takes texts, not words; give a text"
-        )
 
     @abc.abstractmethod
     def show(self, example: Any, prediction: Any) -> tuple[dict[str, Any], list[str]]:
         """Format a prediction as JSON, and as lines for the terminal."""
-
-
-class Trainable(abc.ABC):
-    """Training of a task: labels, heads of the network, and targets of the loss."""
 
     @abc.abstractmethod
     def label_names(self, examples: Examples) -> tuple[str, ...]:
@@ -262,44 +292,6 @@ class Trainable(abc.ABC):
     @abc.abstractmethod
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return the training target of each output, by name."""
-
-    def soften(self, items: Items, examples: Examples, labels: Labels) -> Items:
-        """Return training items with the soft labels of their examples, if any has one.
-
-        The probabilities of the classes of an output, float `[C]`, stand beside its
-        label, under its name with `PROBABILITIES`.
-
-        Raises:
-          InputError: the probabilities of an example are not those of classes.
-        """
-        return items
-
-    @property
-    def loss_weights(self) -> Mapping[str, float]:
-        """Return the weight of each output's loss in the sum, 1 by default."""
-        return {}
-
-    def loss_inputs(
-        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
-    ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
-        """Return logits and labels by output, as the objective takes them."""
-        return outputs, batch
-
-    def with_labels(self, labels: Labels) -> Any:
-        """Return the task that gives these labels again, whatever it is trained on."""
-        return self
-
-    @property
-    def labels_follow_outputs(self) -> bool:
-        """Whether the labels of `loss_inputs` depend on the logits."""
-        return False
-
-    def over_positions(self, positions: bool) -> Any:
-        """Return the task whose labels are positions, or are not.
-
-        The same task where it cannot have both. Going back and forth restores it.
-        """
-        return self
 
     def class_counts(self, items: Items, labels: Labels) -> dict[str, np.ndarray]:
         """Count the labels of items, by output; `IGNORED` ones are left out.
@@ -321,15 +313,31 @@ class Trainable(abc.ABC):
                 counts[name] = np.bincount(values[values >= 0], minlength=classes)
         return counts
 
+    def loss_inputs(
+        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
+    ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+        """Return logits and labels by output, as the objective takes them."""
+        return outputs, batch
 
-class Scorer(ByClass, abc.ABC):
-    """How a task compares predictions with gold."""
+    def with_labels(self, labels: Labels) -> Any:
+        """Return the task that gives these labels again, whatever it is trained on."""
+        return self
+
+    def over_positions(self, positions: bool) -> Any:
+        """Return the task whose labels are positions, or are not.
+
+        The same task where it cannot have both. Going back and forth restores it.
+        """
+        return self
 
     @abc.abstractmethod
     def score(
         self, examples: Examples, predictions: Sequence[Any], labels: Labels
     ) -> Scores:
-        """Compare predictions with the gold of their examples."""
+        """Compare predictions with the gold of their examples.
+
+        `dicejax.tasks.scoring.score` checks that `example_statistics` have its metric.
+        """
 
     def example_statistics(
         self, examples: Examples, predictions: Sequence[Any], labels: Labels
@@ -350,60 +358,65 @@ class Scorer(ByClass, abc.ABC):
         scores = [self.score([x], [y], labels).values for x, y in pairs]
         return mean_statistics([values[self.primary_metric] for values in scores])
 
-    def compact(self, prediction: Any) -> Any:
-        """Return what scores need of a prediction, in little memory."""
-        return prediction
+    def labelled(
+        self, example: Any, prediction: Any = None
+    ) -> Sequence[tuple[str, Hashable]]:
+        """Return what has a label: its class and its place, such as that of a word.
 
+        That is what is predicted, or gold where no prediction is given. The class is ""
+        where what counts has none.
+        """
+        return ()
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Task(Codec, Trainable, Scorer):
-    """Base class of tasks: a codec, what is trained, and a scorer.
-
-    A text longer than `max_length` is read in windows that overlap. Each word is
-    trained and predicted in the one that shows most of its surroundings, and so is each
-    span, of those that show all of it.
-
-    Args:
-      stride: overlap of neighbouring windows in pieces, at most half of a window.
-    """
-
-    stride: int = 64
-
-    def __post_init__(self):
-        if self.stride < 0:
-            raise ValueError(f"stride is {self.stride}; want 0 or more")
-        is_choice = not self.metrics or self.primary_metric in self.metrics
-        if not is_choice and not self.class_of_interest:
-            raise ValueError(
-                f"primary_metric is {quote(self.primary_metric)}; want "
-                f"{', '.join(self.metrics)}, or f1:NAME for the F1 of one {self.noun}"
-            )
-        _ = self.constraint  # its errors
-
-    def warnings(
-        self, split: str, examples: Examples, items: Items, labels: Labels = ()
-    ) -> list[Remark]:
-        """Return warnings about a split, such as on gold that cannot be predicted.
+    @property
+    def threshold_rule(self) -> ThresholdRule | None:
+        """How the threshold is chosen that decides; None where none does.
 
         Raises:
-          InputError: the gold of an example is unknown.
+          ValueError: the settings contradict each other.
         """
-        return self.remarks(split, examples, self.fit(examples, items), labels)
+        return None
+
+    def judge(
+        self,
+        examples: Examples,
+        labels: Labels,
+        candidates: Sequence[Any] | None = None,
+    ) -> Mapping[str, Judged]:
+        """Return what a threshold decides, by label.
+
+        Raises:
+          ValueError: the task has no threshold.
+        """
+        raise ValueError(f"{type(self).__name__} decides nothing by a threshold")
+
+    def tune(
+        self, examples: Examples, candidates: Sequence[Any], labels: Labels
+    ) -> TunedThreshold | TunedThresholds:
+        """Choose the threshold with the best score on examples, or one per label.
+
+        Raises:
+          ValueError: the task has no threshold.
+        """
+        raise ValueError(f"{type(self).__name__} decides nothing by a threshold")
 
     def fit(self, examples: Examples, items: Items) -> Fit:
         """Count what does not fit in the windows of some examples."""
         counts = np.bincount([item.example for item in items], minlength=len(examples))
-        several = int((counts > self.readings).sum())
-        return Fit(self.count_cuts(items), several)
+        return Fit(count_cuts(items), int((counts > 1).sum()))
 
     def remarks(
         self, split: str, examples: Examples, fit: Fit, labels: Labels
     ) -> list[Remark]:
-        """Return the warnings, given the sum of `fit` over parts of the split.
+        """Return warnings, such as on gold that cannot be predicted.
 
-        By default they are on inputs that are cut off and texts read in windows.
+        They are of the sum of `fit` over parts of a split, by default on inputs that
+        are cut off and texts read in windows.
+
+        Raises:
+          InputError: the gold of an example is unknown.
         """
-        remarks: list[Remark] = [*self.cut_inputs(split, fit.cuts)]
+        remarks = cut_inputs(self.cut_text, split, fit.cuts)
         if fit.several:
             remarks.append(
                 f"{fit.several} of {len(examples)} {split} texts "
@@ -413,16 +426,12 @@ class Task(Codec, Trainable, Scorer):
             )
         return remarks
 
-    def score_found(
-        self,
-        examples: Examples,
-        candidates: Sequence[Any],
-        labels: Labels,
-        threshold: Any = None,
-    ) -> Scores:
-        """Decide for each example's candidates, and score the predictions."""
-        predictions = [self.decide(each, threshold) for each in candidates]
-        return self.score(examples, predictions, labels)
+
+def count_cuts(items: Items) -> Cuts:
+    """Count the examples that are cut off; counts of parts of a data set add up."""
+    count = len({item.example for item in items if item.is_cut})
+    longest = max(map(len, items), default=0)
+    return Cuts(count, len({item.example for item in items}), longest)
 
 
 def mean_statistics(values: ArrayLike) -> np.ndarray:

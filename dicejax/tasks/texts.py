@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,12 +15,10 @@ from dicejax.data import tokenize
 from dicejax.data.examples import groups_of
 from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError, quote
-from dicejax.metrics import multi_label, thresholds
-from dicejax.metrics.spans import TypeCounts
+from dicejax.metrics import thresholds
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import SequenceHead
-from dicejax.tasks.compact import CompactChances
-from dicejax.tasks.decider import Judged
+from dicejax.tasks.judged import Judged, ThresholdRule
 from dicejax.tasks.remarks import Fit, Remark, unseen_labels
 from dicejax.tasks.task import (
     IGNORED,
@@ -32,13 +30,14 @@ from dicejax.tasks.task import (
     Prediction,
     Predictions,
     Task,
-    mean_statistics,
     token_arrays,
     token_fills,
 )
 from dicejax.tasks.windows import cut
 
 HEAD = "label"
+DEFAULT = 0.5
+"""The threshold of probabilities where none is chosen."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,7 @@ class TextTask(Task):
 
     reads_words: ClassVar[bool] = False
     unit: ClassVar[str] = "text"
-    default_threshold: ClassVar[float | None] = 0.5
+    has_several: ClassVar[bool] = False  # labels, and a threshold for each
     measures: ClassVar[tuple[str, ...]] = ("recall", "precision", "fpr")
     noun: ClassVar[str] = "label"
     cut_text: ClassVar[str] = (
@@ -81,9 +80,22 @@ class TextTask(Task):
     ) -> int | np.ndarray:
         """Return the target of an example, given the number of each known label."""
 
-    def classes_in(self, example: Any) -> Sequence[str]:
-        """Return the gold labels."""
-        return self.gold(example) or ()
+    @property
+    def threshold_rule(self) -> ThresholdRule:
+        """Return 1/2 by default."""
+        return ThresholdRule.for_task(self, DEFAULT, tunes=self.tunes)
+
+    @property
+    def tunes(self) -> bool:
+        """Whether the threshold is to be tuned on dev."""
+        return getattr(self, "tune_threshold", False)
+
+    def labelled(
+        self, example: Any, prediction: Prediction | None = None
+    ) -> list[tuple[str, None]]:
+        """Return the labels."""
+        names = self.gold(example) if prediction is None else prediction.values
+        return [(name, None) for name in names or ()]
 
     def texts(self, examples: Examples) -> Iterable[str]:
         """Yield the words of all texts."""
@@ -159,7 +171,7 @@ class TextTask(Task):
           InputError: an example has no label.
         """
         self.require_gold(split, examples)
-        counts = Counter(label for e in examples for label in self.classes_in(e))
+        counts = Counter(label for e in examples for label, _ in self.labelled(e))
         text = "example{s} of %s {label}, which train lacks: counted as wrong"
         remarks = unseen_labels(split, counts, labels, text % self.noun)
         return remarks + super().remarks(split, examples, fit, labels)
@@ -177,33 +189,21 @@ class TextTask(Task):
                 [label in (self.gold(example) or ()) for example in examples],
                 candidates and [chances[label] for chances in candidates],
                 units,
+                by_label=self.has_several,
             )
             for label in (labels if self.has_several else labels[-1:])
         }
-
-    def count(
-        self,
-        example: Any,
-        prediction: Prediction,
-        names: Collection[str] = ("",),
-    ) -> TypeCounts:
-        """Count the labels of one text that are among the names."""
-        gold, guesses = (
-            {x for x in labels if x in names or "" in names}
-            for labels in (self.gold(example) or (), prediction.values)
-        )
-        return TypeCounts(len(gold & guesses), len(guesses), len(gold))
 
     def tune(
         self, examples: Examples, candidates: Sequence[dict[str, float]], labels: Labels
     ) -> TunedThreshold | TunedThresholds:
         """Choose the threshold with the best F1, or that of each label."""
         judged = self.judge(examples, labels, candidates).values()
-        gold, scores, *_ = map(np.transpose, zip(*judged, strict=True))
-        default = self.default_threshold
+        gold = np.stack([np.asarray(each.gold) for each in judged], axis=-1)
+        scores = np.stack([np.asarray(each.scores) for each in judged], axis=-1)
         if self.has_several:
-            return thresholds.tune_per_label(scores, gold, labels, default=default)
-        return thresholds.tune(scores[:, 0], gold[:, 0], default=default)
+            return thresholds.tune_per_label(scores, gold, labels, default=DEFAULT)
+        return thresholds.tune(scores[:, 0], gold[:, 0], default=DEFAULT)
 
     def arrays(
         self, examples: Examples, predictions: Predictions, labels: Labels
@@ -221,35 +221,6 @@ class TextTask(Task):
             for column in (rows, [prediction.values for prediction in predictions])
         )
         return names, gold, predicted, np.array(chances)
-
-    def example_statistics(
-        self, examples: Examples, predictions: Predictions, labels: Labels
-    ) -> np.ndarray:
-        """Return numerators and denominators of F1, per label if macro; or shares."""
-        metric = self.primary_metric
-        if self.class_of_interest is not None:
-            return self.f1_statistics(examples, predictions)
-        _, gold, predicted, chances = self.arrays(examples, predictions, labels)
-        if metric == "matthews":
-            raise InputError(
-                f"task: {metric} is not a sum over examples, which the statistics "
-                "need; take --task.primary_metric f1 or accuracy"
-            )
-        if metric == "accuracy":
-            return mean_statistics((gold == predicted).all(axis=1))
-        if metric == "lrap":
-            rank = multi_label.label_ranking_average_precision(gold, chances)
-            return mean_statistics(rank)
-        counts = np.stack([2.0 * (gold & predicted), 1.0 * gold + predicted], axis=-1)
-        if metric == "micro_f1":
-            return counts.sum(axis=1, keepdims=True)
-        is_positive = metric == "f1" and len(labels) == 2 and not self.has_several
-        return counts[:, 1:2] if is_positive else counts
-
-    def compact(self, prediction: Prediction) -> Prediction:
-        """Return a prediction whose probabilities take eight bytes for each label."""
-        chances = prediction.probabilities
-        return Prediction(prediction.values, CompactChances(chances))
 
     def require_gold(self, split: str, examples: Examples) -> None:
         """Check that all gold labels are known.
@@ -279,11 +250,23 @@ class TextTask(Task):
         record = {"texts": texts, **labels, "probabilities": by_label}
         return record, [*texts, f"  {text or '-'}"]
 
-    def parse(self, line: str, number: int) -> Any:
+    def parse(self, text: str | Sequence[str], number: int) -> Any:
         """Take a text, or two with a tab between them."""
-        first, *rest = line.split("\t")
+        first, *rest = line_of(self, text, number).split("\t")
         if len(rest) > 1:
             raise InputError(f"text {number} has {len(rest)} tabs; want one at most")
         second = rest[0] if rest else None
         (kind,) = self.takes
         return kind(first.strip(), second, None, str(number - 1), number)
+
+
+def line_of(task: Task, text: str | Sequence[str], number: int) -> str:
+    """Return the text of a task that takes no words.
+
+    Raises:
+      InputError: it is given words.
+    """
+    if isinstance(text, str):
+        return text
+    name = type(task).__name__
+    raise InputError(f"line {number}: task {name} takes texts, not words; give a text")

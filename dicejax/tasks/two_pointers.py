@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -53,11 +53,14 @@ class TwoPointerNER(SpanTask):
     pieces too, and lets predicted spans overlap.
     """
 
-    overlapping: ClassVar[str | None] = "of which two pointers keep one"
-
     teacher: Literal["gold", "predicted"] = "gold"
 
-    def __post_init__(self):
+    @property
+    def overlapping(self) -> str:
+        """Each word starts, or ends, one span."""
+        return "of which two pointers keep one"
+
+    def __post_init__(self) -> None:
         super().__post_init__()
         TwoPointerHead(classes=2, teacher=self.teacher)  # checks the settings
 
@@ -78,10 +81,6 @@ class TwoPointerNER(SpanTask):
     def heads(self, labels: Labels) -> tuple[tuple[str, TwoPointerHead], ...]:
         """Return a head with logits of all classes for each token, for both ends."""
         return (("spans", TwoPointerHead(classes=len(labels), teacher=self.teacher)),)
-
-    def class_names(self, labels: Labels) -> tuple[str, ...]:
-        """Return the types."""
-        return tuple(label for label in labels if label != NONE)
 
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one class per token for starts and for ends."""
@@ -143,8 +142,9 @@ class TwoPointerNER(SpanTask):
                 scores = output["start_score"][places[first]].astype(np.float64)
                 scores += output["end_score"][places[last]]
                 columns = (x.tolist() for x in (words[first], words[last] + 1, scores))
+                name = labels[int(kind)]
                 candidates += [
-                    (Span(labels[kind], start, end), score)
+                    (Span(name, start, end), score)
                     for start, end, score in zip(*columns, strict=True)
                 ]
         best = without_overlaps(candidates)

@@ -34,7 +34,7 @@ class Window:
     def holds(self, spans: Iterable[tuple[int, int]]) -> np.ndarray:
         """Return whether both ends of each span have a piece here, bool `[n]`."""
         ends = np.array(list(spans), int).reshape(-1, 2)
-        return (self.words[ends] >= 0).all(axis=1)
+        return np.all(self.words[ends] >= 0, axis=1)
 
     def decides(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
         """Return whether spans of a first to a last word are decided here, bool `[n]`.

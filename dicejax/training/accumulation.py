@@ -108,7 +108,8 @@ def loss_and_gradient(
         return Gradient(value, gradients, objective_state)
 
     if one_pass or (one_pass is None and micro_batches > 1):
-        follows = task is not None and task.labels_follow_outputs
+        targets = {} if task is None else task.targets(())
+        follows = any(target.follows_outputs for target in targets.values())
         is_exact = objective.is_additive and not follows
         if one_pass and not is_exact:
             name = objective.short_name

@@ -19,7 +19,9 @@ from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.tasks import Item
+from dicejax.tasks.classification import soften
 from dicejax.tasks.remarks import Remark
+from dicejax.tasks.scoring import require_metric
 from dicejax.training.identity import (
     TOKENIZER,
     WEIGHTS,
@@ -75,7 +77,7 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
             raise InputError(f"encoder: {error}") from error
     corpus = load_corpus(experiment, warn)
     labels = task.label_names(corpus.train)
-    task.require_metric(labels)
+    require_metric(task, corpus.train)
     limits.LABELS.require(len(labels), "train")
     if folder is None:
         tokenizer, encoder = _learn_tokenizer(experiment, corpus)
@@ -90,8 +92,9 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
         examples = getattr(corpus, split)
         items[split] = task.encode(examples, tokenizer, labels, max_length)
         if split == "train":
-            items[split] = list(task.soften(items[split], examples, labels))
-        notes += task.warnings(split, examples, items[split], labels)
+            items[split] = list(soften(items[split], examples, task.targets(labels)))
+        fit = task.fit(examples, items[split])
+        notes += task.remarks(split, examples, fit, labels)
     for name, target in task.targets(labels).items():
         counts = task.class_counts(items["dev"], labels).get(name)
         if target.has_negative and counts is not None and len(items["dev"]):

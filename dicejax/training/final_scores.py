@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from jax.sharding import Mesh
 
-from dicejax.errors import InputError
 from dicejax.metrics.score_counts import count_scores
-from dicejax.tasks import calibrated
+from dicejax.tasks import calibrated, scoring
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.outcome import by_example, choose_threshold, untaught
 from dicejax.training.processes import is_main_process
@@ -44,10 +42,11 @@ def score_test_split(
     decided = [task.decide(candidate) for candidate in candidates]
     by_dev: dict[str, Any] = {}
     arrays = by_example(data.corpus.test, decided)
-    decides = task.tunes_threshold or task.constraint is not None
+    rule = task.threshold_rule
+    decides = rule is not None and (rule.tunes or rule.constraint is not None)
+    epochs, dev = setup.experiment.training.epochs, (data.corpus.dev, [])
     if decides or calibrated.has_probabilities(task):
         (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
-        epochs = setup.experiment.training.epochs
         dev = data.corpus.dev, in_dev
     if decides:
         tuned, by_dev, more = choose_threshold(task, dev, test, labels, epochs)
@@ -63,12 +62,12 @@ def score_test_split(
             for split, (examples, column) in splits.items()
         }
         by_dev["calibration"] = calibrated.fit(task, made, limit)
+    scores, shares = scoring.score(task, data.corpus.test, decided, labels)
+    at_last = scores
     if is_main_process():
-        with contextlib.suppress(InputError):  # reported by comparisons
-            shares = task.example_statistics(data.corpus.test, decided, labels)
+        if shares is not None:
             run.write_statistics(shares, **arrays)
         run.write_arrays(SCORE_COUNTS, search.counts)
-    scores = at_last = task.score(data.corpus.test, decided, labels)
     if best_step < loop.step:
         (at_end,) = setup.search(last.weights, "test", mesh, between=between).candidates
         at_last = setup.score(at_end, "test")

@@ -22,8 +22,11 @@ from dicejax.metrics.bounds import Observation
 from dicejax.metrics.calibration import Calibration
 from dicejax.metrics.guarantees import GuaranteedThreshold, guarantee_of
 from dicejax.metrics.scores import Scores
-from dicejax.tasks import Item, Prediction, QuestionAnswering, calibrated
-from dicejax.tasks.remarks import Fit
+from dicejax.tasks import Item, Prediction, QuestionAnswering, calibrated, scoring
+from dicejax.tasks.compact import compact
+from dicejax.tasks.judged import observe
+from dicejax.tasks.remarks import Fit, cut_inputs
+from dicejax.tasks.task import count_cuts
 from dicejax.tasks.windows import Cuts
 from dicejax.training import new_texts
 from dicejax.training.beside_gold import HardestFirst
@@ -142,10 +145,10 @@ def evaluate(
         items, candidates = predictor(part, decoded)
         fit += task.fit(part, items)
         predictions = [task.decide(each) for each in candidates]
-        default += map(task.compact, predictions)
+        default += map(compact, predictions)
         if threshold is not None:
             predictions = [task.decide(each, threshold) for each in candidates]
-            decided += map(task.compact, predictions)
+            decided += map(compact, predictions)
         if temperature is not None:
             outcomes.append(calibrated.outcomes(task, part, predictions))
         if rows is not None:
@@ -158,14 +161,14 @@ def evaluate(
     for note in notes:
         if isinstance(note, str):
             warn(note)
-    scores, tuned = task.score(examples, default, labels), None
+    scores, tuned = scoring.score(task, examples, default, labels)[0], None
     calibration = None
     if temperature is not None and outcomes:
         some = [each for each in outcomes if len(each[1])] or outcomes[:1]
         columns = map(np.concatenate, zip(*some, strict=True))
         calibration = Calibration.from_outcomes(temperature, *columns)
     if threshold is not None:
-        tuned = task.score(examples, decided, labels)
+        tuned = scoring.score(task, examples, decided, labels)[0]
     if rows is not None:
         rows.sort(examples, default if threshold is None else decided, labels)
     untaught = nothing_learnt(task, default, scores)
@@ -175,7 +178,8 @@ def evaluate(
         warn(text)
     observed = {}
     if guarantee is not None and is_new:
-        observed = task.observe(guarantee, examples, observed_on, labels)
+        judged = task.judge(examples, labels, observed_on)
+        observed = observe(guarantee, judged)
     return Evaluation(
         step=predictor.step,
         scores=scores,
@@ -268,7 +272,7 @@ def predict_texts(
     task = experiment.task
     nothing: dict[str, Any] = {}  # the record of a blank example
     if task.reads_words:
-        nothing, _ = task.show(task.of_words((), 1), Prediction(()))
+        nothing, _ = task.show(task.parse((), 1), Prediction(()))
     if tagged and not text_files.has_tags(nothing):
         raise InputError(
             f"task {type(task).__name__} gives words no tags; write jsonl or text "
@@ -285,7 +289,7 @@ def predict_texts(
     predictor, cuts = _Predictor(run, which), Cuts()
     for part, examples in new_texts.parts(experiment, texts, path):
         items, candidates = predictor(examples, decoded)
-        cuts += task.count_cuts(items)
+        cuts += count_cuts(items)
         decided = (task.decide(each, predictor.threshold) for each in candidates)
         temperature = predictor.temperature
         outputs = (
@@ -298,8 +302,8 @@ def predict_texts(
                 continue
             record, lines = next(outputs)
             yield text, _with_characters(record, text), lines
-    for note in task.cut_inputs("given", cuts):
-        warn(note.text)
+    for note in cut_inputs(task.cut_text, "given", cuts):
+        warn(str(note))
     for remark in predictor.remarks:
         warn(remark)
     if which == "best" and (untaught := run.result().get("nothing_learnt")):

@@ -179,7 +179,7 @@ def _parse(
         words = data.words_of(text.text)
     try:
         if words is not None:
-            example = task.of_words(words, text.line)
+            example = task.parse(words, text.line)
             if text.prompt:
                 example = dataclasses.replace(example, prompt=text.prompt)
             return example

@@ -14,7 +14,7 @@ from dicejax.config import Experiment, ScratchEncoder
 from dicejax.data.examples import groups_of
 from dicejax.errors import quote
 from dicejax.metrics import quotients
-from dicejax.metrics.scores import Scores
+from dicejax.metrics.scores import Scores, are_of_texts, class_of
 from dicejax.objectives import name_of
 from dicejax.tasks import (
     Classification,
@@ -24,8 +24,10 @@ from dicejax.tasks import (
     Tagging,
     Task,
     WordTagging,
+    scoring,
 )
 from dicejax.tasks.described import predicted_text
+from dicejax.tasks.judged import at_constraint, guarantee, observe, under
 from dicejax.training.setup import Setup
 
 if TYPE_CHECKING:
@@ -167,7 +169,7 @@ def constant_scores(test: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     for name, count in counts.items():
         share = count / total if total else 0.0
         rows[name] = {"accuracy": share}
-        if "matthews" in test:  # of texts
+        if are_of_texts(test):
             of_class = 2 * share / (1 + share)
             f1 = of_class * (name == positive) if positive else of_class / len(counts)
             rows[name] = {"f1": f1, "accuracy": share, "matthews": 0.0}
@@ -176,12 +178,11 @@ def constant_scores(test: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 def best_constant(test: Mapping[str, Any], metric: str) -> tuple[str, float] | None:
     """Return the class that scores best as a constant answer; None without classes."""
-    name, _, label = metric.partition(":")
     rows = constant_scores(test)
-    if label:  # F1 of a class
+    if (label := class_of(metric)) is not None:
         share = rows.get(label, {}).get("accuracy")
         return None if share is None else (label, 2 * share / (1 + share))
-    values = {label: row[name] for label, row in rows.items() if name in row}
+    values = {name: row[metric] for name, row in rows.items() if metric in row}
     return max(values.items(), key=lambda pair: pair[1], default=None)
 
 
@@ -309,22 +310,28 @@ def choose_threshold(
     fields: dict[str, Any] = {}
     arrays: dict[str, np.ndarray] = {}
     chosen: Any
-    if task.constraint is None:
+    rule = task.threshold_rule
+    if rule is None or rule.constraint is None:
         chosen = task.tune(*dev, labels)
     else:
-        chosen = task.guarantee(*dev, labels, epochs)
+        chosen = guarantee(rule, task.judge(dev[0], labels, dev[1]), epochs)
+    decided = [task.decide(each, chosen.threshold) for each in test[1]]
+    if rule is not None and rule.constraint is not None:
+        judged = under(rule.constraint, task.judge(test[0], labels, test[1]))
         if test[0] != dev[0]:  # which shows nothing of what it chose itself
-            observed = task.observe(chosen, *test, labels)
+            observed = observe(chosen, judged)
             counts = {label: share.to_json() for label, share in observed.items()}
             fields["constraint_on_test"] = counts
-        decided = [task.decide(each, chosen.threshold) for each in test[1]]
-        shares = task.at_constraint(chosen, test[0], decided, labels)
+        pairs = zip(test[0], decided, strict=True)
+        shares = at_constraint(
+            chosen, [scoring.count(task, *pair, judged) for pair in pairs]
+        )
         arrays["at_constraint"] = shares
         value = quotients.ratio(*shares.sum(axis=(0, 1)))
         fields["at_constraint"] = {"name": chosen.constraint.other, "value": value}
     fields["threshold"] = dataclasses.asdict(chosen)
     if chosen.threshold is not None:
-        with_it = task.score_found(*test, labels, chosen.threshold)
+        with_it, _ = scoring.score(task, test[0], decided, labels)
         fields["test_with_tuned_threshold"] = with_it.to_json()
     return chosen, fields, arrays
 

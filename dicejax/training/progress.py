@@ -180,8 +180,8 @@ def settings_line(experiment: Experiment) -> str:
     'mine: ce, Tagging, BERT from random weights, 2 layers, 128 wide; 3 epochs, ...'
     """
     training, optimizer = experiment.training, experiment.optimizer
-    constraint, price = experiment.task.constraint, ""
-    if constraint is not None:
+    rule, price = experiment.task.threshold_rule, ""
+    if rule is not None and (constraint := rule.constraint) is not None:
         price = f"; {constraint} by dev: delta {constraint.delta:g}"
         if training.epochs > 1:  # of which dev chooses one
             share = constraint.delta / training.epochs

@@ -37,6 +37,7 @@ from dicejax.data import tokenize
 from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.formats import FileSource
 from dicejax.io import files, json_text
+from dicejax.metrics.scores import are_of_texts
 from dicejax.models import huggingface
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
@@ -219,7 +220,7 @@ class Run:
         """
         result = with_checksums(self._read_json(RESULT, dict))
         for scores in result.values():
-            if not isinstance(scores, dict) or "matthews" not in scores:
+            if not isinstance(scores, dict) or not are_of_texts(scores):
                 continue
             if "positive" not in scores and len(labels := self.labels()) == 2:
                 scores["positive"] = labels[-1]

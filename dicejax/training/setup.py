@@ -24,6 +24,8 @@ from dicejax.models import huggingface
 from dicejax.models.heads import biases_at, with_biases
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
+from dicejax.tasks import scoring
+from dicejax.tasks.judged import require_attainable
 from dicejax.tasks.priors import log_priors, require_classes
 from dicejax.training.encoded import Encoded, Warn, load_data
 from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
@@ -110,7 +112,8 @@ class Setup:
             or dev cannot promise what the task's threshold is to keep.
         """
         task, name = self.experiment.task, objective.short_name
-        if task.constraint is not None:
+        rule = task.threshold_rule
+        if rule is not None and rule.constraint is not None:
             if any(term.reads_decisions for term in objective.terms()):
                 raise InputError(
                     f"task.threshold: {name} learns from decisions on dev, which then "
@@ -119,10 +122,12 @@ class Setup:
                 )
             # The checkpoint is that of the best of all epochs on dev.
             epochs = self.experiment.training.epochs
-            task.require_attainable(self.data.corpus.dev, self.data.labels, epochs)
+            judged = task.judge(self.data.corpus.dev, self.data.labels)
+            require_attainable(rule.constraint, judged, epochs)
         targets = task.targets(self.data.labels)
         try:
-            objective = objective.bind_outputs(tuple(targets), task.loss_weights)
+            weights = {output: target.weight for output, target in targets.items()}
+            objective = objective.bind_outputs(tuple(targets), weights)
             for leaf in objective.terms():
                 if leaf.reads_positions and targets[leaf.output].kind != "positions":
                     raise ValueError(
@@ -135,8 +140,9 @@ class Setup:
                         f"{leaf.output!r} are positions; choose "
                         "another form of the task (--task.form sigmoid) or loss"
                     )
-                kind, _, has_negative = targets[leaf.output]
-                if leaf.reads_decisions and kind == "classes" and not has_negative:
+                target = targets[leaf.output]
+                has_negative = target.kind != "classes" or target.has_negative
+                if leaf.reads_decisions and not has_negative:
                     raise ValueError(
                         f"weights positives, but no class of output "
                         f"{leaf.output!r} is negative"
@@ -251,7 +257,8 @@ class Setup:
         """Score the decoded candidates for a split."""
         examples = getattr(self.data.corpus, split)
         task, labels = self.experiment.task, self.data.labels
-        return task.score_found(examples, candidates, labels, threshold)
+        predictions = [task.decide(each, threshold) for each in candidates]
+        return scoring.score(task, examples, predictions, labels)[0]
 
 
 def checksum(examples: Iterable[Mapping[str, Any]]) -> int:
@@ -259,7 +266,7 @@ def checksum(examples: Iterable[Mapping[str, Any]]) -> int:
     value = 0
     for arrays in examples:
         for name in sorted(arrays):
-            value = zlib.crc32(np.ascontiguousarray(arrays[name]), value)
+            value = zlib.crc32(np.ascontiguousarray(arrays[name]).data, value)
     return value
 
 

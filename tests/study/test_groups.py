@@ -13,6 +13,8 @@ from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Focal
 from dicejax.study import compare as comparison
 from dicejax.tasks import Classification
+from dicejax.tasks.judged import at_constraint
+from dicejax.tasks.scoring import count
 from dicejax.training.outcome import choose_threshold
 
 from .made_runs import EXPERIMENT, SENTENCES, made, record_of, run_of
@@ -219,5 +221,6 @@ def test_losses_are_compared_where_the_constraint_puts_the_threshold(tmp_path, t
     # Without a promise there is no operating point, and nothing counts as right.
     lost = dataclasses.replace(chosen, unattained={"spam": "why"})
     decided = [task.decide(each, chosen.threshold) for each in both["test"]]
-    shares = task.at_constraint(lost, examples["test"], decided, labels)
+    pairs = zip(examples["test"], decided, strict=True)
+    shares = at_constraint(lost, [count(task, *pair, ["spam"]) for pair in pairs])
     assert shares[..., 0].sum() == 0 and shares[..., 1].sum() == among.sum()

@@ -7,6 +7,7 @@ import numpy as np
 from dicejax.data.examples import Sentence, Span
 from dicejax.tasks import MachineReading, QuestionAnswering, TwoPointerNER
 from dicejax.tasks.answers import Answer, Candidate
+from dicejax.tasks.judged import guarantee, observe, require_attainable
 from dicejax.tasks.spans import spans_of
 from dicejax.tasks.task import IGNORED
 
@@ -93,6 +94,28 @@ def round_trip(task, examples, tokenizer, max_length, split="dev"):
     items = task.encode(examples, tokenizer, labels, max_length)
     candidates = decode_perfectly(task, examples, items, labels)
     predictions = list(map(task.decide, candidates))
-    remarks = list(map(str, task.warnings(split, examples, items, labels)))
+    remarks = list(map(str, remarks_of(task, split, examples, items, labels)))
     scores = task.score(examples, predictions, labels).values
     return RoundTrip(scores, remarks, predictions, items)
+
+
+def remarks_of(task, split, examples, items, labels=()):
+    """Return the remarks on a split that is encoded at once."""
+    return task.remarks(split, examples, task.fit(examples, items), labels)
+
+
+def require_kept(task, examples, labels, checkpoints):
+    """Check that the examples are enough for the task's constraint."""
+    if (constraint := task.threshold_rule.constraint) is not None:
+        require_attainable(constraint, task.judge(examples, labels), checkpoints)
+
+
+def guaranteed(task, examples, candidates, labels, checkpoints):
+    """Return the threshold that keeps the task's constraint."""
+    judged = task.judge(examples, labels, candidates)
+    return guarantee(task.threshold_rule, judged, checkpoints)
+
+
+def observed_on(task, chosen, examples, candidates, labels):
+    """Return the measure of a threshold on examples."""
+    return observe(chosen, task.judge(examples, labels, candidates))

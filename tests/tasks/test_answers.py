@@ -21,7 +21,7 @@ from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.task import IGNORED
 
 from ..data import made
-from .perfect import answered
+from .perfect import answered, remarks_of
 from .test_question_answering import CONTEXT, FORMS, encoded_pair, question
 
 
@@ -177,7 +177,7 @@ def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
         for score in (-1.0, -3.0)
     ]
     task = QuestionAnswering(several_spans=True, form="sigmoid", tune_threshold=True)
-    assert task.tunes_threshold
+    assert task.threshold_rule.tunes
     tuned = task.tune(examples, unsure)
     assert (tuned.default_f1, tuned.f1) == (0.75, 1.0)  # one span each, and both of two
     assert -log_odds(-1.0) <= tuned.threshold <= -log_odds(-3.0)
@@ -201,14 +201,14 @@ def test_reading_counts_characters_where_most_answers_have_no_spaces(unanswerabl
         asked("红楼梦", "York", "北京"), [*predictions, predictions[0]]
     )
     assert chinese.values["f1"] == pytest.approx((0.8 + 2 / 3 + 0) / 3)
-    remarks = task.warnings("test", asked("红楼梦"), [])
+    remarks = remarks_of(task, "test", asked("红楼梦"), [])
     assert any("F1 counts characters" in str(remark) for remark in remarks)
     english = task.score(asked("红楼梦", "York"), predictions)
     assert english.values["f1"] == pytest.approx((0 + 2 / 3) / 2)
     # Also a Chinese answer among English ones: the mean of all is the score.
     shares = task.example_statistics(asked("红楼梦", "York"), predictions, ())[:, 0]
     assert (shares[:, 0] / shares[:, 1]).mean() == pytest.approx(english.values["f1"])
-    remarks = task.warnings("test", asked("York"), [])
+    remarks = remarks_of(task, "test", asked("York"), [])
     assert not any("F1 counts" in str(remark) for remark in remarks)
 
 

@@ -13,6 +13,7 @@ from dicejax.tasks.classification import HEAD, Classification
 from dicejax.tasks.task import IGNORED
 
 from ..data import glue, made
+from .perfect import remarks_of
 
 
 def texts(*labels, second=None):
@@ -83,7 +84,7 @@ def test_gold_that_is_kept_back_cannot_be_scored():
     with pytest.raises(InputError, match="1 of 1 examples of test have no label"):
         task.score(texts(None), decided, ("0", "1"))
     with pytest.raises(InputError, match="examples of test have no label"):
-        task.warnings("test", texts(None), [], ("0", "1"))
+        remarks_of(task, "test", texts(None), [], ("0", "1"))
 
 
 def test_an_unknown_class_is_left_out_of_the_loss_and_wrong(tmp_path):
@@ -92,7 +93,7 @@ def test_an_unknown_class_is_left_out_of_the_loss_and_wrong(tmp_path):
     examples = texts("0", "2", "1")
     items = task.encode(examples, tokenizer, ("0", "1"), 20)
     assert [item.arrays[HEAD] for item in items] == [0, IGNORED, 1]
-    (remark,) = task.warnings("dev", examples, items, ("0", "1"))
+    (remark,) = remarks_of(task, "dev", examples, items, ("0", "1"))
     assert remark.startswith("dev has 1 example of class '2', which train lacks")
     decided = [task.decide({"0": 0.9, "1": 0.1}) for _ in examples]
     scores = task.score(examples, decided, ("0", "1")).values

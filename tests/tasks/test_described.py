@@ -25,6 +25,7 @@ from dicejax.tasks import (
     WordTagging,
 )
 from dicejax.tasks.answers import Answer, Candidate
+from dicejax.tasks.compact import compact
 from dicejax.tasks.tagging import NONE
 from dicejax.training.beside_gold import HardestFirst
 
@@ -37,7 +38,7 @@ def beside_gold(task, examples, predictions, labels):
     rows = HardestFirst(task)
     for pair in zip(examples, predictions, strict=True):
         rows.add(*([x] for x in pair))
-    rows.sort(examples, list(map(task.compact, predictions)), labels)
+    rows.sort(examples, list(map(compact, predictions)), labels)
     assert rows[:1] == [rows[0]] and len(rows) == len(examples)
     return list(rows)
 

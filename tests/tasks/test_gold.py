@@ -22,7 +22,7 @@ from dicejax.tasks import (
 from dicejax.tasks.task import IGNORED
 
 from ..data import made
-from .perfect import SENTENCE, TASK, WORDS, round_trip, words_of
+from .perfect import SENTENCE, TASK, WORDS, remarks_of, round_trip, words_of
 
 MSRA = {"NR": "PER", "NS": "LOC", "NT": "ORG"}
 EXHAUSTIVE = pytest.mark.exhaustive
@@ -287,7 +287,7 @@ def test_a_type_that_train_lacks_is_counted_masked_and_missed(tokenizer, task):
     places = SENTENCE.spans[2:]
     labels = task.label_names([dataclasses.replace(SENTENCE, spans=places)])
     (item,) = task.encode([SENTENCE], tokenizer, labels, 64)
-    (remark,) = task.warnings("dev", [SENTENCE], [item], labels)
+    (remark,) = remarks_of(task, "dev", [SENTENCE], [item], labels)
     assert remark.startswith("dev has 2 'ORG' spans, a type that train lacks")
     scores = task.score([SENTENCE], [Prediction(places)], labels).values
     assert (scores["precision"], scores["recall"]) == (1.0, 1 / 3)

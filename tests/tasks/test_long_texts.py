@@ -16,7 +16,7 @@ from dicejax.tasks import (
 from dicejax.tasks.classification import HEAD
 from dicejax.tasks.windows import Window
 
-from .perfect import decode_perfectly
+from .perfect import decode_perfectly, remarks_of
 
 WORDS = ["Anna", "Berg", "met", "Bo", "in", "Oslo", "unforeseeable", "York", ",", "."]
 LENGTH = 32
@@ -92,7 +92,7 @@ def test_ends_are_trained_once_and_across_a_border_with_their_span(
     labels = task.label_names([text])
     items = task.encode([text], tokenizer, labels, LENGTH)
     (candidates,) = decode_perfectly(task, [text], items, labels)
-    remark = str(task.warnings("dev", [text], items, labels)[0])
+    remark = str(remarks_of(task, "dev", [text], items, labels)[0])
     items = [item for item in items if item.detail.kind in (None, "PER")]
     windows, every = [item.detail for item in items], np.arange(300)
     decided = [window.decides(every, every) for window in windows]
@@ -131,7 +131,7 @@ def test_the_class_of_a_long_text_is_the_mean_over_its_windows(whole_words):
     outputs = [{HEAD: np.array([p, 1 - p])} for p in (0.1, 0.2, 0.4, 0.9)]
     chances = task.decode(examples[0], items[:4], outputs, labels)
     assert chances == pytest.approx({"bad": 0.4, "good": 0.6})
-    (remark,) = task.warnings("dev", examples[:1], items[:4], labels)
+    (remark,) = remarks_of(task, "dev", examples[:1], items[:4], labels)
     assert remark == (
         "1 of 1 dev texts (100%) are longer than 32 tokens and read in windows; "
         "--training.max_length sets their length"

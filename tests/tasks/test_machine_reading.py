@@ -16,6 +16,7 @@ from dicejax.data.pack import fill
 from dicejax.errors import InputError
 from dicejax.models.heads import output_names
 from dicejax.tasks import span_decoding
+from dicejax.tasks.judged import ThresholdRule
 from dicejax.tasks.machine_reading import MachineReading
 from dicejax.tasks.spans import spans_of
 from dicejax.tasks.task import IGNORED, Item, Prediction
@@ -93,7 +94,7 @@ def test_texts_lines_and_pictures():
     assert TASK.parse("New  York", 3) == Sentence(("New", "York"), (), 3)
     record, lines = TASK.show(SENTENCE, Prediction([Span("ORG", 2, 4)]))
     assert record["entities"][0]["text"] == "New York" and "ORG" in lines[1]
-    assert TASK.default_threshold == 0.5 and not TASK.tunes_threshold
+    assert TASK.threshold_rule == ThresholdRule(0.5)
     assert hash(TASK) == hash(dataclasses.replace(TASK))  # static under jit
 
 
@@ -106,14 +107,14 @@ def test_answerable_is_a_label_of_each_query_and_half_a_weight(tokenizer):
     assert [item.arrays["answerable"] for item in items] == [1, 1, 1, 0]
     assert ANSWERED.class_counts(items, ())["answerable"].tolist() == [[1, 3]]
     assert list(ANSWERED.targets(())) == ["start", "end", "match", "answerable"]
-    assert ANSWERED.loss_weights["answerable"] == 0.4
+    assert ANSWERED.targets(())["answerable"].weight == 0.4
     outputs = dict.fromkeys(("start", "end", "match"), np.zeros((2, 1)))
     logits = np.arange(4.0).reshape(2, 2, 1)  # two sequences in each row
     batch = {"segment_ids": np.ones((2, 1))}
     predicted = ANSWERED.reduce_logits(outputs | {"answerable": logits}, batch)
     assert predicted.sequences["answerable"].tolist() == [[0, 1], [2, 3]]
     plain = encoded(TASK, [SENTENCE], tokenizer)[0].arrays
-    assert "answerable" not in {*plain, *TASK.loss_weights, *TASK.targets(())}
+    assert "answerable" not in {*plain, *TASK.targets(())}
 
 
 @pytest.mark.parametrize("match", [True, False])
@@ -308,10 +309,11 @@ def test_without_match_nothing_of_pairs_is_shipped(tokenizer):
     outputs = network(task, batch)
     logits, gold = jax.jit(task.loss_inputs)(outputs, batch)
     assert set(logits) == set(gold) == set(task.targets(())) == {"start", "end"}
-    assert set(task.loss_weights) == {"start", "end"}
+    assert set(task.targets(())) == {"start", "end"}
     assert not [name for name in batch if name.startswith("end_of")]
     assert task.reduce_logits(outputs, batch).pairs == {}
-    assert dict(TASK.loss_weights) == {"start": 1.0, "end": 1.0, "match": 0.1}
+    weights = {name: target.weight for name, target in TASK.targets(()).items()}
+    assert weights == {"start": 1.0, "end": 1.0, "match": 0.1}
 
 
 def test_predictions_of_a_packed_row_are_cut_out(tokenizer):

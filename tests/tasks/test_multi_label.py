@@ -17,6 +17,7 @@ from dicejax.tasks.multi_label import HEAD
 from dicejax.tasks.task import IGNORED
 
 from ..data import made
+from .perfect import remarks_of
 
 TASK = MultiLabelClassification()
 
@@ -102,7 +103,7 @@ def test_targets_are_rows_of_0_and_1_also_where_rows_are_empty(tmp_path):
     expected = [[0, 1, 0], [0, 0, 0], [0, 1, 0], [IGNORED] * 3]
     assert [item.arrays[HEAD].tolist() for item in items] == expected
     assert TASK.class_counts(items, labels)[HEAD].tolist() == [[3, 0], [1, 2], [3, 0]]
-    (remark,) = TASK.warnings("dev", examples[:3], items[:3], labels)
+    (remark,) = remarks_of(TASK, "dev", examples[:3], items[:3], labels)
     assert remark.startswith("dev has 1 example of label 'new', which train lacks")
     layout = TASK.layout(tokenizer)
     rows = [[items[0].arrays, items[1].arrays], [items[2].arrays], []]
@@ -136,9 +137,11 @@ def test_tuned_thresholds_are_those_of_each_label_and_raise_the_score():
     examples, labels = drawn(["a", "b"], 50), ("a", "absent", "b")
     candidates = random_candidates(examples, labels)
     tuned = task.tune(examples, candidates, labels)
-    assert task.tunes_threshold and tuned.threshold["absent"] == 0.5
+    assert task.threshold_rule.tunes and tuned.threshold["absent"] == 0.5
     before, after = (
-        task.score_found(examples, candidates, labels, limits).values["macro_f1"]
+        task.score(
+            examples, [task.decide(each, limits) for each in candidates], labels
+        ).values["macro_f1"]
         for limits in (None, tuned.threshold)
     )
     assert (before, after) == pytest.approx((tuned.default_f1, tuned.f1))

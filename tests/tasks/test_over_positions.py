@@ -52,7 +52,7 @@ def test_the_form_goes_with_the_loss_and_back(experiment):
 def test_a_tuned_threshold_is_no_hindrance(settings):
     task = QuestionAnswering(form="sigmoid", **settings)
     over = task.over_positions(True)
-    assert over.tunes_threshold == task.unanswerable
+    assert (over.threshold_rule is not None) == task.unanswerable
     assert over.over_positions(False) == task
 
 

@@ -22,7 +22,7 @@ from dicejax.data.examples import (
 from dicejax.data.resample import DownSampling, UnitCounts
 from dicejax.errors import InputError
 from dicejax.metrics.score_counts import count_scores
-from dicejax.metrics.scores import Scores, heading, rarest_of
+from dicejax.metrics.scores import Scores, class_of, heading, rarest_of
 from dicejax.objectives import PairwiseAUC
 from dicejax.study.compare.baselines import threshold_shifts
 from dicejax.tasks import (
@@ -36,8 +36,10 @@ from dicejax.tasks import (
 )
 from dicejax.tasks.classification import HEAD, choice_of
 from dicejax.tasks.priors import log_priors
+from dicejax.tasks.scoring import require_metric
 from dicejax.tasks.task import Prediction
 
+from .perfect import remarks_of
 from .test_described import agree
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -139,7 +141,7 @@ def test_equal_counts_are_decided_by_name_and_that_is_said(labels, positive):
     task, examples = Classification(), texts(labels)
     names = task.label_names(examples)
     assert names[-1] == positive
-    (remark,) = task.warnings("train", examples, [], names)
+    (remark,) = remarks_of(task, "train", examples, [], names)
     assert "by its name, as the two of train are equally frequent" in remark
     assert remark.endswith(f"--task.positive {names[0]} takes the other")
 
@@ -148,7 +150,7 @@ def test_what_may_not_be_meant_is_said_and_nothing_else():
     def remarks(task, rare, frequent):
         examples = texts([rare] + 9 * [frequent])
         names = task.label_names(examples)
-        return task.warnings("train", examples, [], names)
+        return remarks_of(task, "train", examples, [], names)
 
     assert remarks(Classification(), "spam", "ham") == []
     (changed,) = remarks(Classification(), "complaint", "ok")
@@ -231,7 +233,7 @@ def rare_labels(where, size=210):
 def checked(task, examples, predictions, labels, gold, guesses):
     """Compare with scikit-learn, and the sum of the example statistics."""
     agree(task, examples, predictions, labels)
-    name = task.class_of_interest
+    name = class_of(task.primary_metric)
     scores = task.score(examples, predictions, labels)
     expected = metrics.f1_score(gold, guesses, labels=[name], average="macro")
     assert next(iter(scores.values)) == task.primary_metric
@@ -239,9 +241,9 @@ def checked(task, examples, predictions, labels, gold, guesses):
     assert scores.name(task.primary_metric) == f"F1 of {name!r}"
     assert rarest_of(scores.to_json()) != name
     assert Scores.from_json(scores.to_json()) == scores
-    task.require_metric(labels)
+    require_metric(task, examples)
     with pytest.raises(InputError, match=r"f1:none: train has no 'none'; take one of "):
-        dataclasses.replace(task, primary_metric="f1:none").require_metric(labels)
+        require_metric(dataclasses.replace(task, primary_metric="f1:none"), examples)
     with pytest.raises(ValueError, match=r"or f1:NAME for the F1 of one "):
         dataclasses.replace(task, primary_metric="f2")
 
@@ -298,7 +300,6 @@ def test_f1_of_one_type_of_spans(kind, where):
         more["queries"] = tuple((x, "which") for x in "abcd")
     task = kind(primary_metric=f"f1:{rare}", **more)
     labels = task.label_names(examples)
-    assert task.class_names(labels) == ("a", "b", "c", "d")
     checked(task, examples, decided, labels, gold, guesses)
 
 

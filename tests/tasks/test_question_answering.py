@@ -21,6 +21,7 @@ from dicejax.tasks.task import IGNORED
 
 from ..data import made
 from . import perfect
+from .perfect import remarks_of
 
 FORMS = [{"form": "positions"}, {"form": "sigmoid"}]
 FORMS += [{"form": "positions", "head": "xlnet"}]
@@ -228,10 +229,14 @@ def test_what_is_in_no_window_is_said_and_missed():
     examples = [question("a b c d e f g h", ["d e"], asked="a")]
     scores, lost, _ = round_trip(task, examples, tokenizer, max_length=8)
     assert lost == [1] and scores["exact"] == 0
-    (remark,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 8))
+    (remark,) = remarks_of(
+        task, "dev", examples, task.encode(examples, tokenizer, (), 8)
+    )
     assert str(remark).startswith("dev: 1 of 1 answers fit no window")
     task = dataclasses.replace(task, max_answer=1)
-    (remark,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 64))
+    (remark,) = remarks_of(
+        task, "dev", examples, task.encode(examples, tokenizer, (), 64)
+    )
     assert remark.kind == "gold" and "more pieces than max_answer" in remark.text
 
 
@@ -250,7 +255,7 @@ def test_gold_that_is_absent_or_kept_back(tokenizer):
             assert start == none.detail.encoded.summary
         else:
             assert set(start.tolist()) == {IGNORED, 0}
-        assert task.warnings("test", [unknown, impossible], [blind, none]) == []
+        assert remarks_of(task, "test", [unknown, impossible], [blind, none]) == []
 
 
 def test_a_context_of_one_piece_and_of_none(tokenizer):

@@ -17,7 +17,7 @@ from dicejax.tasks.tagging import HEAD, NONE, Tagging, WordTagging
 from dicejax.tasks.task import IGNORED, Prediction
 
 from ..data import made
-from .perfect import round_trip
+from .perfect import remarks_of, round_trip
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_words_without_a_label_count_as_missed():
 def test_a_label_that_training_lacks_is_counted_and_wrong(tokenizer):
     task = WordTagging()
     (item,) = task.encode([TAGGED], tokenizer, ("N", "V"), 20)
-    (remark,) = task.warnings("dev", [TAGGED], [item], ("N", "V"))
+    (remark,) = remarks_of(task, "dev", [TAGGED], [item], ("N", "V"))
     assert remark.startswith("dev has 1 word labelled 'P', which train lacks")
     assert (item.arrays["tags"] >= 0).sum() == 3
     scores = task.score([TAGGED], [Prediction(["N", "V", "N", "N"])], ("N", "V"))

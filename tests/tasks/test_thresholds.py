@@ -26,6 +26,8 @@ from dicejax.tasks import (
 )
 from dicejax.tasks.answers import Candidate, RankedAnswers
 
+from .perfect import guaranteed, observed_on, require_kept
+
 
 def questions(count, rng):
     """Draw questions, half without an answer, and scores with ties."""
@@ -133,8 +135,8 @@ def test_two_classes_have_the_threshold_of_the_constraint(text, epochs):
     gold, chances = draw(900)
     candidates = [{"fine": 1 - p, "spam": p} for p in chances]
     labels = ("fine", "spam")
-    task.require_attainable(texts(gold), labels, epochs)
-    chosen = task.guarantee(texts(gold), candidates, labels, epochs)
+    require_kept(task, texts(gold), labels, epochs)
+    chosen = guaranteed(task, texts(gold), candidates, labels, epochs)
     constraint = Constraint.parse(text, 0.2 / epochs)
     assert chosen.threshold == constraint.choose(chances, gold)
     assert chosen.constraint == Constraint.parse(text, 0.2)
@@ -142,7 +144,7 @@ def test_two_classes_have_the_threshold_of_the_constraint(text, epochs):
     # On other examples it is what the scores of the decisions are.
     gold, chances = draw(500, seed=1)
     candidates = [{"fine": 1 - p, "spam": p} for p in chances]
-    (observed,) = task.observe(chosen, texts(gold), candidates, labels).values()
+    (observed,) = observed_on(task, chosen, texts(gold), candidates, labels).values()
     decided = [task.decide(each, chosen.threshold) for each in candidates]
     scores = task.score(texts(gold), decided, labels).values
     if constraint.measure in scores:
@@ -163,7 +165,7 @@ def test_labels_hold_together_and_those_that_cannot_keep_the_default():
         for n, row in enumerate(gold)
     ]
     candidates = [dict(zip(labels, row, strict=True)) for row in chances.tolist()]
-    chosen = task.guarantee(examples, candidates, labels, 2)
+    chosen = guaranteed(task, examples, candidates, labels, 2)
     stricter = Constraint("precision", 0.9, 0.1 / 4)  # two labels, two checkpoints
     assert chosen.threshold == {"clear": stricter.choose(chances[:, 0], gold[:, 0])}
     (warning,) = chosen.warnings
@@ -173,12 +175,12 @@ def test_labels_hold_together_and_those_that_cannot_keep_the_default():
     assert [("noise" in guess.values) for guess in decided] == [
         each["noise"] >= 0.5 for each in candidates
     ]
-    assert set(task.observe(chosen, examples, candidates, labels)) == {"clear"}
+    assert set(observed_on(task, chosen, examples, candidates, labels)) == {"clear"}
     alone = Classification(threshold="precision:0.9")
     pairs = [{"fine": 1 - p, "spam": p} for p in chances[:, 1].tolist()]
-    lost = alone.guarantee(texts(gold[:, 1]), pairs, ("fine", "spam"), 1)
+    lost = guaranteed(alone, texts(gold[:, 1]), pairs, ("fine", "spam"), 1)
     assert lost.threshold is None and str(lost) == lost.warnings[0]
-    assert alone.observe(lost, texts(gold[:, 1]), pairs, ("fine", "spam")) == {}
+    assert observed_on(alone, lost, texts(gold[:, 1]), pairs, ("fine", "spam")) == {}
     record = {name: getattr(lost, name) for name in lost.__dataclass_fields__}
     assert guarantee_of(record) == lost
 
@@ -195,7 +197,7 @@ def test_an_example_is_complete_from_the_lowest_score_of_its_spans(nested):
         scored = scored[: 1 if number == 0 else 2]
         scored.append((Span("LOC", 3, 4), 0.1 + number / 40))
         candidates.append(scored)
-    chosen = task.guarantee(examples, candidates, (), 1)
+    chosen = guaranteed(task, examples, candidates, (), 1)
     lowest = [-math.inf, *(0.4 + n / 50 for n in range(1, 16))]
     # Of 16 the 3 worst may be lost: P(Binomial(16, 0.3) >= 3) = 0.9006.
     limit = sorted(lowest)[2]
@@ -208,12 +210,12 @@ def test_an_example_is_complete_from_the_lowest_score_of_its_spans(nested):
         if x.spans
     ]
     assert sum(complete) == 14
-    observed = task.observe(chosen, examples, candidates, ())
+    observed = observed_on(task, chosen, examples, candidates, ())
     assert observed == {"": Observation(14, 16)}
     text = chosen.compare(observed)
     assert text == "complete examples on test 0.875 (0.617 to 0.984); promised 0.7"
     with pytest.raises(InputError, match="6 examples with spans on dev, and it takes"):
-        task.require_attainable(examples[10:], (), 1)
+        require_kept(task, examples[10:], (), 1)
 
 
 def by_type(count):
@@ -240,10 +242,10 @@ def test_types_of_spans_have_a_threshold_each(measure, bound):
     examples, candidates = by_type(240)
     text = f"{measure}:{bound}"
     task = MachineReading(queries=QUERIES_OF_TWO, threshold=text)
-    chosen = task.guarantee(examples, candidates, (), 1)
+    chosen = guaranteed(task, examples, candidates, (), 1)
     assert set(chosen.threshold) == {"LOC", "PER"} and not chosen.unattained
     decided = [task.decide(each, chosen.threshold).values for each in candidates]
-    observed = task.observe(chosen, examples, candidates, ())
+    observed = observed_on(task, chosen, examples, candidates, ())
     for kind, limit in chosen.threshold.items():
         shares = []
         for number in range(0, len(examples), 2):
@@ -257,7 +259,7 @@ def test_types_of_spans_have_a_threshold_each(measure, bound):
         assert observed[kind].units == "documents" and observed[kind].value > bound
         # Alone, a type has all of delta, and so no stricter a threshold for recall.
         alone = MachineReading(queries=QUERIES_OF_TWO, threshold=f"{text}:{kind}")
-        single = alone.guarantee(examples, candidates, (), 1)
+        single = guaranteed(alone, examples, candidates, (), 1)
         assert set(single.threshold) == {kind} and single.label == kind
         sign = 1 if measure == "recall" else -1
         assert sign * single.threshold[kind] >= sign * limit
@@ -268,11 +270,10 @@ def test_types_of_spans_have_a_threshold_each(measure, bound):
     if measure == "recall":
         assert Constraint.parse(text).required == 7
         with pytest.raises(InputError, match="'LOC', the rarest of 2: 2 documents wi"):
-            task.require_attainable(examples[:4], (), 1)
+            require_kept(task, examples[:4], (), 1)
+    task = MachineReading(queries=QUERIES_OF_TWO, threshold=f"{text}:ORG")
     with pytest.raises(InputError, match="no label 'ORG'; take 'LOC', 'PER'"):
-        MachineReading(
-            queries=QUERIES_OF_TWO, threshold=f"{text}:ORG"
-        ).require_attainable(examples, (), 1)
+        require_kept(task, examples, (), 1)
 
 
 def test_documents_are_the_units_of_texts_and_of_complete_examples():
@@ -283,12 +284,14 @@ def test_documents_are_the_units_of_texts_and_of_complete_examples():
     ]
     candidates = [{"fine": 1 - p, "spam": p} for p in chances]
     task = Classification(threshold="fpr:0.1")
-    chosen = task.guarantee(examples, candidates, ("fine", "spam"), 1)
+    chosen = guaranteed(task, examples, candidates, ("fine", "spam"), 1)
     units = np.arange(600) // 3
     constraint = Constraint("fpr", 0.1)
     assert chosen.threshold == constraint.choose(chances, gold, units)
     assert chosen.threshold != constraint.choose(chances, gold)
-    (observed,) = task.observe(chosen, examples, candidates, ("fine", "spam")).values()
+    (observed,) = observed_on(
+        task, chosen, examples, candidates, ("fine", "spam")
+    ).values()
     accepted = (chances >= chosen.threshold).reshape(-1, 3)
     negative = ~gold.reshape(-1, 3)
     some = negative.any(axis=1)
@@ -297,13 +300,13 @@ def test_documents_are_the_units_of_texts_and_of_complete_examples():
     assert observed[1:] == (some.sum(), "documents")
     examples, candidates = by_type(240)
     task = MachineReading(queries=QUERIES_OF_TWO, threshold="complete:0.7")
-    chosen = task.guarantee(examples, candidates, (), 1)
+    chosen = guaranteed(task, examples, candidates, (), 1)
     decided = [task.decide(each, chosen.threshold).values for each in candidates]
     complete = [
         all(set(examples[n].spans) <= set(decided[n]) for n in (place, place + 1))
         for place in range(0, 240, 2)
     ]
-    observed = task.observe(chosen, examples, candidates, ())
+    observed = observed_on(task, chosen, examples, candidates, ())
     assert observed == {"": Observation(sum(complete), 120)}
 
 
@@ -316,14 +319,14 @@ def test_questions_are_answered_as_often_as_promised(text, per_context):
         for n, x in enumerate(examples)
     ]
     task = QuestionAnswering(unanswerable=True, threshold=text)
-    task.require_attainable(examples, (), 1)
-    chosen = task.guarantee(examples, candidates, (), 1)
+    require_kept(task, examples, (), 1)
+    chosen = guaranteed(task, examples, candidates, (), 1)
     answered = np.array(
         [bool(task.decide(each, chosen.threshold).spans) for each in candidates]
     )
     gold = np.array([not example.impossible for example in examples])
     among = gold if text.startswith("recall") else ~gold
-    (observed,) = task.observe(chosen, examples, candidates, ()).values()
+    (observed,) = observed_on(task, chosen, examples, candidates, ()).values()
     if per_context == 1:
         assert observed == Observation((answered & among).sum(), among.sum())
         refusal = np.array([each.no_answer for each in candidates])
@@ -341,22 +344,22 @@ def test_what_dev_cannot_promise_is_refused_with_what_it_takes():
     task = Classification(threshold="recall:0.95")
     examples = texts([True] * 41 + [False] * 300)
     with pytest.raises(InputError) as error:
-        task.require_attainable(examples, ("fine", "spam"), 1)
+        require_kept(task, examples, ("fine", "spam"), 1)
     assert str(error.value) == (
         "task.threshold: recall at least 0.95 cannot be promised: 41 positives on dev, "
         "and it takes 45 (delta 0.1); take more dev data, another bound or a larger "
         "--task.threshold_delta"
     )
     with pytest.raises(InputError, match=r"it takes 67 \(delta 0.1, the best of 3 ep"):
-        task.require_attainable(examples, ("fine", "spam"), 3)
-    task.require_attainable(texts([True] * 45), ("fine", "spam"), 1)
+        require_kept(task, examples, ("fine", "spam"), 3)
+    require_kept(task, texts([True] * 45), ("fine", "spam"), 1)
     several = MultiLabelClassification(threshold="recall:0.95")
     rows = [("a",)] * 90 + [("b",)] * 9
     labelled = [MultiLabelText("x", None, y, str(n), n) for n, y in enumerate(rows)]
     message = r"promised for label 'b': 9 positives on dev, and it takes 59 \(delta "
     with pytest.raises(InputError, match=message):
-        several.require_attainable(labelled, ("a", "b"), 1)
-    Classification().require_attainable([], ("fine", "spam"), 1)  # promises nothing
+        require_kept(several, labelled, ("a", "b"), 1)
+    require_kept(Classification(), [], ("fine", "spam"), 1)  # promises nothing
 
 
 RECALL = {"threshold": "recall:0.9"}
@@ -380,8 +383,9 @@ def test_settings_that_contradict_are_refused(kind, settings, message):
 
 def test_tasks_without_a_threshold_promise_nothing():
     for task in (Tagging(), QuestionAnswering()):
-        assert task.constraint is None
-        with pytest.raises(ValueError, match="decides nothing by a threshold"):
-            task.judge([], ())
-        with pytest.raises(ValueError, match="has no constraint"):
-            task.guarantee([], [], (), 1)
+        assert task.threshold_rule is None
+        for decide in (task.judge, task.tune):
+            with pytest.raises(ValueError, match="decides nothing by a threshold"):
+                decide([], (), ())
+    with pytest.raises(ValueError, match="has no constraint"):
+        guaranteed(Classification(), [], [], ("a", "b"), 1)

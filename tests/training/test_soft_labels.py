@@ -19,6 +19,7 @@ from dicejax.mesh import MeshShape
 from dicejax.objectives import CrossEntropy, Dice, Focal, Gold, by_short_name
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification, Tagging
+from dicejax.tasks.classification import soften
 from dicejax.training.accumulation import loss_and_gradient
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import by_path, global_batch, put, to_host
@@ -310,7 +311,7 @@ def test_compare_refuses_any_loss_before_the_first_run(
 def test_probabilities_that_are_none_are_named_with_their_line(pairs, message):
     text = LabelledText("x", None, "a", "7", 8, pairs)
     with pytest.raises(InputError, match=f"line 8 of train.* example 7 {message}"):
-        Classification().soften([], [text], CLASSES)
+        soften([], [text], Classification().targets(CLASSES))
 
 
 def test_what_is_sure_costs_no_array_and_a_class_may_have_no_text_of_its_label():

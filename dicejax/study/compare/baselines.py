@@ -24,7 +24,7 @@ from dicejax.study.compare.jobs import (
     outcome_of,
 )
 from dicejax.study.compare.same_data import require_one_data
-from dicejax.tasks import Target
+from dicejax.tasks import Target, scoring
 from dicejax.tasks.priors import log_priors
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.encoded import several_of
@@ -118,7 +118,8 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
     setup: Setup | None = None
     for job in jobs:
         run = Run(epath.Path(job.folder))
-        has_point = job.experiment.task.constraint is not None  # which no move keeps
+        rule = job.experiment.task.threshold_rule
+        has_point = rule is not None and rule.constraint is not None  # no move keeps it
         if not run.is_finished or has_point or (run.path / BASELINES).exists():
             continue
         with run_lock(run.path):
@@ -209,7 +210,7 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
         return setup.search(params, split, mesh, shifts=shifts).candidates
 
     def dev_score(candidates: Sequence[Any], threshold: Any = None) -> float:
-        scores = task.score_found(data.corpus.dev, candidates, data.labels, threshold)
+        scores = setup.score(candidates, "dev", threshold)
         return scores.values[task.primary_metric]
 
     dev = iter(search("dev", [s for shifts in kinds.values() for s in shifts.values()]))
@@ -226,7 +227,7 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
         for (name, (best, score)), candidates in zip(chosen.items(), test, strict=True)
     }
     chooses_classes = any(target.kind == "classes" for target in targets.values())
-    if task.default_threshold is not None and not chooses_classes:
+    if task.threshold_rule is not None and not chooses_classes:
         # The task's threshold, or those of its labels.
         (on_dev,), (on_test,) = search("dev", [{}]), search("test", [{}])
         threshold = task.tune(data.corpus.dev, on_dev, data.labels).threshold
@@ -239,7 +240,7 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
         controls[name] = {
             "value": value,
             "dev_score": score,
-            "test": task.score(*inputs).to_json(),
+            "test": scoring.score(task, *inputs)[0].to_json(),
             "example_statistics": task.example_statistics(*inputs),
         }
     return controls

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from dicejax.metrics.scores import are_of_texts
 from dicejax.study.compare.jobs import Outcome
 from dicejax.study.significance import MIN_SEEDS, failure_limit
 
@@ -167,8 +168,8 @@ def one_class(test: Mapping[str, Any]) -> bool:
 
 
 def class_counts(test: Mapping[str, Any]) -> Counter[str]:
-    """Count the examples of each class; Matthews' correlation is of texts alone."""
-    return support_of(test) if "matthews" in test else Counter()
+    """Count the texts of each class; none where scores are not of texts."""
+    return support_of(test) if are_of_texts(test) else Counter()
 
 
 def support_of(test: Mapping[str, Any]) -> Counter[str]:

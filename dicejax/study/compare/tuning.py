@@ -138,7 +138,8 @@ def tune(
                 "name another folder with --out, or replace it with --overwrite"
             )
         return []
-    if any(job.experiment.task.constraint is not None for job in jobs):
+    rules = (job.experiment.task.threshold_rule for job in jobs)
+    if any(rule is not None and rule.constraint is not None for rule in rules):
         raise InputError(
             "--tune chooses settings by dev, so that a threshold chosen there promises "
             "less than --task.threshold says; leave one out"

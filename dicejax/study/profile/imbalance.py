@@ -275,7 +275,10 @@ def class_examples(
     task: Task, splits: Mapping[str, Sequence[object]]
 ) -> tuple[ClassExamples, ...]:
     """Count the examples of each class by split, the rarest of train first."""
-    golds = {k: [*map(task.classes_in, examples)] for k, examples in splits.items()}
+    golds = {
+        split: [[name for name, _ in task.labelled(x) if name] for x in examples]
+        for split, examples in splits.items()
+    }
     having = {k: Counter(x for gold in v for x in set(gold)) for k, v in golds.items()}
     on_test = Counter(x for gold in golds["test"] for x in gold)
     names = {name for counts in having.values() for name in counts}

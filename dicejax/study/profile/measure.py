@@ -152,7 +152,8 @@ def profile(
     epoch = items if draw is None else [items[index] for index in draw(0).indices]
     targets = task.targets(data.labels)
     try:
-        objective = experiment.objective.bind_outputs(tuple(targets), task.loss_weights)
+        weights = {output: target.weight for output, target in targets.items()}
+        objective = experiment.objective.bind_outputs(tuple(targets), weights)
     except ValueError as error:
         raise InputError(str(error)) from error
     smooths = imbalance.smooth_by_output(objective).items()
