@@ -1,5 +1,6 @@
-"""A type checker reports the mistakes of an experiment file, and nothing else."""
+"""Type checkers report the mistakes of an experiment and of losses, nothing else."""
 
+import json
 import os
 import re
 import subprocess
@@ -55,29 +56,111 @@ MISTAKES = {
     'data=ConllFiles(dir="data"), training': "training",
 }
 
+LOSSES = """
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax import losses
+from dicejax.config import Experiment
+from dicejax.objectives import NON_NEGATIVE, CrossEntropy, Objective, loss
+from dicejax.study.compare import Comparison, compare
+
+FLOOR = NON_NEGATIVE.tuned(0.01, 0.5, scale="log")
+
+
+@loss(kind="pointwise", floor=FLOOR)
+def floored(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    multi_label: bool = False,
+    floor: float | Array = 0.05,
+) -> Array:
+    entropy = losses.cross_entropy(logits, labels, where=where, multi_label=multi_label)
+    return jnp.maximum(entropy - floor, 0)
+
+
+@loss("worst", kind="set")
+def worst_class(
+    logits: Array, labels: Array, *, where: Array | None = None, smooth: float = 1e-5
+) -> Array:
+    return losses.dice(logits, labels, where=where, smooth=smooth).max()
+
+
+@loss("even", kind="batch")
+def evened(logits: Array, labels: Array) -> Array:
+    return losses.focal(logits, labels, gamma=2.0)
+
+
+logits, labels = jnp.zeros((2, 3)), jnp.zeros(2, int)
+losses.focal(logits, labels, gamma=2.0)
+losses.dice(logits, labels, axis=None)
+losses.dice(logits, labels, smooth=1.0)
+losses.soft_f1(logits, labels, average="micro", exclude_class=0)
+losses.ghm(logits, labels, losses.ghm_state(), momentum=0.5)[1].counts.sum()
+losses.dice_from_counts(losses.overlap_counts(logits, labels), absent="skip").sum()
+VALUE: Array = floored(logits, labels, floor=0.1)
+OWN: tuple[Objective, ...] = (
+    floored.objective(),
+    floored.objective(floor=0.2),
+    floored.objective(output="tags", floor=0.2),
+    worst_class.objective(over="sequence"),
+)
+
+
+def compared(experiment: Experiment) -> Comparison:
+    return compare(experiment, ["ce", "dice"])
+"""
+MISTAKES_OF_LOSSES = {
+    'scale="log"': 'scale="logarithmic"',
+    'kind="pointwise"': 'kind="pointwize"',
+    'kind="set"': 'kind="Set"',
+    "(0.01, 0.5": '("0.01", 0.5',
+    "losses.focal(logits, labels, gamma=2.0)\nlosses": "losses.focal(logits)\nlosses",
+    "losses.dice(logits, labels, axis=None)": "losses.dice(labels, axs=None)",
+    "smooth=1.0": "smoooth=1.0",
+    'average="micro"': 'average="weighted"',
+    "momentum=0.5)[1].counts": "momentum=0.5)[1].count",
+    'absent="skip"': 'absent="skipped"',
+    "objective(floor=0.2)": "objective(flor=0.2)",
+    'over="sequence"': 'over="sentence"',
+    '["ce", "dice"]': '"ce"',
+}
+CHECKERS = {
+    # No type of JAX or NumPy decides a line, and to read them takes a minute.
+    "mypy": ["--strict", "--no-site-packages", f"--config-file={ROOT / 'setup.cfg'}"],
+    "basedpyright": ["--level", "error"],
+}
+
 
 @pytest.mark.slow
-def test_mypy_reports_each_mistake_of_an_experiment_file(tmp_path):
-    lines = []
-    mistaken = EXPERIMENT
-    for right, wrong in MISTAKES.items():
-        assert EXPERIMENT.count(right) == 1
-        lines.append(EXPERIMENT.partition(right)[0].count("\n") + 1)
-        mistaken = mistaken.replace(right, wrong)
+@pytest.mark.parametrize("checker", CHECKERS)
+@pytest.mark.parametrize(
+    ("right", "mistakes"),
+    [(EXPERIMENT, MISTAKES), (LOSSES, MISTAKES_OF_LOSSES)],
+    ids=["experiment", "losses"],
+)
+def test_a_type_checker_reports_each_mistake(checker, right, mistakes, tmp_path):
+    pytest.importorskip(checker, reason=f"{checker} is not installed")
+    lines, mistaken = set(), right
+    for correct, wrong in mistakes.items():
+        assert right.count(correct) == 1, correct
+        lines.add(right.partition(correct)[0].count("\n") + 1)
+        mistaken = mistaken.replace(correct, wrong)
     # An int cannot be called: only the line that says so is a mistake.
     mistaken = mistaken.replace("KIND()", "CrossEntropy()")
-    (tmp_path / "right.py").write_text(EXPERIMENT)
+    (tmp_path / "right.py").write_text(right)
     (tmp_path / "wrong.py").write_text(mistaken)
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "cache"]
-    command.append("--no-site-packages")  # no setting has a type of JAX or NumPy
+    settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     done = subprocess.run(
-        [*command, f"--config-file={ROOT / 'setup.cfg'}", "right.py", "wrong.py"],
+        [sys.executable, "-m", checker, *CHECKERS[checker], "right.py", "wrong.py"],
         cwd=tmp_path,
         env=os.environ | {"MYPYPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
-    errors = re.findall(r"^(\w+\.py):(\d+): error: ", done.stdout, re.MULTILINE)
-    assert sorted((file, int(line)) for file, line in errors) == [
-        ("wrong.py", line) for line in sorted(lines)
-    ], done.stdout + done.stderr
+    errors = re.findall(r"(\w+\.py):(\d+):(?:\d+ -)? error: ", done.stdout)
+    expected = {("wrong.py", line) for line in lines}
+    assert {(file, int(n)) for file, n in errors} == expected, done.stdout + done.stderr

@@ -12,13 +12,12 @@ from dicejax import losses
 from dicejax.losses.declaration import REGISTRY
 
 FILE = Path(__file__).parents[1] / "dicejax" / "objectives" / "of_losses.py"
+ARGUMENT = re.compile(r"^  (\w+): (.*(?:\n    .+)*)", re.MULTILINE)
 
 HEAD = '''"""Objectives of the losses, whose functions document the fields.
 
 Written by `python -m tests.write_objectives` from the declarations of the losses.
 """
-
-# ruff: noqa: E501 - a summary is one line
 
 from typing import Literal
 
@@ -55,7 +54,9 @@ def of_declaration(declaration):
     assert getattr(losses, function.__name__) is function
     documentation = inspect.getdoc(function)
     lines = [documentation.partition("\n\n")[0], *of_presets(documentation)]
-    docstring = '"""' + "\n".join(lines) + "\n" * (len(lines) > 1) + '"""'
+    lines += of_fields(declaration)
+    text = "\n".join(lines) + "\n" * (len(lines) > 1)
+    docstring = "r" * ("\\" in text) + f'"""{text}"""'
     base = "SetObjective" if declaration.kind == "set" else "LossObjective"
     fields = [
         f"    {name}: {annotation(hint)} = {default!r}"
@@ -71,6 +72,19 @@ def of_declaration(declaration):
             "",
         ]
     )
+
+
+def of_fields(declaration):
+    """Return the functions' documentation of the arguments that are fields."""
+    texts = {
+        "class_counts": "counts per class (multi-label: 0s, 1s); training data's if"
+        " empty."
+    }
+    for function in filter(None, (declaration.function, declaration.initial_state)):
+        for name, text in ARGUMENT.findall(inspect.getdoc(function)):
+            texts.setdefault(name, text)
+    fields = [f"  {name}: {texts[name]}" for name in declaration.settings()]
+    return ["", "Args:", *fields] if fields else []
 
 
 def of_presets(documentation):

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dicejax.losses.averages import averaged, select
 from dicejax.losses.contract import loss
-from dicejax.losses.declaration import POSITIVE
-from dicejax.losses.elements import Elements, log_probabilities, probabilities
+from dicejax.losses.declaration import POSITIVE, Average
+from dicejax.losses.elements import log_probabilities, prepare, probabilities
 
 
 @loss(
@@ -30,13 +31,22 @@ from dicejax.losses.elements import Elements, log_probabilities, probabilities
     ),
 )
 def anyloss(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     metric: Literal[
         "f_beta", "accuracy", "balanced_accuracy", "g_mean", "mcc"
     ] = "f_beta",
     beta: float | Array = 1.0,
     amplification: float | Array = 73.0,
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""One minus a metric of each class, of amplified probabilities over a set.
 
@@ -65,6 +75,12 @@ def anyloss(
       beta: weight of recall against precision in "f_beta".
       amplification: the L of A; the larger, the nearer to decisions.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats in [0, 1], the label axes that `axis` does not name, then `[C]`; no `[C]`
@@ -88,6 +104,8 @@ def anyloss(
       0.269
       0.292
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     p, y = probabilities(elements), elements.targets
     x = amplification * (p - 0.5)
 
@@ -100,27 +118,38 @@ def anyloss(
     tp, fp = number(x, y, True), number(x, 1 - y, True)
     fn, tn = number(x, y, False), number(x, 1 - y, False)
     positives, negatives = tp + fn, fp + tn
+    defined = (positives > 0) & (negatives > 0)
     if metric == "accuracy":
-        return share(fp + fn, positives + negatives)
-    if metric == "f_beta":
+        losses = share(fp + fn, positives + negatives)
+        defined = positives + negatives > 0
+    elif metric == "f_beta":
         wrong = beta**2 * fn + fp
         losses = share(wrong, (1 + beta**2) * tp + wrong)
-        return jnp.where(positives > 0, losses, 0)
-    missed, alarms = share(fn, positives), share(fp, negatives)
-    if metric == "balanced_accuracy":
-        losses = (missed + alarms) / 2
+        defined = positives > 0
+    elif metric == "balanced_accuracy":
+        losses = (share(fn, positives) + share(fp, negatives)) / 2
     elif metric == "g_mean":
         losses = 1 - root(share(tp, positives) * share(tn, negatives))
     else:
         losses = (1 - matthews(tp, fp, fn, tn)) / 2
-    return jnp.where((positives > 0) & (negatives > 0), losses, 0)
+    losses = jnp.where(defined, losses, 0)
+    return averaged(losses, elements, class_weights, average)
 
 
 @loss(kind="set", class_name="MatthewsCorrelation")
 def mcc(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     variant: Literal["one_versus_rest", "multiclass"] = "one_versus_rest",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""One minus the Matthews correlation of each class over a set, or of all classes.
 
@@ -152,6 +181,12 @@ def mcc(
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       variant: "one_versus_rest" or "multiclass", for a softmax only.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats in [0, 2]: the label axes that `axis` does not name, then `[C]`; no `[C]`
@@ -177,6 +212,8 @@ def mcc(
       >>> print(f"{mcc(logits, jnp.array([0, 1, 2]), variant='multiclass'):.3f}")
       0.434
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     if variant == "multiclass" and elements.form != "softmax":
         raise ValueError("variant is 'multiclass' but the classes are sigmoids")
     p, q = (elements.mask(jnp.exp(x)) for x in log_probabilities(elements))
@@ -185,7 +222,8 @@ def mcc(
     positives, negatives = tp + fn, fp + tn
     if variant == "one_versus_rest":
         losses = 1 - matthews(tp, fp, fn, tn)
-        return jnp.where((positives > 0) & (negatives > 0), losses, 0)
+        losses = jnp.where((positives > 0) & (negatives > 0), losses, 0)
+        return averaged(losses, elements, class_weights, average)
     # By shares, which do not overflow; 1 - sum x^2 is sum x (1 - x).
     n = positives + negatives
     gold, called = share(positives, n), share(tp + fp, n)
@@ -193,7 +231,8 @@ def mcc(
     of_calls = jnp.sum(called * share(fn + tn, n), axis=-1)
     common = jnp.sum(share(tp, n) - called * gold, axis=-1)
     losses = 1 - share(common, spread) * root(share(spread, of_calls))
-    return jnp.where(spread > 0, losses, 0)
+    losses = jnp.where(spread > 0, losses, 0)
+    return averaged(losses, elements, class_weights, average)
 
 
 def matthews(tp: Array, fp: Array, fn: Array, tn: Array) -> Array:

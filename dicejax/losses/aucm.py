@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dicejax.losses.averages import averaged, select
 from dicejax.losses.contract import loss
-from dicejax.losses.declaration import POSITIVE
-from dicejax.losses.elements import Elements
+from dicejax.losses.declaration import POSITIVE, Average
+from dicejax.losses.elements import prepare
 
 
 @loss(
@@ -17,7 +18,20 @@ from dicejax.losses.elements import Elements
         0.1, 1.0, why="values that LibAUC's authors suggest for probabilities"
     ),
 )
-def auc_margin(elements: Elements, *, margin: float | Array = 1.0) -> Array:
+def auc_margin(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    margin: float | Array = 1.0,
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
+) -> Array:
     r"""AUC margin loss (AUCM) of each class over a set: means and spread of the scores.
 
     .. math::
@@ -46,6 +60,12 @@ def auc_margin(elements: Elements, *, margin: float | Array = 1.0) -> Array:
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       margin: m, in units of probabilities.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form. A class
@@ -65,6 +85,8 @@ def auc_margin(elements: Elements, *, margin: float | Array = 1.0) -> Array:
       >>> print(f"{auc_margin(logits, labels, class_axis=None):.3f}")
       0.670
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     softmax = elements.form == "softmax"
     p = (jax.nn.softmax if softmax else jax.nn.sigmoid)(elements.logits)
     y = elements.targets
@@ -81,4 +103,5 @@ def auc_margin(elements: Elements, *, margin: float | Array = 1.0) -> Array:
     )
     spread = sum(total / number for total, number in zip(squares, some, strict=True))
     gap = jnp.maximum(margin - means[0] + means[1], 0)
-    return jnp.where((numbers[0] > 0) & (numbers[1] > 0), spread + gap**2, 0)
+    losses = jnp.where((numbers[0] > 0) & (numbers[1] > 0), spread + gap**2, 0)
+    return averaged(losses, elements, class_weights, average)

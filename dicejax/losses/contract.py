@@ -9,23 +9,25 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dicejax.losses.averages import with_arrays, with_classes
 from dicejax.losses.declaration import (
     ANY,
     LOSS_WEIGHTS,
-    Average,
     Bounds,
     Declaration,
     Kind,
+    check_choice,
     register,
 )
 from dicejax.losses.elements import form_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MASKED_LABEL = -100
 
@@ -38,12 +40,14 @@ def loss(
     *,
     kind: Kind,
     class_name: str | None = None,
-    multi_label: bool | None = False,
-    average: Average | None = "none",
-    initial_state: Callable | None = None,
+    multi_label: bool = False,
+    initial_state: Callable[..., Any] | None = None,
     **bounds: Bounds,
-) -> Callable:
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a loss: make it public, and register it for experiments.
+
+    The signature stays as it is written. A set loss that takes `exclude_class`,
+    `class_weights` or `average` is one that experiments can ask for these.
 
     Floats and keywords with bounds are hyper-parameters: checked here if their value is
     known, cast to the type of the computation and traced, so that a new value compiles
@@ -58,48 +62,40 @@ def loss(
         as "batch", with state in and out.
       class_name: the name of its objective; the function's in CamelCase if None.
       multi_label: whether labels have the logits' shape if there is a class axis; else
-        the caller's `multi_label` decides, if the formula takes it. None: never, of a
-        formula of `elements`.
-      average: what a "set" loss returns at its defaults: "none" for a loss of each
-        class, or their mean; None where the formula has one value for all classes.
+        the caller's `multi_label` decides, if the formula takes it.
       initial_state: returns the state before the first call of a "stateful" loss.
       **bounds: the interval of every hyper-parameter, by its name, with the range that
         tuning draws from.
 
     Returns:
-      A decorator of a formula of logits and labels, or of `elements` (`Elements`),
-      which then gets `logits`, `labels` and the keywords that these are prepared from.
-      Besides them the function has the formula's signature and docstring, to which a
-      "set" loss that takes each class as a sigmoid adds `exclude_class` and, unless
-      `average` is None, `class_weights` and `average`; its attribute `jitted` is the
+      A decorator that keeps a function's type; the result's attribute `jitted` is the
       compiled function behind the checks.
+
+    Raises:
+      ValueError, TypeError: what is declared does not fit.
     """
 
-    def decorate(formula: Callable) -> Callable:
-        always, limits = bool(multi_label), bounds
-        check = functools.partial(check_inputs, multi_label=always)
-        if next(iter(inspect.signature(formula).parameters), None) == "elements":
-            formula = with_arrays(formula, kind, multi_label)
+    def decorate(formula: Callable[P, R]) -> Callable[P, R]:
         name, takes = formula.__name__, inspect.signature(formula).parameters
-        if kind == "set" and (always or "multi_label" in takes):
-            formula = with_classes(formula, average)
-            limits = (
-                bounds if average is None else bounds | {"class_weights": LOSS_WEIGHTS}
-            )
+        limits = bounds
+        if kind == "set" and "class_weights" in takes:
+            limits = {"class_weights": LOSS_WEIGHTS} | bounds
+        check = functools.partial(check_inputs, multi_label=multi_label)
         function = jit_checked(check, **limits)(formula)
+        average = takes.get("average")
         declaration = Declaration(
             short_name=short_name or name,
             class_name=class_name or "".join(map(str.capitalize, name.split("_"))),
             kind=kind,
             function=function,
-            takes=frozenset(inspect.signature(function).parameters),
+            takes=frozenset(takes),
             bounds=limits,
-            multi_label=always,
+            multi_label=multi_label,
             initial_state=initial_state,
-            is_averaged=average == "macro",
+            is_averaged=average is not None and average.default == "macro",
         )
         register(declaration)
-        function.declaration = declaration
+        vars(function)["declaration"] = declaration
         return function
 
     return decorate
@@ -131,13 +127,13 @@ def check_counts(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
 
 def jit_checked(
     check: Callable[[dict[str, Any], dict[str, Bounds]], None], **declared: Bounds
-) -> Callable:
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile a formula behind a check, which gets its arguments and their bounds.
 
     Floats have bounds, if only to be cast; the check may change arguments in place.
     """
 
-    def decorate(formula: Callable) -> Callable:
+    def decorate(formula: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(formula)
         hints = typing.get_type_hints(formula)
         bounds, static = {}, []
@@ -157,7 +153,7 @@ def jit_checked(
         }
 
         @functools.wraps(formula)
-        def public(*args: Any, **kwargs: Any) -> Any:
+        def public(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
@@ -182,22 +178,12 @@ def jit_checked(
     return decorate
 
 
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise a ValueError unless `value` is one of `choices`."""
-    if value not in choices:
-        names = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
-        raise ValueError(f"{name} is {value!r} but must be {names}")
-
-
 def check_bounds(name: str, value: Any, bounds: Bounds) -> None:
     """Raise a ValueError if a known value, or one in an array, is out of bounds."""
     concrete = concrete_or_none(value)
     if concrete is None:
         return
-    above = np.greater_equal if bounds.low_inside else np.greater
-    below = np.less_equal if bounds.high_inside else np.less
-    inside = above(concrete, bounds.low) & below(concrete, bounds.high)
-    bad = concrete[~(inside & np.isfinite(concrete))]
+    bad = concrete[~np.asarray(bounds.holds(concrete))]
     if bad.size:
         raise ValueError(f"{name} is {bad[0]} but must be in {bounds}")
 

@@ -1,5 +1,6 @@
 """Cross-entropy and its nearest variants: the baseline of every comparison."""
 
+import dataclasses
 from typing import Literal
 
 import jax
@@ -17,10 +18,10 @@ from dicejax.losses.declaration import (
     Bounds,
     Scheme,
 )
-from dicejax.losses.elements import Elements, over_labels
+from dicejax.losses.elements import Elements, over_labels, prepare
 
 # Not tuned: label smoothing is a separate loss in a comparison.
-SMOOTHING = UNIT_INTERVAL._replace(off=0.0)
+SMOOTHING = dataclasses.replace(UNIT_INTERVAL, off=0.0)
 _EPSILON = Bounds(-1.0, float("inf")).tuned(
     -1.0, 5.0, why="from the smallest allowed to six times the slope near p = 1"
 )
@@ -28,8 +29,12 @@ _EPSILON = Bounds(-1.0, float("inf")).tuned(
 
 @loss("ce", kind="pointwise", label_smoothing=SMOOTHING, class_weights=CLASS_WEIGHTS)
 def cross_entropy(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     label_smoothing: float | Array = 0.0,
     class_weights: Array | None = None,
 ) -> Array:
@@ -79,6 +84,7 @@ def cross_entropy(
       >>> [round(x, 3) for x in cross_entropy(logits, jnp.array([0, -100])).tolist()]
       [0.24, 0.0]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
     return _smoothed(elements, label_smoothing, class_weights)
 
 
@@ -106,9 +112,13 @@ def _minus_log_p(log_p: Array, log_q: Array) -> Array:
     **OF_SCHEMES,
 )
 def weighted_cross_entropy(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
     class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     scheme: Scheme = "log_ratio",
     k: float | Array = 1.0,
     beta: float | Array = 0.999,
@@ -156,6 +166,7 @@ def weighted_cross_entropy(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.032, 0.693]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
     weights = schemes.from_counts(class_counts, scheme=scheme, k=k, beta=beta)
     # The weights are float64 under `jax_enable_x64`.
     weights = weights.astype(elements.logits.dtype)
@@ -163,7 +174,15 @@ def weighted_cross_entropy(
 
 
 @loss(kind="pointwise", epsilon=_EPSILON)
-def poly(elements: Elements, *, epsilon: float | Array = 1.0) -> Array:
+def poly(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    epsilon: float | Array = 1.0,
+) -> Array:
     r"""Poly-1 loss: cross-entropy with its first polynomial term reweighted.
 
     .. math:: L = \sum_c y_c \left( -\log p_c + \varepsilon (1 - p_c) \right)
@@ -197,6 +216,7 @@ def poly(elements: Elements, *, epsilon: float | Array = 1.0) -> Array:
       >>> [round(x, 3) for x in poly(logits, jnp.array([0, 2])).tolist()]
       [0.453, 1.765]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
     return over_labels(
         elements, lambda log_p, log_q: -log_p - epsilon * jnp.expm1(log_p)
     )
@@ -210,8 +230,12 @@ def poly(elements: Elements, *, epsilon: float | Array = 1.0) -> Array:
     **OF_SCHEMES,
 )
 def focal(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     gamma: float | Array = 2.0,
     class_weights: Array | None = None,
     scheme: Literal["none", Scheme] = "none",
@@ -269,6 +293,7 @@ def focal(
       >>> round(float(focal(jnp.array(2.0), jnp.array(0), class_axis=None)), 3)
       1.65
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
     if scheme != "none":
         if class_counts is None or class_weights is not None:
             raise ValueError(f"scheme is {scheme!r} and wants class_counts, no weights")
@@ -285,7 +310,14 @@ def focal(
 
 @loss(kind="pointwise", gamma=FOCUSING, epsilon=_EPSILON)
 def poly_focal(
-    elements: Elements, *, gamma: float | Array = 2.0, epsilon: float | Array = 1.0
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    gamma: float | Array = 2.0,
+    epsilon: float | Array = 1.0,
 ) -> Array:
     r"""Poly-1 focal loss: focal loss with its first polynomial term reweighted.
 
@@ -328,6 +360,7 @@ def poly_focal(
       >>> [round(x, 3) for x in poly_focal(logits, jnp.array([0, 2])).tolist()]
       [0.021, 0.785]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
 
     def value(log_p: Array, log_q: Array) -> Array:
         return jnp.exp(gamma * log_q) * (epsilon * jnp.exp(log_q) - log_p)
@@ -338,13 +371,18 @@ def poly_focal(
 @loss(
     "mom",
     kind="pointwise",
-    multi_label=None,
     weight=UNIT_INTERVAL.tuned(
         0.1, 1.0, why="to cross-entropy's 1; at 0 minorities have no gradient"
     ),
 )
 def majority_or_minority(
-    elements: Elements, *, weight: float | Array = 0.5, majority_class: int = 0
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    weight: float | Array = 0.5,
+    majority_class: int = 0,
 ) -> Array:
     r"""Majority-or-minority loss: more weight for the majority class, O in tagging.
 
@@ -383,6 +421,7 @@ def majority_or_minority(
       >>> [round(x, 3) for x in losses.tolist()]
       [1.099, 0.549]
     """
+    elements = prepare(logits, labels, where, class_axis)
     elements.require_integers()
     classes = elements.logits.shape[-1] if elements.form == "softmax" else 2
     if not 0 <= majority_class < classes:

@@ -7,17 +7,27 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
+import numpy as np
 
 Kind = Literal["pointwise", "batch", "set", "stateful"]
 Absent = Literal["smooth", "skip"]
 Average = Literal["none", "macro", "micro"]
 Scheme = Literal["log_ratio", "inverse", "inverse_square_root", "effective_number"]
+Scale = Literal["linear", "log", "log from 1"]
+Shape = Literal["scalar", "class", "loss"]
 
 # Keywords for the layout of arrays, and for arrays of the caller.
 LAYOUT = ("where", "axis", "class_axis", "multi_label", "axis_name", "form")
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise a ValueError unless `value` is one of `choices`."""
+    if value not in choices:
+        names = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise ValueError(f"{name} is {value!r} but must be {names}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,15 +42,28 @@ class Range:
       rest: another hyper-parameter, set to 1 minus the value.
       only: another hyper-parameter, and its values with which this one has an effect.
       why: reason for these bounds, with its source if there is one.
+
+    Raises:
+      ValueError: there is no such scale, or the ends do not fit it.
     """
 
     low: float
     high: float
-    scale: Literal["linear", "log", "log from 1"] = "linear"
+    scale: Scale = "linear"
     whole: bool = False
     rest: str | None = None
     only: tuple[str, ...] | None = None
     why: str = ""
+
+    def __post_init__(self) -> None:
+        check_choice("scale", self.scale, typing.get_args(Scale))
+        floor = -math.inf if self.scale == "linear" else 0.0
+        top = 1.0 if self.scale == "log from 1" else math.inf
+        if not floor < self.drawn[0] <= self.drawn[1] < top or self.low > self.high:
+            raise ValueError(
+                f"a range of scale {self.scale!r} cannot go from {self.low:g} to "
+                f"{self.high:g}"
+            )
 
     @property
     def drawn(self) -> tuple[float, float]:
@@ -89,7 +112,8 @@ def complement(value: float) -> float:
     return round(1 - value, 10)
 
 
-class Bounds(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Bounds:
     """Valid interval of a hyper-parameter.
 
     Attributes:
@@ -102,19 +126,51 @@ class Bounds(NamedTuple):
       tuning: range that tuning draws from; None to keep the default.
       off: a number at which a formula needs nothing of it: known to be that, it is
         None there, and its part is not compiled.
+
+    Raises:
+      ValueError: the interval is empty, or the range for tuning leaves it.
     """
 
     low: float
     high: float
-    shape: Literal["scalar", "class", "loss"] = "scalar"
+    shape: Shape = "scalar"
     low_inside: bool = True
     high_inside: bool = True
     tuning: Range | None = None
     off: float | None = None
 
-    def tuned(self, low: float, high: float, **how: Any) -> "Bounds":
-        """Return the bounds with a `Range` from low to high; `how`: its rest."""
-        return self._replace(tuning=Range(low=low, high=high, **how))
+    def __post_init__(self) -> None:
+        check_choice("shape", self.shape, typing.get_args(Shape))
+        if not self.low < self.high:
+            raise ValueError(f"bounds {self} hold nothing")
+        tuning = self.tuning
+        if tuning and not self.low <= tuning.low <= tuning.high <= self.high:
+            raise ValueError(
+                f"a range from {tuning.low:g} to {tuning.high:g} leaves {self}"
+            )
+
+    def tuned(
+        self,
+        low: float,
+        high: float,
+        *,
+        scale: Scale = "linear",
+        whole: bool = False,
+        rest: str | None = None,
+        only: tuple[str, ...] | None = None,
+        why: str = "",
+    ) -> "Bounds":
+        """Return the bounds with a `Range` from low to high."""
+        tuning = Range(
+            low=low, high=high, scale=scale, whole=whole, rest=rest, only=only, why=why
+        )
+        return dataclasses.replace(self, tuning=tuning)
+
+    def holds(self, value: Any) -> Any:
+        """Return whether values, of Python or an array, are finite and inside."""
+        above = value >= self.low if self.low_inside else value > self.low
+        below = value <= self.high if self.high_inside else value < self.high
+        return above & below & np.isfinite(value)
 
     def __str__(self) -> str:
         left = "[" if self.low_inside else "("
@@ -190,8 +246,31 @@ class Declaration:
     takes: frozenset[str]
     bounds: Mapping[str, Bounds]
     multi_label: bool
-    initial_state: Callable | None
+    initial_state: Callable[..., Any] | None
     is_averaged: bool = False
+
+    def __post_init__(self) -> None:
+        name, kind = self.function.__name__, self.kind
+        check_choice(f"kind of {name}", kind, typing.get_args(Kind))
+        if (self.initial_state is None) is (kind == "stateful"):
+            raise ValueError(f"{name}: kind 'stateful' goes with an initial_state")
+        settings = self.settings()
+        defaults = {field: default for field, (_, default) in settings.items()}
+        if unknown := sorted(self.bounds.keys() - defaults.keys() - self.takes):
+            raise TypeError(f"{name} does not take {unknown}")
+        for field, bounds in self.bounds.items():
+            if not isinstance(bounds, Bounds):
+                raise TypeError(f"{field} of {name} is {bounds!r}, not Bounds")
+            default = defaults.get(field)
+            if isinstance(default, int | float) and not bounds.holds(default):
+                raise ValueError(f"{field} of {name} is {default} but not in {bounds}")
+            if tuning := bounds.tuning:
+                rest = () if tuning.rest is None else (tuning.rest,)
+                if missing := {*rest, *(tuning.only or ())[:1]} - defaults.keys():
+                    raise TypeError(f"{name} does not take {sorted(missing)}")
+        for field, (hint, default) in settings.items():
+            if typing.get_origin(hint) is Literal:
+                check_choice(f"{field} of {name}", default, typing.get_args(hint))
 
     def settings(self) -> dict[str, tuple[Any, Any]]:
         """Return type and default of each setting of an experiment, by name.
@@ -228,10 +307,6 @@ REGISTRY: dict[str, Declaration] = {}
 
 def register(declaration: Declaration) -> None:
     """Add a loss to the registry, or replace one of an experiment file."""
-    unknown = declaration.bounds.keys() - declaration.settings() - declaration.takes
-    if unknown:
-        name = declaration.function.__name__
-        raise TypeError(f"{name} does not take {sorted(unknown)}")
     room = __name__.partition(".")[0] + "."
     is_ours = declaration.function.__module__.startswith(room)
     for earlier in [*REGISTRY.values()]:

@@ -9,7 +9,7 @@ from jax import Array
 
 from dicejax.losses.contract import check_hyperparameters, check_mask, jit_checked, loss
 from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, POSITIVE, Bounds
-from dicejax.losses.elements import Elements, gold_logit, over_labels
+from dicejax.losses.elements import gold_logit, over_labels, prepare
 
 
 @jax.tree_util.register_dataclass
@@ -57,7 +57,15 @@ def ghm_state(bins: int = 10) -> GHMState:
     ),
 )
 def ghm(
-    elements: Elements, state: GHMState, *, momentum: float | Array = 0.75
+    logits: Array,
+    labels: Array,
+    state: GHMState,
+    *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    momentum: float | Array = 0.75,
+    axis_name: str | tuple[str, ...] | None = None,
 ) -> tuple[Array, GHMState]:
     r"""Gradient-harmonised cross-entropy (GHM-C): down-weights common gradient norms.
 
@@ -108,6 +116,9 @@ def ghm(
       >>> [round(x, 4) for x in losses.tolist()]
       [0.0121, 0.0121, 0.0121, 2.6265]
     """
+    elements = prepare(
+        logits, labels, where, class_axis, multi_label, axis_name=axis_name
+    )
     if elements.form != "softmax" and not elements.hard:
         norms = jnp.abs(jax.nn.sigmoid(elements.logits) - elements.labels)
     else:

@@ -1,17 +1,17 @@
 """Dice losses: one minus a soft F1 of each class, over a set."""
 
-import inspect
+import dataclasses
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dicejax.losses.averages import averaged, select
 from dicejax.losses.contract import check_counts, jit_checked, loss
-from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH, Absent
-from dicejax.losses.elements import Elements
+from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH, Absent, Average
+from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, count
 
 
@@ -52,13 +52,16 @@ def dice_from_counts(
       >>> [round(x, 3) for x in dice_from_counts(counts, absent="skip").tolist()]
       [0.25, 0.0]
     """
+    return dice_of(counts, smooth=smooth, absent=absent)
+
+
+def dice_of(
+    counts: OverlapCounts, *, smooth: float | Array, absent: Absent = "smooth"
+) -> Array:
+    """Return the loss as `dice_from_counts` does, of checked counts."""
     both = counts.predicted + counts.actual
     wrong = both - 2 * counts.intersection
     return share_of(wrong, both + smooth, counts.actual, absent)
-
-
-dice_of: Callable[..., Array] = inspect.unwrap(dice_from_counts)
-"""The same of checked arguments."""
 
 
 def share_of(wrong: Array, denominator: Array, actual: Array, absent: Absent) -> Array:
@@ -75,11 +78,20 @@ def share_of(wrong: Array, denominator: Array, actual: Array, absent: Absent) ->
 
 @loss(kind="set", smooth=SMOOTH)
 def dice(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     squared: bool = False,
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""Dice loss of each class over a set: one minus a soft F1.
 
@@ -120,6 +132,12 @@ def dice(
       squared: whether to sum squares in the denominator.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
@@ -138,17 +156,29 @@ def dice(
       >>> [round(x, 3) for x in dice(logits, jnp.array([0, 1, 2])).tolist()]
       [0.035, 0.345, 0.966]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     counts = count(elements, squared=squared)
-    return dice_of(counts, smooth=smooth, absent=absent)
+    losses = dice_of(counts, smooth=smooth, absent=absent)
+    return averaged(losses, elements, class_weights, average, absent)
 
 
 @loss(kind="set", smooth=SMOOTH)
 def log_cosh_dice(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     squared: bool = False,
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""Log-cosh Dice loss: the slope fades as a class is learned.
 
@@ -172,6 +202,12 @@ def log_cosh_dice(
       squared: whether to sum squares in the denominator.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats as those of `dice`, in [0, 0.434].
@@ -188,18 +224,30 @@ def log_cosh_dice(
       >>> [round(x, 4) for x in log_cosh_dice(logits, jnp.array([0, 1, 0])).tolist()]
       [0.0558, 0.0572]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     x = dice_of(count(elements, squared=squared), smooth=smooth, absent=absent)
     # log cosh x = x + log((1 + exp(-2x)) / 2), and x is not negative.
-    return x + jnp.log1p(jnp.expm1(-2 * x) / 2)
+    losses = x + jnp.log1p(jnp.expm1(-2 * x) / 2)
+    return averaged(losses, elements, class_weights, average, absent)
 
 
-@loss(kind="set", smooth=SMOOTH._replace(low=1e-12, high=math.inf))
+@loss(kind="set", smooth=dataclasses.replace(SMOOTH, low=1e-12))
 def log_dice(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     squared: bool = False,
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""Log Dice loss of each class over a set: steepest for classes that are missed.
 
@@ -225,6 +273,12 @@ def log_dice(
       squared: whether to sum squares in the denominator.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
@@ -242,26 +296,35 @@ def log_dice(
       >>> [round(x, 3) for x in log_dice(logits, jnp.array([0, 1, 2])).tolist()]
       [0.036, 0.424, 3.394]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     counts = count(elements, squared=squared)
     right = 2 * counts.intersection + smooth
     wrong = counts.predicted + counts.actual - 2 * counts.intersection
     # -log(right / (right + wrong)), exact where nearly nothing is wrong.
-    return jnp.log1p(share_of(wrong, right, counts.actual, absent))
+    losses = jnp.log1p(share_of(wrong, right, counts.actual, absent))
+    return averaged(losses, elements, class_weights, average, absent)
 
 
 @loss(
     kind="set",
-    average=None,
     smooth=NON_NEGATIVE.tuned(
         1e-6, 1.0, scale="log", why="up to one element of the rarest class"
     ),
 )
 def generalized_dice(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     weighting: Literal["square", "simple", "uniform"] = "square",
     absent: Absent = "skip",
+    axis_name: str | tuple[str, ...] | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
 ) -> Array:
     r"""Generalised Dice loss: one value for all classes, rare ones weighing more.
 
@@ -290,6 +353,8 @@ def generalized_dice(
       absent: weight of a class without gold in its set. "skip": 0. "smooth": that of
         the rarest class present, so that its false positives count.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
 
     Returns:
       Floats, the label axes that `axis` does not name. A set without gold gives 0.
@@ -306,6 +371,8 @@ def generalized_dice(
       >>> round(float(generalized_dice(logits, jnp.array([0, 0, 0, 1]))), 3)
       0.271
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class)
     counts = count(elements)
     if elements.form == "binary":
         counts = jax.tree.map(lambda x: x[..., None], counts)
@@ -322,11 +389,20 @@ def generalized_dice(
 
 @loss(kind="set", smooth=SMOOTH)
 def dice_semimetric(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     variant: Literal["dml1", "dml2"] = "dml1",
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""Dice semimetric loss: a Dice loss minimised at p = y for soft labels too.
 
@@ -356,6 +432,12 @@ def dice_semimetric(
       variant: "dml1" or "dml2".
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
@@ -376,11 +458,15 @@ def dice_semimetric(
       >>> print(f"{dice(logits, labels, class_axis=None):.3f}")
       0.375
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     # |p - y| = p + y - 2 min(p, y), and min(p, y) is p y for labels of 0 and 1.
     smaller = count(elements, intersection="minimum")
     if variant == "dml1":
-        return dice_of(smaller, smooth=smooth, absent=absent)
-    product = smaller if elements.hard else count(elements)
-    difference = smaller.predicted + smaller.actual - 2 * smaller.intersection
-    denominator = 2 * product.intersection + difference + smooth
-    return share_of(difference, denominator, smaller.actual, absent)
+        losses = dice_of(smaller, smooth=smooth, absent=absent)
+    else:
+        product = smaller if elements.hard else count(elements)
+        difference = smaller.predicted + smaller.actual - 2 * smaller.intersection
+        denominator = 2 * product.intersection + difference + smooth
+        losses = share_of(difference, denominator, smaller.actual, absent)
+    return averaged(losses, elements, class_weights, average, absent)

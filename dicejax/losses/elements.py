@@ -38,6 +38,7 @@ class Elements(NamedTuple):
       hard: whether labels are integers.
       axes: label axes that form a set, sorted and not negative.
       axis_name: axes of a `shard_map` that the set is spread over.
+      classes: numbers of the classes on the last axis; None for all.
     """
 
     logits: Array
@@ -47,6 +48,7 @@ class Elements(NamedTuple):
     hard: bool
     axes: tuple[int, ...]
     axis_name: str | tuple[str, ...] | None
+    classes: tuple[int, ...] | None = None
 
     @property
     def targets(self) -> Array:
@@ -172,6 +174,17 @@ def log_probabilities(elements: Elements) -> tuple[Array, Array]:
     of_largest = logsumexp(jnp.where(largest, LOG_ZERO, log_p), axis=-1, keepdims=True)
     of_others = jnp.log1p(-jnp.exp(jnp.where(largest, -1, log_p)))
     return log_p, jnp.where(largest, of_largest, of_others)
+
+
+def as_problems(elements: Elements) -> Elements:
+    """Return the classes of a softmax as sigmoids of the same probabilities."""
+    log_p, log_q = log_probabilities(elements)
+    labels = elements.targets
+    if elements.hard:
+        labels = labels.astype(jnp.int32)
+    where = elements.where[..., None] & (labels >= 0)  # with the shards of labels
+    problems = elements._replace(where=where, form="multi_label", labels=labels)
+    return problems._replace(logits=_finite(problems.mask(log_p - log_q)))
 
 
 def probabilities(elements: Elements) -> Array:

@@ -3,27 +3,36 @@
 import jax.numpy as jnp
 from jax import Array
 
+from dicejax.losses.averages import averaged, select
 from dicejax.losses.contract import loss
-from dicejax.losses.declaration import ANY, POSITIVE, SMOOTH, Absent
+from dicejax.losses.declaration import ANY, POSITIVE, SMOOTH, Absent, Average
 from dicejax.losses.dice import share_of
-from dicejax.losses.elements import Elements
+from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, count
 
 
 @loss(
     kind="set",
-    average="macro",
     beta=POSITIVE.tuned(
         0.5, 2.0, scale="log", why="recall counts half or twice as much as precision"
     ),
     smooth=SMOOTH,
 )
 def soft_f1(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     beta: float | Array = 1.0,
     smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "macro",
 ) -> Array:
     r"""One minus a soft F-beta score over a set, averaged over classes.
 
@@ -51,6 +60,12 @@ def soft_f1(
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, the label axes that `axis` does not name; with "none" then `[C]`, no `[C]`
@@ -73,13 +88,15 @@ def soft_f1(
       >>> round(float(soft_f1(logits, labels, average="micro", exclude_class=0)), 3)
       0.509
     """
-    return _f_beta(count(elements), beta, smooth, absent)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
+    losses = _f_beta(count(elements), beta, smooth, absent)
+    return averaged(losses, elements, class_weights, average, absent)
 
 
 @loss(
     kind="set",
     multi_label=True,
-    average="macro",
     slope=POSITIVE.tuned(
         0.5, 10.0, scale="log", why="above this it is flat one logit away"
     ),
@@ -87,12 +104,20 @@ def soft_f1(
     smooth=SMOOTH,
 )
 def sigmoid_f1(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
     slope: float | Array = 1.0,
     offset: float | Array = 0.0,
     smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "macro",
 ) -> Array:
     r"""One minus the F1 of a scaled and shifted sigmoid, multi-label or binary.
 
@@ -119,6 +144,12 @@ def sigmoid_f1(
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats as those of `soft_f1`.
@@ -136,8 +167,11 @@ def sigmoid_f1(
       >>> round(float(sigmoid_f1(logits, labels, slope=4.0)), 3)
       0.483
     """
+    elements = prepare(logits, labels, where, class_axis, True, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     elements = elements._replace(logits=slope * (elements.logits + offset))
-    return _f_beta(count(elements), 1.0, smooth, absent)
+    losses = _f_beta(count(elements), 1.0, smooth, absent)
+    return averaged(losses, elements, class_weights, average, absent)
 
 
 def _f_beta(

@@ -4,14 +4,28 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dicejax.losses.averages import averaged, select
 from dicejax.losses.contract import loss
-from dicejax.losses.declaration import Absent
-from dicejax.losses.elements import Elements, if_impossible, probabilities
+from dicejax.losses.declaration import Absent, Average
+from dicejax.losses.elements import Elements, if_impossible, prepare, probabilities
 from dicejax.losses.ranking import over_set, unsort
 
 
 @loss("lovasz", kind="set")
-def lovasz_softmax(elements: Elements, *, absent: Absent = "skip") -> Array:
+def lovasz_softmax(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    absent: Absent = "skip",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
+) -> Array:
     r"""Lovász-softmax loss of each class over a set.
 
     .. math::
@@ -37,6 +51,12 @@ def lovasz_softmax(elements: Elements, *, absent: Absent = "skip") -> Array:
       absent: loss of a class without gold in its set. "skip": 0, as its authors'
         "present"; "smooth": the formula, which is the largest error.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
@@ -53,12 +73,27 @@ def lovasz_softmax(elements: Elements, *, absent: Absent = "skip") -> Array:
       >>> [round(x, 3) for x in lovasz_softmax(logits, jnp.array([0, 1, 1])).tolist()]
       [0.5, 0.5]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     y = elements.targets
-    return _extension(elements, jnp.abs(y - probabilities(elements)), absent)
+    losses = _extension(elements, jnp.abs(y - probabilities(elements)), absent)
+    return averaged(losses, elements, class_weights, average, absent)
 
 
 @loss(kind="set", multi_label=True)
-def lovasz_hinge(elements: Elements, *, absent: Absent = "smooth") -> Array:
+def lovasz_hinge(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
+) -> Array:
     r"""Lovász hinge of each class over a set: the Jaccard loss of a margin of 1.
 
     .. math::
@@ -85,6 +120,12 @@ def lovasz_hinge(elements: Elements, *, absent: Absent = "smooth") -> Array:
       absent: loss of a class without gold in its set. "smooth": the formula, which is
         the largest hinge; "skip": 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
@@ -103,9 +144,12 @@ def lovasz_hinge(elements: Elements, *, absent: Absent = "smooth") -> Array:
       >>> print(f"{lovasz_hinge(logits, labels, class_axis=None):.3f}")
       0.750
     """
+    elements = prepare(logits, labels, where, class_axis, True, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     elements.require_integers()
     signs = 2 * elements.targets - 1
-    return _extension(elements, jnp.maximum(1 - signs * elements.logits, 0), absent)
+    losses = _extension(elements, jnp.maximum(1 - signs * elements.logits, 0), absent)
+    return averaged(losses, elements, class_weights, average, absent)
 
 
 def _extension(elements: Elements, errors: Array, absent: Absent) -> Array:

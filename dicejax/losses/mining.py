@@ -1,6 +1,5 @@
 """Hard negative mining: keep the hardest negatives only."""
 
-import inspect
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ from jax import Array
 
 from dicejax.losses.contract import check_hyperparameters, check_mask, jit_checked, loss
 from dicejax.losses.declaration import NON_NEGATIVE, Bounds
-from dicejax.losses.elements import Elements, over_labels, set_axes
+from dicejax.losses.elements import over_labels, prepare, set_axes
 from dicejax.losses.ranking import over_set, unsort
 
 
@@ -82,8 +81,28 @@ def hard_negative_mask(
       >>> print(mask)
       [ True  True  True False False]
     """
+    return _mask(
+        scores,
+        positives,
+        where,
+        set_axes(axis, positives.ndim),
+        negatives_per_positive,
+        minimum,
+        axis_name,
+    )
+
+
+def _mask(
+    scores: Array,
+    positives: Array,
+    where: Array | None,
+    axes: tuple[int, ...],
+    negatives_per_positive: float | Array,
+    minimum: float | Array,
+    axis_name: str | tuple[str, ...] | None,
+) -> Array:
+    """Return the mask of `hard_negative_mask`, of checked arguments."""
     seen = jnp.ones(positives.shape, bool) if where is None else where
-    axes = set_axes(axis, positives.ndim)
     positives &= seen
     negatives = seen & ~positives
 
@@ -112,11 +131,16 @@ def hard_negative_mask(
     minimum=NON_NEGATIVE,
 )
 def hard_negatives(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     negatives_per_positive: float | Array = 3.0,
     minimum: float | Array = 1.0,
     negative_class: int = 0,
+    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Cross-entropy of the positives and the hardest negatives of the batch.
 
@@ -160,17 +184,20 @@ def hard_negatives(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.254, 2.627, 0.0, 0.0]
     """
+    elements = prepare(
+        logits, labels, where, class_axis, multi_label, axis_name=axis_name
+    )
     elements.require_integers()
     losses = over_labels(elements, lambda log_p, log_q: -log_p)
     negative = negative_class if elements.form == "softmax" else 0
-    # The formula alone: one check and one jit for each loss.
-    mask = inspect.unwrap(hard_negative_mask)(
+    mask = _mask(
         losses,
         elements.labels != negative,
-        where=elements.where,
-        negatives_per_positive=negatives_per_positive,
-        minimum=minimum,
-        axis_name=elements.axis_name,
+        elements.where,
+        tuple(range(losses.ndim)),
+        negatives_per_positive,
+        minimum,
+        axis_name,
     )
     numbers = jnp.sum(elements.where), jnp.sum(mask)
     if elements.axis_name is not None:

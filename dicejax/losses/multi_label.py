@@ -16,7 +16,12 @@ from dicejax.losses.declaration import (
     NON_NEGATIVE,
     POSITIVE,
 )
-from dicejax.losses.elements import LOG_ZERO, Elements, if_impossible, log_probabilities
+from dicejax.losses.elements import (
+    LOG_ZERO,
+    if_impossible,
+    log_probabilities,
+    prepare,
+)
 
 _HUGE = 1e30
 
@@ -35,8 +40,11 @@ _HUGE = 1e30
     ),
 )
 def asymmetric(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
     gamma_positive: float | Array = 1.0,
     gamma_negative: float | Array = 4.0,
     margin: float | Array = 0.05,
@@ -82,6 +90,7 @@ def asymmetric(
       >>> [round(x, 3) for x in losses[0].tolist()]
       [0.015, 0.846, 0.0]
     """
+    elements = prepare(logits, labels, where, class_axis, True)
     y = elements.targets
     log_p, log_q = log_probabilities(elements)
     stop = jax.lax.stop_gradient if stop_gradient_weight else lambda weight: weight
@@ -98,7 +107,13 @@ def asymmetric(
 
 
 @loss(kind="pointwise", class_name="ZLPR", multi_label=True)
-def zlpr(elements: Elements) -> Array:
+def zlpr(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+) -> Array:
     r"""Zero-bounded log-sum-exp and pairwise rank-based loss (ZLPR).
 
     .. math::
@@ -136,6 +151,7 @@ def zlpr(elements: Elements) -> Array:
       >>> [round(x, 3) for x in losses.tolist()]
       [0.144]
     """
+    elements = prepare(logits, labels, where, class_axis, True)
     if elements.form == "binary":
         raise ValueError("class_axis is None but zlpr ranks the classes of an element")
     z, y, where = elements.logits, elements.targets, elements.where
@@ -168,9 +184,12 @@ def zlpr(elements: Elements) -> Array:
     gamma=FOCUSING,
 )
 def distribution_balanced(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
     class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
     alpha: float | Array = 0.1,
     beta: float | Array = 10.0,
     mu: float | Array = 0.3,
@@ -231,6 +250,7 @@ def distribution_balanced(
       >>> [round(x, 3) for x in losses[0].tolist()]
       [0.895, 0.054]
     """
+    elements = prepare(logits, labels, where, class_axis, True)
     if elements.form == "binary":
         raise ValueError("class_axis is None but the classes of an element are weighed")
     y = elements.targets
@@ -258,9 +278,12 @@ def distribution_balanced(
     beta=EFFECTIVE_BETA,
 )
 def class_balanced(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
     class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
     beta: float | Array = 0.999,
     gamma: float | Array = 0.0,
 ) -> Array:
@@ -312,6 +335,7 @@ def class_balanced(
       >>> [[round(x, 3) for x in row] for row in losses.tolist()]
       [[0.393, 0.393], [0.994, 0.994]]
     """
+    elements = prepare(logits, labels, where, class_axis, True)
     if elements.form == "binary":
         raise ValueError("class_axis is None but the classes of an element are weighed")
     elements.require_integers()

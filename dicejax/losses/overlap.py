@@ -1,21 +1,18 @@
 """Overlap counts of predictions and labels over a set, shared by set losses."""
 
 import dataclasses
-import functools
-import inspect
-from collections.abc import Callable
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.averages import with_arrays
 from dicejax.losses.contract import check_inputs, jit_checked
 from dicejax.losses.declaration import NON_NEGATIVE
 from dicejax.losses.elements import (
     Elements,
     log_probabilities,
+    prepare,
     probabilities,
     self_adjust,
 )
@@ -49,14 +46,19 @@ class OverlapCounts:
 
 
 @jit_checked(check_inputs, alpha=NON_NEGATIVE)
-@functools.partial(with_arrays, kind="set")
 def overlap_counts(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     squared: bool = False,
     alpha: float | Array | None = None,
     stop_gradient_weight: bool = False,
     intersection: Intersection = "product",
+    axis_name: str | tuple[str, ...] | None = None,
 ) -> OverlapCounts:
     r"""Count predictions, labels and their overlap over a set, per class.
 
@@ -99,6 +101,25 @@ def overlap_counts(
       >>> print(counts.intersection, counts.predicted, counts.actual)
       [1. 1.] [2. 1.] [1. 2.]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    return count(
+        elements,
+        squared=squared,
+        alpha=alpha,
+        stop_gradient_weight=stop_gradient_weight,
+        intersection=intersection,
+    )
+
+
+def count(
+    elements: Elements,
+    *,
+    squared: bool = False,
+    alpha: float | Array | None = None,
+    stop_gradient_weight: bool = False,
+    intersection: Intersection = "product",
+) -> OverlapCounts:
+    """Count as `overlap_counts` does, of prepared elements."""
     if alpha is None:
         f = probabilities(elements)
     else:
@@ -110,7 +131,3 @@ def overlap_counts(
     squares = (f * f, y * y) if squared else (f, y)
     shared, predicted, actual = elements.total(overlap, *squares)
     return OverlapCounts(intersection=shared, predicted=predicted, actual=actual)
-
-
-count: Callable[..., OverlapCounts] = inspect.unwrap(overlap_counts)
-"""The same of prepared elements, without check and jit."""

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dicejax.losses.averages import averaged, select
 from dicejax.losses.contract import loss
-from dicejax.losses.declaration import AT_LEAST_ONE, POSITIVE, Bounds
-from dicejax.losses.elements import Elements, log_probabilities, probabilities
+from dicejax.losses.declaration import AT_LEAST_ONE, POSITIVE, Average, Bounds
+from dicejax.losses.elements import Elements, log_probabilities, prepare, probabilities
 from dicejax.losses.ranking import all_gather, flatten, unsort
 
 Falling = Literal["squared_hinge", "hinge", "logistic"]
@@ -65,14 +66,23 @@ class _Settings(NamedTuple):
     max_fpr=Bounds(0.0, 1.0, low_inside=False),
 )
 def pairwise_auc(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     surrogate: Surrogate = "squared_hinge",
     scores: Scores = "probability",
     margin: float | Array = 1.0,
     scale: float | Array = 1.0,
     barrier: float | Array = 2.0,
     max_fpr: float | Array | None = None,
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""AUC loss of each class over a set: positives against negatives, in pairs.
 
@@ -120,6 +130,12 @@ def pairwise_auc(
       barrier: b of the barrier hinge, its slope at both ends; at least 1.
       max_fpr: beta, in (0, 1], the largest rate of false positives; None for all.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form. A class
@@ -142,22 +158,34 @@ def pairwise_auc(
       >>> print(f"{pairwise_auc(logits, labels, class_axis=None):.3f}")
       0.670
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     settings = _Settings(margin, scale, barrier, max_fpr)
     summed, positives, negatives = _over_positives(
         elements, lambda of_negatives: of_negatives, 1, surrogate, scores, settings
     )
     compared = jnp.maximum(negatives, 1) * (1 if max_fpr is None else max_fpr)
-    return summed / jnp.maximum(positives, 1) / compared
+    losses = summed / jnp.maximum(positives, 1) / compared
+    return averaged(losses, elements, class_weights, average)
 
 
 @loss("ap", kind="set", margin=_margin("squared_hinge", "hinge"), scale=SCALE)
 def average_precision(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     surrogate: Falling = "squared_hinge",
     scores: Scores = "probability",
     margin: float | Array = 1.0,
     scale: float | Array = 1.0,
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""One minus a soft average precision of each class over a set.
 
@@ -190,6 +218,12 @@ def average_precision(
       margin: m of the hinges, in units of the scores.
       scale: s of the logistic.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats in [0, 1], one per set and class, per set in the binary form. A class
@@ -209,6 +243,8 @@ def average_precision(
       >>> print(f"{average_precision(logits, labels, class_axis=None):.3f}")
       0.378
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
 
     def share_of_negatives(of_negatives: Array, of_positives: Array) -> Array:
         total = of_negatives + of_positives
@@ -218,7 +254,8 @@ def average_precision(
     summed, positives, _ = _over_positives(
         elements, share_of_negatives, 2, surrogate, scores, settings
     )
-    return summed / jnp.maximum(positives, 1)
+    losses = summed / jnp.maximum(positives, 1)
+    return averaged(losses, elements, class_weights, average)
 
 
 def _over_positives(

@@ -21,12 +21,20 @@ from dicejax.losses.elements import (
     gold_logit,
     if_impossible,
     over_labels,
+    prepare,
 )
 
 
 @loss(kind="pointwise", class_counts=CLASS_COUNTS, tau=TAU)
 def logit_adjusted(
-    elements: Elements, *, class_counts: Array, tau: float | Array = 1.0
+    logits: Array,
+    labels: Array,
+    *,
+    class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    tau: float | Array = 1.0,
 ) -> Array:
     r"""Logit-adjusted cross-entropy: log class frequencies added to the logits.
 
@@ -70,6 +78,7 @@ def logit_adjusted(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.105, 2.303]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
     log_odds = _log_odds(class_counts, sigmoid=elements.form != "softmax")
     elements = elements._replace(logits=elements.logits + tau * log_odds)
     return over_labels(elements, lambda log_p, log_q: -log_p)
@@ -143,7 +152,6 @@ def _log_odds(class_counts: float | Array, *, sigmoid: bool) -> Array:
 @loss(
     kind="pointwise",
     class_name="LDAM",
-    multi_label=None,
     class_counts=CLASS_COUNTS,
     max_margin=NON_NEGATIVE.tuned(
         0.1, 5.0, scale="log", why="in units of logits, which reach some 10"
@@ -152,9 +160,12 @@ def _log_odds(class_counts: float | Array, *, sigmoid: bool) -> Array:
     class_weights=CLASS_WEIGHTS,
 )
 def ldam(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
     class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
     max_margin: float | Array = 0.5,
     scale: float | Array = 1.0,
     class_weights: Array | None = None,
@@ -201,6 +212,7 @@ def ldam(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.826, 0.974]
     """
+    elements = prepare(logits, labels, where, class_axis)
     elements.require_integers()
     # Logs, so that counts of any size neither overflow nor vanish.
     logs = jnp.log(class_counts)
@@ -214,7 +226,6 @@ def ldam(
 @loss(
     kind="pointwise",
     class_name="VectorScaling",
-    multi_label=None,
     class_counts=CLASS_COUNTS,
     tau=TAU,
     gamma=NON_NEGATIVE.tuned(
@@ -223,9 +234,12 @@ def ldam(
     class_weights=CLASS_WEIGHTS,
 )
 def vs(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
     class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
     tau: float | Array = 1.0,
     gamma: float | Array = 0.15,
     class_weights: Array | None = None,
@@ -274,6 +288,7 @@ def vs(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.081, 2.559]
     """
+    elements = prepare(logits, labels, where, class_axis)
     elements.require_integers()
     logs = jnp.log(class_counts)
     scales = jnp.exp(gamma * (logs - jnp.max(logs)))

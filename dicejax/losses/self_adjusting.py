@@ -6,8 +6,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.nn import log_sigmoid
 
+from dicejax.losses.averages import averaged, select
 from dicejax.losses.contract import loss
-from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH
+from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH, Average
 from dicejax.losses.dice import dice_of
 from dicejax.losses.elements import gold_logit, prepare, self_adjust
 from dicejax.losses.overlap import OverlapCounts, count
@@ -35,6 +36,9 @@ def self_adjusting_dice(
     form: Literal["gold", "one_versus_rest"] = "one_versus_rest",
     stop_gradient_weight: bool = False,
     axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""Self-adjusting Dice loss of each class over a set, or of each element.
 
@@ -82,6 +86,12 @@ def self_adjusting_dice(
         `form` changes nothing.
       stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats. "one_versus_rest": the label axes that `axis` does not name, then `[C]`;
@@ -109,21 +119,25 @@ def self_adjusting_dice(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.023, 0.487]
     """
-    if form == "one_versus_rest" or class_axis is None or multi_label:
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    if form == "one_versus_rest" or elements.form != "softmax":
+        elements = select(elements, exclude_class, average)
         counts = count(
-            prepare(logits, labels, where, class_axis, multi_label, axis, axis_name),
+            elements,
             squared=squared,
             alpha=alpha,
             stop_gradient_weight=stop_gradient_weight,
         )
-        return dice_of(counts, smooth=smooth)
+        losses = dice_of(counts, smooth=smooth)
+        return averaged(losses, elements, class_weights, average)
 
     rival = "use form='one_versus_rest'"
+    if exclude_class is not None or average == "micro":
+        raise ValueError(f"form='gold' has a single value for all classes; {rival}")
     if axis != ():
         raise ValueError(f"axis is {axis} but form='gold' wants axis=(); {rival}")
-    if jnp.issubdtype(labels.dtype, jnp.floating):
+    if not elements.hard:
         raise ValueError(f"labels are {labels.dtype}, not integers; {rival}")
-    elements = prepare(logits, labels, where, class_axis)
     gold = gold_logit(elements)
     f = self_adjust(
         log_sigmoid(gold),
@@ -134,4 +148,5 @@ def self_adjusting_dice(
     counts = OverlapCounts(
         intersection=f, predicted=f * f if squared else f, actual=jnp.ones_like(f)
     )
-    return elements.mask(dice_of(counts, smooth=smooth))
+    losses = elements.mask(dice_of(counts, smooth=smooth))
+    return averaged(losses, elements, class_weights, average)

@@ -1,21 +1,20 @@
 """Tversky losses: separate weights for false positives and false negatives."""
 
-import inspect
-from collections.abc import Callable
-
 import jax.numpy as jnp
 from jax import Array
 
+from dicejax.losses.averages import averaged, select
 from dicejax.losses.contract import check_counts, jit_checked, loss
 from dicejax.losses.declaration import (
     NON_NEGATIVE,
     SHARE_OF_ERRORS,
     SMOOTH,
     Absent,
+    Average,
     Bounds,
 )
 from dicejax.losses.dice import share_of
-from dicejax.losses.elements import Elements
+from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import Intersection, OverlapCounts, count
 
 
@@ -60,14 +59,22 @@ def tversky_from_counts(
       >>> round(float(tversky_from_counts(counts, alpha=0.3, beta=0.7)), 3)
       0.412
     """
+    return tversky_of(counts, alpha=alpha, beta=beta, smooth=smooth, absent=absent)
+
+
+def tversky_of(
+    counts: OverlapCounts,
+    *,
+    alpha: float | Array,
+    beta: float | Array,
+    smooth: float | Array,
+    absent: Absent,
+) -> Array:
+    """Return the loss as `tversky_from_counts` does, of checked counts."""
     false_positives = _at_least_0(counts.predicted - counts.intersection)
     false_negatives = _at_least_0(counts.actual - counts.intersection)
     wrong = alpha * false_positives + beta * false_negatives
     return share_of(wrong, counts.intersection + wrong + smooth, counts.actual, absent)
-
-
-tversky_of: Callable[..., Array] = inspect.unwrap(tversky_from_counts)
-"""The same of checked arguments."""
 
 
 def _at_least_0(difference: Array) -> Array:
@@ -77,13 +84,22 @@ def _at_least_0(difference: Array) -> Array:
 
 @loss(kind="set", alpha=SHARE_OF_ERRORS, beta=NON_NEGATIVE, smooth=SMOOTH)
 def tversky(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     alpha: float | Array = 0.5,
     beta: float | Array = 0.5,
     smooth: float | Array = 1e-5,
     intersection: Intersection = "product",
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""Tversky loss of each class over a set.
 
@@ -117,6 +133,12 @@ def tversky(
         labels p = y costs nothing. The same for labels of 0 and 1.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
@@ -135,8 +157,11 @@ def tversky(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.241, 0.414]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     counts = count(elements, intersection=intersection)
-    return tversky_of(counts, alpha=alpha, beta=beta, smooth=smooth, absent=absent)
+    losses = tversky_of(counts, alpha=alpha, beta=beta, smooth=smooth, absent=absent)
+    return averaged(losses, elements, class_weights, average, absent)
 
 
 @loss(
@@ -149,13 +174,22 @@ def tversky(
     smooth=SMOOTH,
 )
 def focal_tversky(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     alpha: float | Array = 0.3,
     beta: float | Array = 0.7,
     gamma: float | Array = 4 / 3,
     smooth: float | Array = 1e-5,
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""Focal Tversky loss: a steeper slope for classes that are nearly learned.
 
@@ -182,6 +216,12 @@ def focal_tversky(
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats as those of `tversky`.
@@ -200,10 +240,13 @@ def focal_tversky(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.344, 0.516]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     losses = tversky_of(
         count(elements), alpha=alpha, beta=beta, smooth=smooth, absent=absent
     )
-    return power(losses, 1 / gamma)
+    losses = power(losses, 1 / gamma)
+    return averaged(losses, elements, class_weights, average, absent)
 
 
 def power(values: Array, exponent: float | Array) -> Array:
@@ -219,12 +262,21 @@ def power(values: Array, exponent: float | Array) -> Array:
 
 @loss(kind="set", smooth=SMOOTH)
 def jaccard(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
     smooth: float | Array = 1e-5,
     squared: bool = False,
     intersection: Intersection = "product",
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+    class_weights: Array | None = None,
+    exclude_class: int | tuple[int, ...] | None = None,
+    average: Average = "none",
 ) -> Array:
     r"""Jaccard loss of each class over a set: one minus a soft intersection over union.
 
@@ -251,6 +303,12 @@ def jaccard(
         labels p = y costs nothing. The same for labels of 0 and 1.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+      class_weights: floats `[C]` that multiply the losses of classes, before any mean.
+      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
+        others keep their probabilities.
+      average: "none" for a loss of each class; "macro" for their mean, with
+        `absent="skip"` of those with gold in their set; "micro" for one set of all
+        classes, in which an element occurs once for each. No effect in the binary form.
 
     Returns:
       Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
@@ -268,10 +326,13 @@ def jaccard(
       >>> [round(x, 3) for x in jaccard(logits, jnp.array([0, 1, 1])).tolist()]
       [0.509, 0.504]
     """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    elements = select(elements, exclude_class, average)
     if squared and intersection == "minimum":
         raise ValueError("squared needs intersection 'product', not 'minimum'")
     counts = count(elements, squared=squared, intersection=intersection)
     overlap = counts.intersection
     # With squares P - I alone may be negative.
     wrong = _at_least_0(counts.predicted + counts.actual - 2 * overlap)
-    return share_of(wrong, overlap + wrong + smooth, counts.actual, absent)
+    losses = share_of(wrong, overlap + wrong + smooth, counts.actual, absent)
+    return averaged(losses, elements, class_weights, average, absent)

@@ -8,7 +8,7 @@ from jax.nn import log_sigmoid
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import BELOW_ONE, NON_NEGATIVE, UNIT_INTERVAL, Absent
-from dicejax.losses.elements import Elements, gold_logit, if_impossible
+from dicejax.losses.elements import Elements, gold_logit, if_impossible, prepare
 from dicejax.losses.overlap import count
 from dicejax.losses.tversky import power, tversky_of
 
@@ -17,16 +17,18 @@ Variant = Literal["asymmetric", "symmetric"]
 
 @loss(
     kind="set",
-    multi_label=None,
-    average=None,
     weight=UNIT_INTERVAL.tuned(0.1, 0.9, why="a mixture of both its parts"),
     delta=UNIT_INTERVAL.tuned(0.5, 0.9, why="from even to nearly all for rare classes"),
     gamma=BELOW_ONE.tuned(0.1, 0.9, why="inside [0, 1), where it is defined"),
     smooth=NON_NEGATIVE,
 )
 def unified_focal(
-    elements: Elements,
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
     weight: float | Array = 0.5,
     delta: float | Array = 0.6,
     gamma: float | Array = 0.5,
@@ -34,6 +36,7 @@ def unified_focal(
     variant: Variant = "asymmetric",
     background: int = 0,
     absent: Absent = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Unified focal loss of a set: one value for all classes.
 
@@ -89,6 +92,7 @@ def unified_focal(
       >>> round(float(unified_focal(logits, jnp.array([0, 1, 1]))), 3)
       0.631
     """
+    elements = prepare(logits, labels, where, class_axis, False, axis, axis_name)
     elements.require_integers()
     if elements.form == "binary":  # as a softmax over 0 and z
         z = elements.logits
@@ -100,8 +104,9 @@ def unified_focal(
 
     focal = _focal(elements, delta, gamma, variant, background)
     total, number = elements.total(focal, elements.where.astype(focal.dtype))
-    counts, settings = count(elements), {"smooth": smooth, "absent": absent}
-    tversky = tversky_of(counts, alpha=1 - delta, beta=delta, **settings)
+    tversky = tversky_of(
+        count(elements), alpha=1 - delta, beta=delta, smooth=smooth, absent=absent
+    )
     if variant == "symmetric":
         tversky = power(tversky, gamma)
     else:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import inspect
-import re
 from collections.abc import Callable
-from typing import Any, TypeVar, dataclass_transform
+from typing import (
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    dataclass_transform,
+    overload,
+)
+
+from jax import Array
 
 from dicejax.losses import contract
-from dicejax.losses.declaration import Declaration
+from dicejax.losses.declaration import Bounds, Declaration, Kind
 from dicejax.objectives.loss_objective import LossObjective
 from dicejax.objectives.objective import objective
-from dicejax.objectives.sets import SetObjective
+from dicejax.objectives.sets import SetObjective, Sets
 
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
 _Class = TypeVar("_Class", bound=type[LossObjective])
-_ARGUMENT = re.compile(r"^  (\w+): (.*(?:\n    .+)*)", re.MULTILINE)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -25,9 +33,8 @@ def of_loss(
 ) -> Callable[[_Class], _Class]:
     """Make a class the objective of a loss, or of a preset of it.
 
-    Its fields get the tuning ranges of the loss's declaration, and its docstring the
-    function's documentation of them. The objective of the loss is stored as the
-    function's `objective`.
+    Its fields get the tuning ranges of the loss's declaration. The objective of the
+    loss is stored as the function's `objective`.
     """
     declaration = vars(function)["declaration"]
 
@@ -41,35 +48,66 @@ def of_loss(
         objective(cls)
         if preset is None:
             vars(function)["objective"] = cls
-            _document(cls, declaration)
         return cls
 
     return decorate
 
 
-def _document(cls: type[LossObjective], declaration: Declaration) -> None:
-    """Add the documentation of a loss's arguments that are fields of its objective."""
-    texts = {
-        "class_counts": "counts per class (multi-label: 0s, 1s); training data's if"
-        " empty."
-    }
-    for function in filter(None, (declaration.function, declaration.initial_state)):
-        for name, text in _ARGUMENT.findall(inspect.getdoc(function) or ""):
-            texts.setdefault(name, text)
-    entries = [
-        f"  {name}: {texts[name]}" for name in cls.__annotations__ if name in texts
-    ]
-    if entries and "\nArgs:\n" not in (summary := inspect.getdoc(cls) or ""):
-        cls.__doc__ = "\n".join([summary, "", "Args:", *entries])
+class OwnObjective(Protocol[P]):
+    """The objective class of an own loss, to a type checker.
+
+    It knows the loss's keywords; beside a setting of all objectives it does not check
+    the rest.
+    """
+
+    @overload
+    def __call__(self) -> LossObjective: ...
+    @overload
+    def __call__(self, *args: P.args, **settings: P.kwargs) -> LossObjective: ...
+    @overload
+    def __call__(self, *, output: str | None, **settings: Any) -> LossObjective: ...
+    @overload
+    def __call__(self, *, over: Sets | int, **settings: Any) -> LossObjective: ...
 
 
-@functools.wraps(contract.loss)
-def loss(*names: Any, **declared: Any) -> Callable:
-    """Declare a loss and its objective; see `dicejax.losses.contract.loss`."""
+class OwnLoss(Protocol[P, R_co]):
+    """A loss of an experiment: a function with the class of its objective."""
 
-    def decorate(formula: Callable) -> Callable:
-        function = contract.loss(*names, **declared)(formula)
-        declaration = function.declaration
+    @property
+    def objective(self) -> OwnObjective[P]:
+        """The class of the objective that the loss is in an experiment."""
+
+    def __call__(
+        self, logits: Array, labels: Array, *args: P.args, **kwargs: P.kwargs
+    ) -> R_co:
+        """Return the loss."""
+
+
+def loss(
+    short_name: str | None = None,
+    *,
+    kind: Kind,
+    class_name: str | None = None,
+    multi_label: bool = False,
+    initial_state: Callable[..., Any] | None = None,
+    **bounds: Bounds,
+) -> Callable[[Callable[Concatenate[Array, Array, P], R_co]], OwnLoss[P, R_co]]:
+    """Declare a loss and its objective, which is its attribute `objective`.
+
+    For the arguments see `dicejax.losses.contract.loss`.
+    """
+    declare = contract.loss(
+        short_name,
+        kind=kind,
+        class_name=class_name,
+        multi_label=multi_label,
+        initial_state=initial_state,
+        **bounds,
+    )
+
+    def decorate(formula: Callable[Concatenate[Array, Array, P], R_co]) -> Any:
+        function = declare(formula)
+        declaration: Declaration = vars(function)["declaration"]
         settings = declaration.settings()
         members = {name: default for name, (_, default) in settings.items()}
         members["__annotations__"] = {

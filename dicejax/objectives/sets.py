@@ -12,8 +12,8 @@ from jax import Array
 
 from dicejax.errors import hint
 from dicejax.losses import class_weights
-from dicejax.losses.contract import MASKED_LABEL, check_choice
-from dicejax.losses.declaration import Scheme
+from dicejax.losses.contract import MASKED_LABEL
+from dicejax.losses.declaration import Scheme, check_choice
 from dicejax.objectives.gold import Gold, as_gold
 from dicejax.objectives.loss_objective import LossObjective, or_one
 from dicejax.objectives.objective import LabelCounts, Objective, State, objective

@@ -13,7 +13,6 @@ import pytest
 from scipy.special import logsumexp
 
 from dicejax import losses
-from dicejax.losses.contract import loss
 
 from . import oracle
 from .cases import BINARY, CASES, CLASSES, MULTI_LABEL, SOFTMAX, draw
@@ -186,11 +185,3 @@ def test_options_of_classes_want_a_class_axis():
                 class_axis=None,
                 **options,
             )
-
-
-def test_a_loss_that_takes_an_option_itself_is_refused():
-    with pytest.raises(TypeError, match="own_f1 takes average, which `loss` adds"):
-
-        @loss(kind="set")
-        def own_f1(logits, labels, *, multi_label=False, average="none"):
-            return logits

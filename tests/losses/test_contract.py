@@ -17,6 +17,15 @@ from dicejax.losses import (
     overlap_counts,
     self_adjusting_dice,
 )
+from dicejax.losses.contract import loss
+from dicejax.losses.declaration import (
+    NON_NEGATIVE,
+    REGISTRY,
+    UNIT_INTERVAL,
+    Absent,
+    Average,
+    Bounds,
+)
 
 from .cases import CASES, draw
 from .every import one_of_each, raises
@@ -113,3 +122,84 @@ def test_losses_keep_their_signature_and_document_every_argument(name):
     assert places == sorted(places)
     documented = re.findall(r"^  (\w+):", text[places[0] : places[1]], re.MULTILINE)
     assert documented == list(parameters)
+
+
+def of(**settings):
+    """Return a formula whose hyper-parameters have these defaults."""
+    low, absent, average = (
+        settings.get(name, default)
+        for name, default in (("low", 0.0), ("absent", "skip"), ("average", "none"))
+    )
+
+    def formula(
+        logits,
+        labels,
+        *,
+        low: float = low,
+        absent: Absent = absent,
+        average: Average = average,
+    ):
+        return logits
+
+    return formula
+
+
+SET = {"kind": "set"}
+
+
+@pytest.mark.parametrize(
+    ("declare", "error", "message"),
+    [
+        (lambda: loss(kind="Set")(of()), ValueError, "kind of formula is 'Set' but"),
+        (lambda: loss(kind="pointwize")(of()), ValueError, "kind of formula is 'poin"),
+        (
+            lambda: loss(kind="stateful")(of()),
+            ValueError,
+            "formula: kind 'stateful' goes with an initial_state",
+        ),
+        (
+            lambda: loss(**SET)(of(average="mean")),
+            ValueError,
+            "average of formula is 'mean' but must be 'none', 'macro' or 'micro'",
+        ),
+        (
+            lambda: loss(**SET)(of(absent="skipped")),
+            ValueError,
+            "absent of formula is 'skipped' but must be 'smooth' or 'skip'",
+        ),
+        (
+            lambda: loss(**SET, low=UNIT_INTERVAL)(of(low=2.0)),
+            ValueError,
+            "low of formula is 2.0 but not in [0, 1]",
+        ),
+        (lambda: loss(**SET, low=0.5)(of()), TypeError, "low of formula is 0.5, not"),
+        (
+            lambda: loss(**SET, high=UNIT_INTERVAL)(of()),
+            TypeError,
+            "formula does not take ['high']",
+        ),
+        (
+            lambda: loss(**SET, low=UNIT_INTERVAL.tuned(0.0, 1.0, rest="high"))(of()),
+            TypeError,
+            "formula does not take ['high']",
+        ),
+        (
+            lambda: NON_NEGATIVE.tuned(0.01, 0.5, scale="uniform"),
+            ValueError,
+            "scale is 'uniform' but must be 'linear', 'log' or 'log from 1'",
+        ),
+        (
+            lambda: NON_NEGATIVE.tuned(0.0, 0.5, scale="log"),
+            ValueError,
+            "a range of scale 'log' cannot go from 0 to 0.5",
+        ),
+        (lambda: UNIT_INTERVAL.tuned(0.5, 2.0), ValueError, "a range from 0.5 to 2 le"),
+        (lambda: Bounds(1.0, 0.0), ValueError, "bounds [1, 0] hold nothing"),
+        (lambda: Bounds(0.0, 1.0, "row"), ValueError, "shape is 'row' but must be"),
+    ],
+)
+def test_what_does_not_fit_is_refused_where_a_loss_is_declared(declare, error, message):
+    before = dict(REGISTRY)
+    with pytest.raises(error, match="^" + re.escape(message)):
+        declare()
+    assert before == REGISTRY

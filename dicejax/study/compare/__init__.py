@@ -147,7 +147,12 @@ class Comparison:
 
 def compare(
     experiment: ExperimentOrFile,
-    losses: Sequence[Candidate | str] = (),
+    losses: (
+        tuple[Candidate | str, ...]
+        | list[str]
+        | list[Candidate]
+        | list[Candidate | str]
+    ) = (),
     *,
     seeds: int = 3,
     until: Literal["decided"] | None = None,
@@ -197,6 +202,8 @@ def compare(
       Stopped: a signal interrupted training.
     """
     experiment = config.load(experiment)
+    if isinstance(losses, str):  # each letter would be the name of one
+        raise InputError(f"losses is {quote(losses)}; want a list, [{losses!r}]")
     named = [candidate_named(x) if isinstance(x, str) else x for x in losses]
     if seeds < (0 if tune else 1):
         raise InputError(f"--seeds is {seeds}; want at least 1")
