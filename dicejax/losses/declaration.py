@@ -268,9 +268,12 @@ class Declaration:
                 rest = () if tuning.rest is None else (tuning.rest,)
                 if missing := {*rest, *(tuning.only or ())[:1]} - defaults.keys():
                     raise TypeError(f"{name} does not take {sorted(missing)}")
-        for field, (hint, default) in settings.items():
-            if typing.get_origin(hint) is Literal:
-                check_choice(f"{field} of {name}", default, typing.get_args(hint))
+        hints: dict[str, Any] = {"average": Average}
+        hints |= typing.get_type_hints(self.function)
+        for field, parameter in inspect.signature(self.function).parameters.items():
+            if typing.get_origin(hints.get(field)) is Literal:
+                choices = typing.get_args(hints[field])
+                check_choice(f"{field} of {name}", parameter.default, choices)
 
     def settings(self) -> dict[str, tuple[Any, Any]]:
         """Return type and default of each setting of an experiment, by name.
