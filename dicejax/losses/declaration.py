@@ -254,13 +254,14 @@ class Declaration:
         check_choice(f"kind of {name}", kind, typing.get_args(Kind))
         if (self.initial_state is None) is (kind == "stateful"):
             raise ValueError(f"{name}: kind 'stateful' goes with an initial_state")
+        for field, bounds in self.bounds.items():
+            if not isinstance(bounds, Bounds):
+                raise TypeError(f"{field} of {name} is {bounds!r}, not Bounds")
         settings = self.settings()
         defaults = {field: default for field, (_, default) in settings.items()}
         if unknown := sorted(self.bounds.keys() - defaults.keys() - self.takes):
             raise TypeError(f"{name} does not take {unknown}")
         for field, bounds in self.bounds.items():
-            if not isinstance(bounds, Bounds):
-                raise TypeError(f"{field} of {name} is {bounds!r}, not Bounds")
             default = defaults.get(field)
             if isinstance(default, int | float) and not bounds.holds(default):
                 raise ValueError(f"{field} of {name} is {default} but not in {bounds}")
