@@ -11,10 +11,15 @@ from pathlib import Path
 from dicejax import losses
 from dicejax.losses.declaration import REGISTRY
 
-FILE = Path(__file__).parents[1] / "dicejax" / "objectives" / "of_losses.py"
+FOLDER = Path(__file__).parents[1] / "dicejax" / "objectives"
+# File, base class, and what it holds: the objectives of set losses, and the others.
+FILES = {
+    FOLDER / "of_losses.py": ("loss_objective", "LossObjective", "losses"),
+    FOLDER / "of_set_losses.py": ("sets", "SetObjective", "set losses"),
+}
 ARGUMENT = re.compile(r"^  (\w+): (.*(?:\n    .+)*)", re.MULTILINE)
 
-HEAD = '''"""Objectives of the losses, whose functions document the fields.
+HEAD = '''"""Objectives of the {kind}, whose functions document the fields.
 
 Written by `python -m tests.write_objectives` from the declarations of the losses.
 """
@@ -23,12 +28,11 @@ from typing import Literal
 
 from dicejax import losses
 from dicejax.objectives.declared import of_loss
-from dicejax.objectives.loss_objective import LossObjective
-from dicejax.objectives.sets import SetObjective
+from dicejax.objectives.{module} import {base}
 
 # fmt: off
 __all__ = [
-{}
+{names}
 ]
 # fmt: on
 
@@ -36,12 +40,19 @@ __all__ = [
 '''
 
 
-def source():
-    names = [declaration.class_name for declaration in REGISTRY.values()]
+def source(file):
+    module, base, kind = FILES[file]
+    declarations = [
+        declaration
+        for declaration in REGISTRY.values()
+        if (declaration.kind == "set") is (base == "SetObjective")
+    ]
+    names = [declaration.class_name for declaration in declarations]
     names.sort(key=lambda name: (not name.isupper(), name))
     listed = textwrap.fill(", ".join(f'"{name}"' for name in names) + ",", 84)
-    head = HEAD.format(textwrap.indent(listed, "    "))
-    text = head + "".join(map(of_declaration, REGISTRY.values()))
+    names = textwrap.indent(listed, "    ")
+    head = HEAD.format(module=module, base=base, kind=kind, names=names)
+    text = head + "".join(map(of_declaration, declarations))
     command = [sys.executable, "-m", "ruff", "format", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -108,4 +119,5 @@ def annotation(hint):
 
 
 if __name__ == "__main__":
-    FILE.write_text(source())
+    for file in FILES:
+        file.write_text(source(file))

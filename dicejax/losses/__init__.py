@@ -25,11 +25,11 @@ from dicejax.losses.dice import (
     dice,
     dice_from_counts,
     dice_semimetric,
-    generalized_dice,
     log_cosh_dice,
     log_dice,
 )
 from dicejax.losses.f1 import sigmoid_f1, soft_f1
+from dicejax.losses.generalized_dice import generalized_dice
 from dicejax.losses.lovasz import lovasz_hinge, lovasz_softmax
 from dicejax.losses.mining import hard_negative_mask, hard_negatives
 from dicejax.losses.multi_label import (

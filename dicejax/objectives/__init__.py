@@ -6,7 +6,7 @@ floats are leaves, so that a new value runs the program already compiled. Each l
 """
 
 from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
-from dicejax.objectives import of_losses
+from dicejax.objectives import of_losses, of_set_losses
 from dicejax.objectives.candidates import Candidate, FromPrior
 from dicejax.objectives.declared import loss
 from dicejax.objectives.gold import Gold
@@ -23,6 +23,7 @@ from dicejax.objectives.objective import (
     objective,
 )
 from dicejax.objectives.of_losses import *  # noqa: F403
+from dicejax.objectives.of_set_losses import *  # noqa: F403
 from dicejax.objectives.presets import (
     DL,
     FL,
@@ -46,4 +47,4 @@ __all__ = [
     "names_of", "objective"
 ]
 # fmt: on
-__all__ += of_losses.__all__
+__all__ += of_losses.__all__ + of_set_losses.__all__

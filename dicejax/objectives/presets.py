@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 from dicejax import losses
 from dicejax.objectives.declared import of_loss
 from dicejax.objectives.loss_objective import LossObjective
-from dicejax.objectives.of_losses import Dice, Focal, SelfAdjustingDice, Tversky
+from dicejax.objectives.of_losses import Focal
+from dicejax.objectives.of_set_losses import Dice, SelfAdjustingDice, Tversky
 from dicejax.objectives.sets import Reduction, Sets
 
 _Class = TypeVar("_Class", bound=type[LossObjective])

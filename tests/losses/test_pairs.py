@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dicejax.losses import auc_margin, average_precision, pairs, pairwise_auc
+from dicejax.losses import auc_margin, average_precision, pair_sums, pairwise_auc
 
 from ..kinds import exhaustive_but
 
@@ -172,7 +172,7 @@ def test_sums_in_blocks_are_those_over_all_pairs(block):
     weights = np.stack([1 - labels, labels]).astype(float)
 
     def in_blocks(scores, others):
-        sums = pairs._in_blocks(scores, labels == 1, others, weights, block)
+        sums = pair_sums.in_blocks(scores, labels == 1, others, weights, block)
         return jnp.where(labels == 1, jnp.sin(sums), 0).sum()
 
     def at_once(scores, others):
