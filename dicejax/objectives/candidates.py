@@ -33,3 +33,8 @@ class FromPrior:
 
 Candidate = Objective | FromPrior
 """What `compare` trains."""
+
+Candidates = (
+    tuple[Candidate | str, ...] | list[str] | list[Candidate] | list[Candidate | str]
+)
+"""Several, or their names. No str, of which each letter would be a name."""

@@ -22,7 +22,7 @@ from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, quote
 from dicejax.io.files import file_name, write_together
 from dicejax.io.html_table import html_table
-from dicejax.objectives import Candidate, name_of
+from dicejax.objectives import Candidate, Candidates, name_of
 from dicejax.objectives.parsing import candidate_named
 from dicejax.study import report
 from dicejax.study.compare import scores_file, tuning
@@ -147,12 +147,7 @@ class Comparison:
 
 def compare(
     experiment: ExperimentOrFile,
-    losses: (
-        tuple[Candidate | str, ...]
-        | list[str]
-        | list[Candidate]
-        | list[Candidate | str]
-    ) = (),
+    losses: Candidates = (),
     *,
     seeds: int = 3,
     until: Literal["decided"] | None = None,
