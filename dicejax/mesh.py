@@ -19,6 +19,9 @@ BATCH_AXES = ("data", "fsdp")
 """The axes over which the rows of a batch are split."""
 
 
+Device = Any  # `jax.Device`, which pyright takes for a variable
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeshShape:
     """Sizes of the mesh's axes; their product is the number of devices.
@@ -41,7 +44,7 @@ class MeshShape:
             if size is not None and size < 1:
                 raise ValueError(f"{name} is {size}; want at least 1")
 
-    def make(self, devices: Sequence[jax.Device] | None = None) -> Mesh:
+    def make(self, devices: Sequence[Device] | None = None) -> Mesh:
         """Return the mesh of these devices, by default of all.
 
         Raises:

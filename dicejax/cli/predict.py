@@ -89,7 +89,7 @@ class Predict:
         form = form or texts.format_of(self.out or "")
         cut: list[str] = []
         examples: Iterable[Text]
-        source = None
+        source, name = None, None
         if self.file is None:
             examples = inference.texts_of(self.text)
         else:
@@ -101,7 +101,8 @@ class Predict:
                 "name jsonl instead"
             )
         note = ""
-        if self.file is not None and not (self.format or tables.is_table(self.file)):
+        is_said = bool(self.format or (self.file and tables.is_table(self.file)))
+        if name is not None and not is_said:
             what = texts.FORMS[name]
             if source is not None:
                 what = f"the run's data are ({recognise.fields_of(source)})"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 
-def pack(lengths: Sequence[int], max_length: int) -> list[list[int]]:
+def pack(lengths: Sequence[int] | np.ndarray, max_length: int) -> list[list[int]]:
     """Put items of given lengths into rows; return the indices of each row's items.
 
     Best fit: each item goes into the fullest row with room for it, of rows as full the
@@ -37,18 +37,18 @@ def pack(lengths: Sequence[int], max_length: int) -> list[list[int]]:
     return rows
 
 
-def check_lengths(lengths: Sequence[int], max_length: int) -> np.ndarray:
+def check_lengths(lengths: Sequence[int] | np.ndarray, max_length: int) -> np.ndarray:
     """Return lengths as an array.
 
     Raises:
       ValueError: one is less than 1 or more than `max_length`.
     """
-    lengths = np.asarray(lengths, int)
-    unfit = np.flatnonzero((lengths < 1) | (lengths > max_length))
+    array = np.asarray(lengths, int)
+    unfit = np.flatnonzero((array < 1) | (array > max_length))
     if len(unfit):
         item = int(unfit[0])
-        raise ValueError(f"item {item} has length {lengths[item]}, a row {max_length}")
-    return lengths
+        raise ValueError(f"item {item} has length {array[item]}, a row {max_length}")
+    return array
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -153,8 +153,8 @@ def bucket_widths(
     """
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}; want at least 1")
-    lengths = check_lengths(lengths, max_length)
-    rounded = np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, max_length)
+    sizes = check_lengths(lengths, max_length)
+    rounded = np.minimum(-(-sizes // MULTIPLE) * MULTIPLE, max_length)
     widths, counts = np.unique(rounded, return_counts=True)
     held = np.concatenate([[0], np.cumsum(counts)])  # examples of the first n widths
     # places[m, n]: in one bucket, as wide as the n-th width, for all above the m-th.
@@ -197,17 +197,17 @@ def _plan(
     arrange: Callable[[np.ndarray, np.random.Generator | None], _Arranged],
 ) -> BatchPlan:
     """Shuffle and arrange each epoch, from the lengths of its examples."""
-    lengths = check_lengths(lengths, max_length)
+    sizes = check_lengths(lengths, max_length)
     items, weights, arranged = [], [], []
     for epoch in range(epochs):
-        chosen, of_chosen = np.arange(len(lengths)), None
+        chosen, of_chosen = np.arange(len(sizes)), None
         if drawn is not None:
             chosen, of_chosen = drawn(epoch)
         order, random = np.arange(len(chosen)), None
         if seed is not None:
             random = np.random.default_rng((seed, epoch))
             random.shuffle(order)
-        epoch_rows = arrange(lengths[chosen[order]], random)
+        epoch_rows = arrange(sizes[chosen[order]], random)
         order = order[epoch_rows.order]
         items.append(chosen[order].astype(np.int32))
         if of_chosen is not None:
@@ -217,7 +217,7 @@ def _plan(
         raise ValueError(f"{len(weights)} of {epochs} epochs drawn have weights")
     nothing = np.zeros(0, int)
     return BatchPlan(
-        lengths=lengths,
+        lengths=sizes,
         items=np.concatenate([nothing.astype(np.int32), *items]),
         row_starts=np.cumsum(np.concatenate([[0], *(x.examples for x in arranged)])),
         batch_starts=np.cumsum(np.concatenate([[0], *(x.rows for x in arranged)])),

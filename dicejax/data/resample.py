@@ -42,7 +42,7 @@ class UnitCounts:
 
     units: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         units = np.asarray(self.units)
         if units.ndim != 2 or units.shape[1] < 2 or len(units) == 0:
             raise ValueError(
@@ -101,13 +101,13 @@ class DownSampling(Sampling):
     ratio: float | None = None
     share: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if (self.ratio is None) == (self.share is None):
             both = f"{self.ratio} and {self.share}"
             raise ValueError(f"give one of ratio and share, not {both}")
         if self.ratio is not None:
             _check_ratio(self.ratio)
-        elif not 0 <= self.share <= 1:
+        elif self.share is not None and not 0 <= self.share <= 1:
             raise ValueError(f"share is {self.share}; want 0 to 1")
 
     def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
@@ -116,11 +116,13 @@ class DownSampling(Sampling):
         order = np.flatnonzero(is_negative)
         positives = np.flatnonzero(~is_negative)
         np.random.default_rng((seed, epoch, _DOWN)).shuffle(order)
-        if self.ratio is None:
+        if self.share is not None:
             left = round(self.share * len(order))
         else:
             _check_positives(counts)
-            room = self.ratio * counts.positive.sum() - counts.negative[positives].sum()
+            room = (self.ratio or 0.0) * counts.positive.sum() - counts.negative[
+                positives
+            ].sum()
             taken = np.cumsum(counts.negative[order])
             left = np.searchsorted(taken, room + _SLACK, side="right")
         return Epoch(np.sort(np.concatenate([positives, order[:left]])))
@@ -145,7 +147,7 @@ class OverSampling(Sampling):
 
     ratio: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_ratio(self.ratio)
         if self.ratio == 0:
             raise ValueError("ratio is 0: no number of repeats leaves no negative unit")
@@ -201,7 +203,7 @@ class ImportanceSampling(Sampling):
     power: float = 1.0
     size: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 <= self.power < float("inf"):
             raise ValueError(f"power is {self.power}; want a number from 0 on")
         _check_size(self.size)

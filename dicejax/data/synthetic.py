@@ -57,7 +57,7 @@ class SyntheticNER(Source):
     disputed: float = 0.0
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.o_per_entity < 4:
             raise ValueError(f"o_per_entity is {self.o_per_entity}; want at least 4")
         if not 0 <= self.disputed <= 1:
@@ -88,7 +88,7 @@ class SyntheticNER(Source):
         ambiguous = [pool.pop() for _ in range(names)]
         by_type = {kind: [pool.pop() for _ in range(self.own_names)] for kind in TYPES}
         lexicon = _Lexicon(ambiguous, cues, neutral, pool, by_type)
-        splits = (
+        train, dev, test = (
             tuple(
                 self._disputed_sentence(rng, lexicon, line)
                 if self.own_names
@@ -97,9 +97,11 @@ class SyntheticNER(Source):
             )
             for size in (self.train, self.dev, self.test)
         )
-        return Corpus(*splits)
+        return Corpus(train, dev, test)
 
-    def _disputed_sentence(self, rng, lexicon: _Lexicon, line: int) -> Sentence:
+    def _disputed_sentence(
+        self, rng: np.random.Generator, lexicon: _Lexicon, line: int
+    ) -> Sentence:
         """Write own names and plain words, and annotate the names or not."""
         disputed = round(self.disputed * self.own_names)
         annotated = 1 - (1 - _AGREED) * disputed / self.own_names
@@ -126,7 +128,9 @@ class _Lexicon:
     by_type: dict[str, list[str]]
 
 
-def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentence:
+def _sentence(
+    rng: np.random.Generator, lexicon: _Lexicon, o_per_entity: float, line: int
+) -> Sentence:
     """Write chunks - an entity, a decoy or a plain word - until long enough."""
     # Expected words: entity 1 cue + 0.5 between + 1.6 name = 3.1, decoy half that and
     # half 1 cue + 2 common, 3.05.
@@ -141,7 +145,7 @@ def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentenc
         if draw < 1.5 * rate:  # a name behind a cue, for a decoy a neutral one
             label = str(rng.choice(TYPES)) if draw < rate else None
             cue = rng.choice(lexicon.neutral if label is None else lexicon.cues[label])
-            words += [str(cue), *_common(rng, lexicon, rng.integers(0, 2))]
+            words += [str(cue), *_common(rng, lexicon, int(rng.integers(0, 2)))]
             size = rng.choice((1, 2, 3), p=(0.55, 0.3, 0.15))
             name = [str(word) for word in rng.choice(lexicon.names, size=size)]
             if label is not None:
@@ -155,7 +159,7 @@ def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentenc
     return Sentence(tuple(words), tuple(spans), line)
 
 
-def _common(rng, lexicon: _Lexicon, count: int) -> list[str]:
+def _common(rng: np.random.Generator, lexicon: _Lexicon, count: int) -> list[str]:
     # Zipf-like: rank r is drawn about 1/(r+1) as often as the first.
     ranks = (len(lexicon.common) ** rng.random(count)).astype(int) - 1
     return [lexicon.common[rank] for rank in ranks]

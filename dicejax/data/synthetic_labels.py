@@ -48,7 +48,7 @@ class SyntheticLabels(Source):
     common_words: int = 100
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < self.most < 1:
             raise ValueError(f"most is {self.most}; want between 0 and 1")
         names = ("train", "dev", "test", "labels", "common_words")
@@ -59,18 +59,19 @@ class SyntheticLabels(Source):
         """Generate the three splits."""
         rng = np.random.default_rng(self.seed)
         sizes = (self.train, self.dev, self.test)
-        return Corpus(
-            *(tuple(self._text(rng, row) for row in range(size)) for size in sizes)
+        train, dev, test = (
+            tuple(self._text(rng, row) for row in range(size)) for size in sizes
         )
+        return Corpus(train, dev, test)
 
-    def _text(self, rng, row: int) -> MultiLabelText:
+    def _text(self, rng: np.random.Generator, row: int) -> MultiLabelText:
         shares = self.most / np.arange(1, self.labels + 1)
         held = rng.random(self.labels) < shares
         brought = held[:-1] & (rng.random(self.labels - 1) < _TOGETHER)
         held[1::2] |= brought[::2]
-        parts = [[_cue(rng, label)] for label in np.flatnonzero(held)]
+        parts = [[_cue(rng, label)] for label in np.flatnonzero(held).tolist()]
         denied = np.flatnonzero(~held & (rng.random(self.labels) < shares))
-        parts += [[_NEGATION, _cue(rng, label)] for label in denied]
+        parts += [[_NEGATION, _cue(rng, label)] for label in denied.tolist()]
         common = rng.integers(self.common_words, size=rng.integers(4, 13))
         parts += [[f"w{word}"] for word in common]
         order = rng.permutation(len(parts))
@@ -79,5 +80,5 @@ class SyntheticLabels(Source):
         return MultiLabelText(text, None, names, str(row), row + 1)
 
 
-def _cue(rng, label: int) -> str:
+def _cue(rng: np.random.Generator, label: int) -> str:
     return f"cue{label + 1}{'abc'[rng.integers(_CUES)]}"

@@ -36,7 +36,7 @@ class TableSource(LabelledSource):
     separator: str = ","
     quoted: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.separator) != 1 or self.separator in ' "\r\n':
             what = f"separator is {self.separator!r}"

@@ -106,7 +106,7 @@ class FileSource(Source):
         """Whether texts may have any number of labels."""
         return False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < self.dev_share < 1:
             raise ValueError(f"dev_share is {self.dev_share}; want between 0 and 1")
         if not 0 <= self.test_share < 1 - self.dev_share:

@@ -19,6 +19,7 @@ from dicejax.data.examples import MultiLabelText
 from dicejax.data.plan import packing_plan, rows_per_batch
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import quote, visible
+from dicejax.formats import FileSource
 from dicejax.formats.recognise import Kind
 from dicejax.formats.splits import SPLITS
 from dicejax.study.profile import DataProfile, LabelCount, OutputCounts
@@ -147,8 +148,10 @@ def _updates(
 ) -> int:
     """Count the updates of epochs, packed as in training with the first seed."""
     rows = rows_per_batch(lengths, max_length, sentences)
-    settings = {"max_length": max_length, "rows": rows, "epochs": epochs}
-    return len(packing_plan(lengths, **settings, seed=Training().seed))
+    plan = packing_plan(
+        lengths, max_length=max_length, rows=rows, epochs=epochs, seed=Training().seed
+    )
+    return len(plan)
 
 
 def _why_macro(profile: DataProfile) -> str | None:
@@ -285,6 +288,8 @@ def file_for(
     )
     environment.filters |= {"python": _python, "comment": _comment}
     source = experiment.data
+    if not isinstance(source, FileSource):
+        raise TypeError(f"{type(source).__name__} has no files")
     return environment.get_template("experiment.py.jinja").render(
         title=TITLES[kind],
         where=f"{source.dir}/{source.train}",

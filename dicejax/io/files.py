@@ -19,7 +19,7 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import IO
+from typing import IO, cast
 
 from etils import epath
 
@@ -357,7 +357,8 @@ def _open_file(path: Path, stream: Stream = None) -> Iterator[IO[bytes]]:
                 return
             packed = raw.seek(0, io.SEEK_END)
             raw.seek(0)
-            with gzip.open(raw) as unpacked:
+            with gzip.open(raw) as stored:
+                unpacked = cast(IO[bytes], stored)  # which it is but for its name
                 _check_unpacked(unpacked, packed)
                 unpacked.seek(0)
                 yield unpacked

@@ -6,12 +6,13 @@ import collections
 import json
 import math
 import re
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from dicejax.errors import Flaw, quote, suggestion, truncate
 from dicejax.io import files, limits
 
 T = TypeVar("T")
+Default = TypeVar("Default")
 
 # Half a surrogate pair can be written in JSON but is no text: it has no UTF-8.
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
@@ -70,7 +71,17 @@ def parse(text: str) -> object:
         raise _bad_number(text) from None
 
 
-def field(record: object, name: str, kind: type[T], default: T | None = _REQUIRED) -> T:
+@overload
+def field(record: object, name: str, kind: type[T]) -> T: ...
+
+
+@overload
+def field(
+    record: object, name: str, kind: type[T], default: Default
+) -> T | Default: ...
+
+
+def field(record: object, name: str, kind: type[T], default: Any = _REQUIRED) -> Any:
     """Take a field from an object.
 
     >>> field({"text": "Rome"}, "text", str)
@@ -102,7 +113,7 @@ def value_of(value: object, kind: type[T]) -> T:
     """
     if type(value) is not kind:  # not isinstance: True is an int in Python
         raise Flaw(f"is {_KINDS[type(value)]}, not {_KINDS[kind]}", "correct it")
-    if kind is str and _NOT_TEXT.search(value):
+    if isinstance(value, str) and _NOT_TEXT.search(value):
         raise Flaw("holds a NUL or half a surrogate pair", "remove it")
     return value
 

@@ -95,7 +95,8 @@ def mean_interval(mean: float, count: int) -> tuple[float, float]:
         if share == 1:
             return 1.0
         f = functools.partial(hoeffding_bentkus, share, count)
-        return float(optimize.bisect(lambda bound: f(bound) - 0.025, share, 1.0))
+        root: Any = optimize.bisect(lambda bound: f(bound) - 0.025, share, 1.0)
+        return float(root)
 
     return 1 - above(1 - mean), above(mean)
 

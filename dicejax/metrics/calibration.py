@@ -139,15 +139,15 @@ def probability_scores(
       outcomes: [N] integers, what came true.
       temperature: T.
     """
-    outcomes = np.asarray(outcomes)
-    log_shares = special.log_softmax(np.asarray(log_shares) / temperature, axis=-1)
-    shares, truth = np.exp(log_shares), np.eye(log_shares.shape[1])[outcomes]
+    outcomes, logits = np.asarray(outcomes), np.asarray(log_shares) / temperature
+    logs: np.ndarray = special.log_softmax(logits, axis=-1)
+    shares, truth = np.exp(logs), np.eye(logs.shape[1])[outcomes]
     is_pair = shares.shape[1] == 2
     top = np.ones_like(outcomes) if is_pair else shares.argmax(axis=1)
     confidence = np.take_along_axis(shares, top[:, None], axis=1)[:, 0]
     brier = np.square(shares - truth).sum(axis=1).mean() / (2 if is_pair else 1)
     return ProbabilityScores(
-        log_loss=-float(log_shares[truth == 1].mean()),
+        log_loss=-float(logs[truth == 1].mean()),
         brier=float(brier),
         expected_error=reliability(
             np.minimum(confidence, 1), top == outcomes
@@ -184,7 +184,7 @@ def fit_temperature(log_shares: ArrayLike, outcomes: ArrayLike) -> float | None:
 
     def log_loss(log_temperature: float) -> float:
         scaled = log_shares / np.exp(log_temperature)
-        return -special.log_softmax(scaled, axis=-1)[rows].mean()
+        return -float(special.log_softmax(scaled, axis=-1)[rows].mean())
 
     bounds = (np.log(0.05), np.log(20))
     best = optimize.minimize_scalar(log_loss, bounds=bounds, method="bounded")

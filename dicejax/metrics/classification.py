@@ -172,8 +172,12 @@ def class_scores(correct: int, predicted: int, gold: int) -> ClassScores:
     >>> class_scores(1, 2, 4)
     ClassScores(precision=0.5, recall=0.25, f1=0.3333333333333333, support=4)
     """
-    pairs = (correct, predicted), (correct, gold), (2 * correct, predicted + gold)
-    return ClassScores(*(quotients.ratio(*pair) for pair in pairs), gold)
+    return ClassScores(
+        precision=quotients.ratio(correct, predicted),
+        recall=quotients.ratio(correct, gold),
+        f1=quotients.ratio(2 * correct, predicted + gold),
+        support=gold,
+    )
 
 
 def macro(classes: Sequence[ClassScores]) -> ClassScores:
@@ -182,6 +186,9 @@ def macro(classes: Sequence[ClassScores]) -> ClassScores:
     >>> macro([class_scores(1, 1, 2), class_scores(0, 1, 0)]).precision
     0.5
     """
-    shares = ("precision", "recall", "f1")
-    means = (quotients.mean(getattr(row, name) for row in classes) for name in shares)
-    return ClassScores(*means, sum(row.support for row in classes))
+    return ClassScores(
+        precision=quotients.mean(row.precision for row in classes),
+        recall=quotients.mean(row.recall for row in classes),
+        f1=quotients.mean(row.f1 for row in classes),
+        support=sum(row.support for row in classes),
+    )

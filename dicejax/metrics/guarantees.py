@@ -103,7 +103,7 @@ class Constraint:
     delta: float = 0.1
     label: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.measure not in MEASURES:
             raise ValueError(
                 f"{quote(self.measure)} is not a measure; want {', '.join(MEASURES)}"

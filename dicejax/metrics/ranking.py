@@ -78,7 +78,7 @@ def average_precision_per_class(gold: ArrayLike, scores: ArrayLike) -> Precision
     gold, scores = arrays.truths(gold, "gold"), np.asarray(scores)
     arrays.require_table(gold, scores, "scores")
     per_class = tuple(map(average_precision, gold.T, scores.T))
-    pairs = zip(per_class, gold.any(axis=0), strict=True)
+    pairs = zip(per_class, np.any(gold, axis=0), strict=True)
     return PrecisionAreas(
         per_class, quotients.mean(area for area, some in pairs if some)
     )

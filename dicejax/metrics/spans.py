@@ -93,7 +93,8 @@ def count(
         raise ValueError(
             f"gold has {len(gold)} sentences but predicted has {len(predicted)}"
         )
-    right, guessed, actual = counters = Counter(), Counter(), Counter()
+    counters: tuple[Counter[str], ...] = Counter(), Counter(), Counter()
+    right, guessed, actual = counters
     for pair in zip(gold, predicted, strict=True):
         spans, guesses = map(set, pair)
         right.update(span.type for span in spans & guesses)
@@ -126,9 +127,8 @@ def decode_tags(
                 f"sentence {number} has {len(guesses)} predicted tags "
                 f"but {len(row)} gold tags"
             )
-    return tuple(
-        [tags.spans(row, scheme) for row in rows] for rows in (gold, predicted)
-    )
+    spans = [tags.spans(row, scheme) for row in gold]
+    return spans, [tags.spans(row, scheme) for row in predicted]
 
 
 def scores(counts: SpanCounts) -> SpanScores:

@@ -13,6 +13,7 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +36,9 @@ class AnswerScores:
     @classmethod
     def average(cls, scores: Sequence[tuple[float, float]]) -> AnswerScores:
         """Average exact match and F1 of questions; 0 without any."""
-        sums = map(sum, zip(*scores, strict=True)) if scores else (0.0, 0.0)
         count = len(scores)
-        return cls(*(quotients.ratio(total, count) for total in sums), count)
+        exact = quotients.ratio(sum(exact for exact, _ in scores), count)
+        return cls(exact, quotients.ratio(sum(f1 for _, f1 in scores), count), count)
 
 
 PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -216,12 +217,11 @@ def score_v2(
         raise ValueError("a no-answer score is NaN")
 
     def refuse_above(limit: float) -> dict[str, tuple[float, float]]:
-        return {
-            question: (float(not golds[question]),) * 2
-            if no_answer[question] > limit
-            else s
-            for question, s in raw.items()
-        }
+        refused = dict(raw)
+        for question, texts in golds.items():
+            if no_answer[question] > limit:
+                refused[question] = float(not texts), float(not texts)
+        return refused
 
     # Accept questions one by one, from the lowest no-answer score, as the script does.
     # At first all are refused and each unanswerable one scores 1. Accepting an
@@ -262,7 +262,9 @@ def _best(
     return float(predicted in texts), max(f1s)
 
 
-def _check_covered(golds: Mapping, values: Mapping, what: str) -> None:
+def _check_covered(
+    golds: Mapping[str, Any], values: Mapping[str, Any], what: str
+) -> None:
     lacking = [question for question in golds if question not in values]
     if lacking:
         raise ValueError(
@@ -271,9 +273,11 @@ def _check_covered(golds: Mapping, values: Mapping, what: str) -> None:
         )
 
 
-def _split_scores(golds, scores) -> tuple[AnswerScores, AnswerScores, AnswerScores]:
+def _split_scores(
+    golds: Mapping[str, Sequence[str]], scores: Mapping[str, tuple[float, float]]
+) -> tuple[AnswerScores, AnswerScores, AnswerScores]:
     """Average over all questions, those with an answer and those without."""
-    return tuple(
-        AnswerScores.average([s for q, s in scores.items() if bool(golds[q]) in part])
-        for part in ((True, False), (True,), (False,))
-    )
+    some = [score for question, score in scores.items() if golds[question]]
+    none = [score for question, score in scores.items() if not golds[question]]
+    of_all = AnswerScores.average([*scores.values()])
+    return of_all, AnswerScores.average(some), AnswerScores.average(none)

@@ -73,7 +73,7 @@ class Network:
     remat: Remat = "none"
     max_unrolled: int = MAX_UNROLLED_LAYERS
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         output_names(self.heads)  # raises where two would have one name
         check_choice("remat", self.remat, get_args(Remat))
 

@@ -9,10 +9,8 @@ import math
 import typing
 from collections.abc import Callable, Iterable, Sequence
 
-import jax
-
 from dicejax.errors import InputError
-from dicejax.mesh import MeshShape
+from dicejax.mesh import Device, MeshShape
 from dicejax.models.settings import Remat
 from dicejax.planning.step import Step, StepPlan, amount, check_memory, plan_step
 from dicejax.planning.topologies import Topology
@@ -45,7 +43,7 @@ class Settings:
         words = [f"{flag} {x}" for flag, (x, default) in flags.items() if x != default]
         return " ".join([f"--mesh.data {self.data}", *words])
 
-    def step(self, setup: Setup, devices: list[jax.Device]) -> Step:
+    def step(self, setup: Setup, devices: list[Device]) -> Step:
         """Return a run's first step with these settings.
 
         Raises:

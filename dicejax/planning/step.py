@@ -245,17 +245,19 @@ def plan_step(step: Step, topology: Topology) -> StepPlan:
       InputError: the compiler refuses the step.
     """
     inputs, usable = step.input_fields(), topology.device.usable
-    start, needs, bounds = time.perf_counter(), None, dict[str, Any]()
+    start, needs, bounds = time.perf_counter(), 0, dict[str, Any]()
+    compiled = None
     try:
         compiled = step.lower().compile()
     except jax.errors.JaxRuntimeError as error:
-        needs = bytes_needed(str(error))
-        if needs is None:
+        found = bytes_needed(str(error))
+        if found is None:
             raise InputError(
                 f"the compiler refuses the step: {first_line(error)}"
             ) from error
+        needs = found
     seconds = time.perf_counter() - start
-    if needs is None:
+    if compiled is not None:
         memory = memory_of(compiled)
         bounds = _bounds(cost(compiled.as_text() or ""), topology)
     else:
@@ -270,7 +272,7 @@ def plan_step(step: Step, topology: Topology) -> StepPlan:
         micro_batches=step.settings.get("micro_batches", 1),
         remat=step.settings["network"].remat,
         memory=usable,
-        fits=needs is None and memory["peak"] <= usable,
+        fits=compiled is not None and memory["peak"] <= usable,
         compile_seconds=seconds,
         **bounds,
     )

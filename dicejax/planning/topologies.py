@@ -106,7 +106,7 @@ class Topology:
     def __str__(self) -> str:
         return f"{self.device.name}:{'x'.join(map(str, self.size))}"
 
-    def devices(self) -> list[jax.Device]:
+    def devices(self) -> list[Any]:
         """Return the devices, for which programs can be compiled but not run.
 
         Raises:

@@ -46,7 +46,8 @@ def outcomes(
         shares, classes = zip(*pairs, strict=True) if pairs else (np.zeros((0, 2)), ())
         floor = np.finfo(np.float32).smallest_subnormal
         return np.log(np.maximum(shares, floor)), np.array(classes, int)
-    chances, right = [], []
+    chances: list[float] = []
+    right: list[int] = []
     for example, prediction in zip(examples, predictions, strict=True):
         by_value = prediction.probabilities
         if by_value is None:

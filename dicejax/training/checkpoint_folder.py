@@ -13,12 +13,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from etils import epath
 
@@ -231,7 +232,8 @@ def _check_regular(file: epath.Path, name: str) -> None:
 
 def _fingerprint(file: epath.Path) -> str:
     with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+        stored = cast(io.BufferedReader, content)
+        return hashlib.file_digest(stored, "sha256").hexdigest()
 
 
 def _digest(text: bytes) -> bytes:

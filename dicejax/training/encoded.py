@@ -64,9 +64,9 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
     Raises:
       InputError: data or tokenizer cannot be used.
     """
-    task, folder = experiment.task, None
-    if isinstance(experiment.encoder, PretrainedEncoder):
-        settings = experiment.encoder
+    task, settings, folder = experiment.task, experiment.encoder, None
+    encoder: EncoderConfig | None = None
+    if isinstance(settings, PretrainedEncoder):
         folder = huggingface.locate(settings.path, settings.revision, fetch=fetch)
         encoder = huggingface.read_config(folder, settings.pooling)
         try:
@@ -79,7 +79,7 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
     labels = task.label_names(corpus.train)
     require_metric(task, corpus.train)
     limits.LABELS.require(len(labels), "train")
-    if folder is None:
+    if folder is None or encoder is None:
         tokenizer, encoder = _learn_tokenizer(experiment, corpus)
     else:
         tokenizer = tokenize.read(folder, words=task.reads_words)
@@ -167,6 +167,8 @@ def _learn_tokenizer(
 ) -> tuple[Tokenizer, EncoderConfig]:
     """Return a tokenizer of the training texts, and an architecture for it."""
     encoder = experiment.encoder
+    if isinstance(encoder, PretrainedEncoder):
+        raise TypeError("a pretrained encoder has a tokenizer")
     texts = experiment.task.texts(corpus.train)
     tokenizer = tokenize.learn_wordpiece(texts, encoder.vocab_size)
     vocab_size = tokenizer.get_vocab_size()

@@ -239,7 +239,7 @@ def _batches(
         rows += rows[-1:] * (_ROWS - len(rows))  # one shape, so one program
         names = ("input_ids", "token_type_ids", "segment_ids", "position_ids")
         batch = {name: np.zeros((_ROWS, width), np.int32) for name in names}
-        batch["input_ids"][:] = encoder.pad_token_id
+        batch["input_ids"][:] = getattr(encoder, "pad_token_id", 0)
         for number, arrays in enumerate(rows):
             n = len(arrays["input_ids"])
             is_left = encoder.model_type == "xlnet"
@@ -256,9 +256,10 @@ def _logits(
 ) -> list[np.ndarray]:
     """Return logits in float32; an encoder without heads has its last hidden states."""
     exact = dataclasses.replace(network, precision="float32")
+    arrays = {name: jax.numpy.asarray(values) for name, values in batch.items()}
     if not network.heads:
-        return [np.asarray(exact.hidden_states(params, batch)[-1])]
-    return [np.asarray(x) for x in exact.apply(params, batch).values()]
+        return [np.asarray(exact.hidden_states(params, arrays)[-1])]
+    return [np.asarray(x) for x in exact.apply(params, arrays).values()]
 
 
 def opening(opener: str) -> str:
@@ -298,8 +299,7 @@ def _pooled(folder: Path, encoder: Any) -> Any:
 
     It needs no sentence-transformers, and ONNX can have it.
     """
-    import transformers
-
+    outputs = importlib.import_module("transformers.modeling_outputs")
     torch = importlib.import_module("torch")
     pooling = huggingface.read_config(folder).text_summary.position
     tensors = load_file(folder / DENSE / WEIGHTS)
@@ -330,7 +330,7 @@ def _pooled(folder: Path, encoder: Any) -> Any:
             inputs = {"input_ids": input_ids, "attention_mask": attention_mask} | types
             states = self.encoder(**inputs).last_hidden_state
             logits = self.dense(pool(states, attention_mask))
-            return transformers.modeling_outputs.SequenceClassifierOutput(logits=logits)
+            return outputs.SequenceClassifierOutput(logits=logits)
 
     return Pooled()
 

@@ -70,7 +70,9 @@ class Identity:
         splits = {
             name: {
                 "checksum": split.checksum,
-                "examples": base64.b64encode(split.examples.astype("<u4")).decode(),
+                "examples": base64.b64encode(
+                    bytes(split.examples.astype("<u4"))
+                ).decode(),
             }
             for name, split in self.splits.items()
         }

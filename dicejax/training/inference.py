@@ -279,7 +279,8 @@ def predict_texts(
             "instead of conll"
         )
     if official:
-        if not isinstance(task, QuestionAnswering) or task.several_spans:
+        answers = experiment.task
+        if not isinstance(answers, QuestionAnswering) or answers.several_spans:
             raise InputError(
                 f"task {type(task).__name__} does not give each question the text of "
                 "one answer; write jsonl instead of squad"
@@ -345,7 +346,8 @@ class _Predictor:
     """
 
     def __init__(self, run: Run, which: Which):
-        self._run, self._which = run, which
+        self._run = run
+        self._which: Which = which
         self._experiment, self._labels = run.experiment(), run.labels()
         self._tokenizer, self._network = run.tokenizer(), run.network()
         self._mesh = MeshShape().make(jax.local_devices())

@@ -169,7 +169,7 @@ class _Session:
         self._apply = jax.jit(exact.apply)
         ((_, self._head),) = network.heads
         self._is_left = network.encoder.model_type == "xlnet"
-        self._pad = network.encoder.pad_token_id
+        self._pad = getattr(network.encoder, "pad_token_id", 0)
         self.difference, self.largest = 0.0, 0.0
 
     def apply(self, params: Params, batch: Mapping[str, Array]) -> dict[str, Array]:
@@ -196,7 +196,8 @@ class _Session:
         names = {"attention_mask": "segment_ids"}
         result = {}
         for taken in self._session.get_inputs():
-            values = arrays[names.get(taken.name, taken.name)][row]
+            name = str(taken.name)
+            values = arrays[names.get(name, name)][row]
             fill = self._pad if taken.name == "input_ids" else 0
             lines = np.full((len(places), width), fill, np.int64)
             for line, tokens in zip(lines, places, strict=True):

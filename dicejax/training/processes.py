@@ -52,7 +52,10 @@ class StopRequest:
     def after(self, step: int) -> None:
         """Raise `Stopped` if a signal came; called by all processes at every step."""
         self._step = step
-        service = jax.process_count() > 1 and jax.config.jax_enable_preemption_service
+        service = (
+            jax.process_count() > 1
+            and jax.config.values["jax_enable_preemption_service"]
+        )
         if service and multihost_utils.reached_preemption_sync_point(step):
             self._number = signal.SIGTERM
         self.check()

@@ -202,7 +202,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         lengths = [len(item) for item in setup.data.items["train"]]
         operations = flops_per_token(setup.network.encoder, lengths)
         self.meter = Throughput(list(mesh.devices.flat), flops_per_token=operations)
-        self.meter.sums |= loop.throughput
+        self.meter.sums.update(loop.throughput)
 
     def __exit__(
         self, kind: object, error: BaseException | None, trace: object
@@ -247,6 +247,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         handful of sentences; skipped steps are left out.
         """
         loop, batch = self._loop, self._batch
+        if batch is None:
+            raise ValueError("no step was taken")
         losses = [x["loss"] for x in loop.unrecorded if not x["skipped"]]
         last = loop.unrecorded[-1]
         loop.epoch_losses += losses

@@ -129,23 +129,24 @@ class Setup:
             weights = {output: target.weight for output, target in targets.items()}
             objective = objective.bind_outputs(tuple(targets), weights)
             for leaf in objective.terms():
-                if leaf.reads_positions and targets[leaf.output].kind != "positions":
+                output = str(leaf.output)
+                target = targets[output]
+                if leaf.reads_positions and target.kind != "positions":
                     raise ValueError(
-                        f"reads positions, but labels of output {leaf.output!r} are "
+                        f"reads positions, but labels of output {output!r} are "
                         "classes; it is for question answering"
                     )
-                if leaf.is_of_a_set and targets[leaf.output].kind == "positions":
+                if leaf.is_of_a_set and target.kind == "positions":
                     raise ValueError(
                         "compares classes over the batch, but labels of output "
-                        f"{leaf.output!r} are positions; choose "
+                        f"{output!r} are positions; choose "
                         "another form of the task (--task.form sigmoid) or loss"
                     )
-                target = targets[leaf.output]
                 has_negative = target.kind != "classes" or target.has_negative
                 if leaf.reads_decisions and not has_negative:
                     raise ValueError(
                         f"weights positives, but no class of output "
-                        f"{leaf.output!r} is negative"
+                        f"{output!r} is negative"
                     )
             classes = {
                 output: target.classes

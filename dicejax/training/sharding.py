@@ -95,7 +95,7 @@ def by_rows(mesh: Mesh) -> NamedSharding:
 def rows_here(rows: int, mesh: Mesh) -> slice:
     """Return the rows of a batch that this process provides."""
     places = by_rows(mesh).addressable_devices_indices_map((rows,)).values()
-    bounds = [place[0].indices(rows)[:2] for place in places]
+    bounds = [place[0].indices(rows)[:2] for place in places if place is not None]
     return slice(min(start for start, _ in bounds), max(stop for _, stop in bounds))
 
 
@@ -111,8 +111,8 @@ def global_batch(
         return jax.device_put(dict(arrays), sharding)
     first = rows_here(rows, mesh).start
 
-    def part(array: np.ndarray, index: tuple[slice, ...]) -> np.ndarray:
-        start, stop, _ = index[0].indices(rows)
+    def part(array: np.ndarray, index: tuple[slice, ...] | None) -> np.ndarray:
+        start, stop, _ = (index or (slice(None),))[0].indices(rows)
         return array[start - first : stop - first]
 
     return {

@@ -22,6 +22,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 import dicejax
+from dicejax.mesh import Device
 from dicejax.models.bert import PostNormConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
@@ -88,7 +89,7 @@ class Throughput:
 
     def __init__(
         self,
-        devices: Sequence[jax.Device] = (),
+        devices: Sequence[Device] = (),
         *,
         flops_per_token: float | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -97,7 +98,7 @@ class Throughput:
         self._flops_per_token = flops_per_token
         self._clock = clock
         names = ("seconds", "waiting", "timed_tokens", "tokens", "places")
-        self.sums = dict.fromkeys(names, 0.0)
+        self.sums: dict[str, float] = dict.fromkeys(names, 0.0)
         self._since: float | None = None
         # Since the clock runs; added to the sums at the next pause.
         self._tokens, self._waiting = 0, 0.0
@@ -161,8 +162,13 @@ class Throughput:
             "wait_share": sums["waiting"] / seconds if seconds else 0.0,
         }
         speeds = [peak_flops(device.device_kind) for device in self._devices]
-        if self._flops_per_token is not None and speeds and None not in speeds:
-            values["mfu"] = rate * self._flops_per_token / sum(speeds)
+        reached = [speed for speed in speeds if speed is not None]
+        if (
+            self._flops_per_token is not None
+            and reached
+            and len(reached) == len(speeds)
+        ):
+            values["mfu"] = rate * self._flops_per_token / sum(reached)
         local = [d for d in self._devices if d.process_index == jax.process_index()]
         stats = [device.memory_stats() or {} for device in local]
         peaks = [s["peak_bytes_in_use"] for s in stats if "peak_bytes_in_use" in s]
@@ -232,11 +238,11 @@ def flops_per_token(config: EncoderConfig, lengths: Sequence[int]) -> float | No
             return None
     width = config.width
     kernels = config.depth * (4 * width**2 + 2 * width * inner) + projection
-    lengths = config.depth * length
+    read = config.depth * length
     if isinstance(config, ModernBertConfig):
         near = min(length, 2 * config.window + 1)
-        lengths = sum(length if full else near for full in config.full_layers)
-    attention = products * width * lengths
+        read = sum(length if full else near for full in config.full_layers)
+    attention = products * width * read
     return 3 * 2.0 * (kernels + attention)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -53,14 +54,14 @@ def encode(
     _check_sizes(limits.WORDS, inputs)
     for words in inputs:
         _check_sizes(limits.WORD, words)
-    counts = [(len(words),) for words in inputs]
+    counts: list[tuple[int, ...]] = [(len(words),) for words in inputs]
     if pairs is None:
         encodings = _encode_chunks(tokenizer, inputs, inputs, words=True)
     else:
         both = list(zip(inputs, map(list, pairs), strict=True))
         units = [first + second for first, second in both]
         counts = [(len(first), len(second)) for first, second in both]
-        firsts = [first for first, _ in counts]
+        firsts = [len(first) for first, _ in both]
         encodings = _encode_chunks(tokenizer, both, units, words=True, firsts=firsts)
     if not every_word:
         return list(encodings)
@@ -100,7 +101,7 @@ def _check_sizes(limit: limits.Limit, texts: Sequence[Sequence[str]]) -> None:
 
 def _encode_chunks(
     tokenizer: Tokenizer,
-    inputs: Sequence,
+    inputs: Sequence[Any],
     units: Sequence[Sequence[str]],
     *,
     words: bool,
@@ -204,7 +205,7 @@ def _neighbours(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum.accumulate(after[::-1])[::-1], np.maximum.accumulate(before)
 
 
-def _refuse_surrogates(units, start: int, cause: Exception) -> None:
+def _refuse_surrogates(units: Iterable[Any], start: int, cause: Exception) -> None:
     for number, parts in enumerate(units, start + 1):
         for part in parts:
             half = isinstance(part, str) and re.search("[\ud800-\udfff]", part)

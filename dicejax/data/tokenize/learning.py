@@ -34,7 +34,7 @@ def learn_wordpiece(words: Iterable[str], vocab_size: int) -> Tokenizer:
         for piece, _ in splitter.pre_tokenize_str(normalizer.normalize_str(word)):
             counts[piece] += count
     characters = sorted({character for piece in counts for character in piece})
-    entries = dict.fromkeys(SPECIAL)
+    entries: dict[str, None] = dict.fromkeys(SPECIAL)
     entries.update(dict.fromkeys(characters))
     entries.update(dict.fromkeys("##" + character for character in characters))
     ranked = sorted(counts, key=lambda piece: (-counts[piece], piece))

@@ -143,8 +143,8 @@ def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]
 
 def _check_template(tokenizer: Tokenizer) -> None:
     """Encode a text and a pair: steps that do not fit fail here and not in a run."""
-    for texts in (_PROBE[:1], _PROBE):
-        encoding = tokenizer.encode(*texts)
+    text, other = _PROBE
+    for encoding in (tokenizer.encode(text), tokenizer.encode(text, other)):
         columns = (encoding.tokens, encoding.ids, encoding.special_tokens_mask)
         for token, number, special in zip(*columns, strict=True):
             if special and tokenizer.id_to_token(number) != token:
@@ -178,7 +178,8 @@ def _read(folder: Path) -> Tokenizer:
     with _transformers() as transformers, temporary_folder() as copy:
         kind = _class(transformers, settings, config, present)
         names = [n for n in kind.vocab_files_names.values() if n != FILE]
-        whole, pieces, vocabulary = None, None, {}
+        whole, pieces = None, None
+        vocabulary: dict[str, Any] = {}
         if FILE in present:
             whole = _whole(folder / FILE)
         elif missing := [n for n in names if n not in present & _READ]:
@@ -247,7 +248,7 @@ def _class(
     for value in (*named, model_type):
         if not isinstance(value, str | None):
             raise InputError(f"tokenizer_class or model_type is {quote(value)}")
-    registered = _CLASSES.get(model_type)
+    registered = _CLASSES.get(model_type or "")
     by_file = (_CLASSES_OF_FILES[n] for n in _CLASSES_OF_FILES if n in present)
     name = next(filter(None, [*named, registered, *by_file]), None)
     if name is None:
@@ -331,7 +332,7 @@ def _unigram(file: Path) -> tuple[Tokenizer, int]:
     from google.protobuf.message import DecodeError
     from transformers.convert_slow_tokenizer import import_protobuf
 
-    model = import_protobuf().ModelProto()
+    model: Any = vars(import_protobuf())["ModelProto"]()
     try:
         model.ParseFromString(file.read_bytes())
     except DecodeError:

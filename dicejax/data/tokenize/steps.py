@@ -146,9 +146,11 @@ def with_exact_offsets(
     The library's `Precompiled` does not count those that it drops at the start of a
     text, which shifts all offsets.
     """
-    is_sequence = isinstance(normalizer, normalizers.Sequence)
-    steps = []
-    for step in normalizer if is_sequence else [normalizer]:
+    parts = [normalizer]
+    if isinstance(normalizer, normalizers.Sequence):
+        parts = [*normalizer]
+    steps: list[Any] = []
+    for step in parts:
         if isinstance(step, normalizers.Precompiled):
             controls = map(chr, [*range(0x20), *range(0x7F, 0xA0)])
             dropped = [c for c in controls if step.normalize_str(c) == ""]

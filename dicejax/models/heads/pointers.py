@@ -94,7 +94,7 @@ class TwoPointerHead(Head):
     names = ("start", "end")
     biases = (("start", "bias"), ("end", "out", "bias"))
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         require_form(self.form, self.classes, ("sigmoid", "softmax"))
         check_choice("teacher", self.teacher, get_args(Teacher))
 
@@ -180,7 +180,7 @@ class AnswerHead(Head):
     module = _Answer
     names = ("start", "end", "impossible")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_choice("teacher", self.teacher, get_args(Teacher))
 
 

@@ -90,7 +90,7 @@ class AnswerabilityHead(Head):
     module = _AnswerabilityClassifier
     biases = (("out", "bias"),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_choice("activation", self.activation, sorted(ACTIVATIONS))
 
 

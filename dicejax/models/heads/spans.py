@@ -74,7 +74,7 @@ class StartEndHead(Head):
     names = ("start", "end")
     biases = (("dense", "bias"),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         require_form(self.form, self.classes, ("sigmoid", "softmax", "positions"))
 
 
@@ -196,7 +196,7 @@ class SpanMatchHead(Head):
     module = _SpanMatch
     biases = (("out", "bias"),)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_choice("activation", self.activation, sorted(ACTIVATIONS))
         for name in ("width", "chunk"):
             if (value := getattr(self, name)) is not None and value < 1:
