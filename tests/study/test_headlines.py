@@ -109,6 +109,20 @@ SAYS = {
         ),
         ("No control took part", "1 more is better"),
     ),
+    "a control alone is better, and a cheaper one is not shown to be beaten": (
+        {
+            "ce": [65.1, 66, 64.2, 65.4, 63.1],
+            "wce": [68.9, 69, 68.8, 68.9, 69.1],
+            "ce + tuned threshold": [69, 69, 68.9, 68.5, 60],
+            "dsc": [62, 63, 65.5, 66, 66.3],
+        },
+        (
+            "Try ce + tuned threshold first: wce is not shown to beat this control.",
+            "wce vs. cross-entropy: +4.18 score (95% CI ",
+            "wce vs. ce + tuned threshold: +1.9 score (95% CI ",
+        ),
+        ("Use",),
+    ),
     "a control gains less than the margin": (
         {"ce": LEARNT, "wce": [72.6, 71.5, 72.25, 72.85, 71.8], "focal": shifted(-2)},
         (

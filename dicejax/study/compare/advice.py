@@ -313,7 +313,7 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
     baseline = baseline_name(rows[0].loss)
     metric = metric_of(rows)
     better = [row for row in rows if row.outcome == "better"]
-    leader = max(rivals_of(better) or [best], key=_gain)
+    leader = max(rivals_of(better) or better, key=_gain)
     # The loss that the advice is about: the best, where a control is not better itself.
     claim = best if best in better else leader
     over = _points(claim.against.crossed, metric)
@@ -328,7 +328,7 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
         rivals = [row for row in rivals if row.versus[best.loss].crossed is not None]
         text = f"Use {_name(best.loss)}: {over[0]} over {baseline}.\n{over[1]}."
         if best is not claim:
-            rivals = [leader]
+            rivals = [leader] if best.loss in leader.versus else []
             text = (
                 f"Try {_name(best.loss)} first: {leader.loss} is not shown to beat "
                 f"this control.\n{leader.loss} vs. {baseline}: {over[0]} ({over[1]})."
