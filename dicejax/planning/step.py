@@ -250,12 +250,12 @@ def plan_step(step: Step, topology: Topology) -> StepPlan:
     try:
         compiled = step.lower().compile()
     except jax.errors.JaxRuntimeError as error:
-        found = bytes_needed(str(error))
-        if found is None:
+        size = bytes_needed(str(error))
+        if size is None:
             raise InputError(
                 f"the compiler refuses the step: {first_line(error)}"
             ) from error
-        needs = found
+        needs = size
     seconds = time.perf_counter() - start
     if compiled is not None:
         memory = memory_of(compiled)

@@ -390,9 +390,9 @@ def compare_scores(
 
     Of several data sets each has a folder in the output folder, of more than
     `MOST_DRAWN` without figures. All files appear or none. Scores are points from 0 to
-    100, or with the unit "fraction" from 0 to 1. Without a unit they are points,
-    and a loss of a data set without a score above 1 is refused. Controls are losses of
-    a known name, such as "wce" or "ce + tuned threshold", and those that are named.
+    100, or with the unit "fraction" from 0 to 1. Without a unit a loss of a data set
+    without a score above 1 is refused. Controls are losses of a known name, such as
+    "wce" or "ce + tuned threshold", and those that are named.
 
     Raises:
       InputError: the file cannot be used, a data set has no run of the baseline, a
@@ -412,12 +412,10 @@ def compare_scores(
             folders[data] = str(epath.Path(out) / file_name(data, "data set"))
     names = {run.loss for outcomes in by_data.values() for run in outcomes}
     for name in controls:
-        if name not in names or name == baseline:
+        if name not in names - {baseline}:
             what = "the baseline" if name == baseline else "not in the file"
-            raise InputError(
-                f"--controls: {quote(name)} is {what}; want some of "
-                f"{', '.join(sorted(names - {baseline}))}"
-            )
+            listed = ", ".join(sorted(names - {baseline}))
+            raise InputError(f"--controls: {quote(name)} is {what}; want {listed}")
     cheap = sorted({*controls_among(names), *controls} - {baseline})
     words = ["dicejax", "report", "--scores", path, "--out", "FOLDER"]
     words += ["--unit", unit] if unit else []
