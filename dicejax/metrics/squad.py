@@ -7,6 +7,7 @@ print per cent; here are shares in [0, 1].
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 import string
@@ -19,6 +20,9 @@ import numpy as np
 
 from dicejax.errors import quote
 from dicejax.metrics import quotients
+
+CACHED = 1 << 16
+"""Answers whose normal form is kept: a split is scored in several ways."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +91,7 @@ class SquadScores:
     best_f1: BestThreshold | None = None
 
 
+@functools.lru_cache(maxsize=CACHED)
 def normalize(text: str) -> str:
     """Lower-case, drop ASCII punctuation, drop articles, join words by one space.
 
@@ -107,6 +112,7 @@ def is_unspaced(text: str) -> bool:
     return 2 * len(_UNSPACED.findall(text)) > letters
 
 
+@functools.lru_cache(maxsize=CACHED)
 def characters(text: str) -> str:
     """Normalise a text of a script without spaces: one space around each character.
 

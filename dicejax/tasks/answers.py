@@ -338,6 +338,23 @@ def score_answers(
     )
 
 
+def f1_of(
+    example: ReadingExample,
+    answer: Answer,
+    characters: bool,
+    *,
+    several: bool,
+    unanswerable: bool,
+) -> float:
+    """Return the F1 of one question, as `score_answers` means it over all."""
+    if not unanswerable:
+        pair = [example], [answer]
+        of_one = score_answers(*pair, characters, several=several, unanswerable=False)
+        return of_one.values["f1"]
+    golds, text = {"": gold_texts(example)}, {"": "".join(answer.texts)}
+    return squad.score_v2(golds, text, by_characters=characters).all.f1
+
+
 def best_refusal(
     f1: np.ndarray, impossible: np.ndarray, refusal: np.ndarray
 ) -> TunedThreshold:

@@ -387,15 +387,19 @@ class QuestionAnswering(Task):
         """
         if characters is None:
             characters = answers.by_characters(examples)
-        forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
-        return answers.score_answers(examples, predictions, characters, **forms)
+        return answers.score_answers(examples, predictions, characters, **self._forms)
 
     def example_statistics(self, examples, predictions, labels=()):
         """Return the F1 of each question, in the unit of the split's."""
         unit = answers.by_characters(examples)
         pairs = zip(examples, predictions, strict=True)
-        scores = (self.score([x], [y], characters=unit).values for x, y in pairs)
-        return mean_statistics([values["f1"] for values in scores])
+        return mean_statistics(
+            [answers.f1_of(x, y, unit, **self._forms) for x, y in pairs]
+        )
+
+    @property
+    def _forms(self) -> dict[str, bool]:
+        return {"several": self.several_spans, "unanswerable": self.unanswerable}
 
     def fit(self, examples: Questions, items: Items) -> Fit:
         """Count what does not fit in windows, and answers by why none can be predicted.
