@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import importlib.util
 import logging
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -88,7 +89,7 @@ def write(exported: Exported) -> None:
     exact.parent.mkdir()
     is_large = sum(x.nbytes for x in model.state_dict().values()) > _INLINE
     try:
-        with _silence():
+        with _silence(), _temporary_files_in(exact.parent):
             torch.onnx.export(
                 model,
                 f=exact,
@@ -112,6 +113,19 @@ def write(exported: Exported) -> None:
         raise InputError(
             f"--onnx: {exported.opener} cannot be written: {reason}; leave it out"
         ) from error
+
+
+@contextlib.contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Have the copies of the model that libraries make written to a folder.
+
+    The exported folder is removed if this process is killed, other places are not.
+    """
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def predict_dev(exported: Exported) -> Iterator[FileOnDev]:

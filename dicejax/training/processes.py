@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 from types import FrameType
+from typing import Any
 
 import jax
 from jax.experimental import multihost_utils
@@ -52,10 +53,8 @@ class StopRequest:
     def after(self, step: int) -> None:
         """Raise `Stopped` if a signal came; called by all processes at every step."""
         self._step = step
-        service = (
-            jax.process_count() > 1
-            and jax.config.values["jax_enable_preemption_service"]
-        )
+        settings: Any = jax.config  # its attributes are made as options are declared
+        service = jax.process_count() > 1 and settings.jax_enable_preemption_service
         if service and multihost_utils.reached_preemption_sync_point(step):
             self._number = signal.SIGTERM
         self.check()
