@@ -387,19 +387,15 @@ class QuestionAnswering(Task):
         """
         if characters is None:
             characters = answers.by_characters(examples)
-        return answers.score_answers(examples, predictions, characters, **self._forms)
+        forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
+        return answers.score_answers(examples, predictions, characters, **forms)
 
     def example_statistics(self, examples, predictions, labels=()):
         """Return the F1 of each question, in the unit of the split's."""
         unit = answers.by_characters(examples)
         pairs = zip(examples, predictions, strict=True)
-        return mean_statistics(
-            [answers.f1_of(x, y, unit, **self._forms) for x, y in pairs]
-        )
-
-    @property
-    def _forms(self) -> dict[str, bool]:
-        return {"several": self.several_spans, "unanswerable": self.unanswerable}
+        forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
+        return mean_statistics([answers.f1_of(*x, unit, **forms) for x in pairs])
 
     def fit(self, examples: Questions, items: Items) -> Fit:
         """Count what does not fit in windows, and answers by why none can be predicted.

@@ -67,18 +67,18 @@ def require_one_data(outcomes: Sequence[Outcome]) -> None:
 
 def warn_of_changes(jobs: Sequence[Job], warn: Callable[[str], None]) -> None:
     """Warn of data that have changed since finished runs, or that cannot be read."""
-    known = []
+    ready = []
     is_read = True
     for job in jobs:
         run = Run(epath.Path(job.folder))
         if not (run.is_finished and files.was_written(run.path, DATA)):
             continue
         try:  # as `evaluate` reads it: nothing is fetched
-            known.append(dataclasses.replace(job, experiment=run.offline_experiment()))
+            ready.append(dataclasses.replace(job, experiment=run.offline_experiment()))
         except InputError:
             is_read = False
     check = DataCheck(warn, "dicejax compare with --overwrite trains them again")
-    check(known, trains=False)
+    check(ready, trains=False)
     if not (is_read and check.is_read):
         warn(
             "the data or the encoder of these runs cannot be read here, so whether "
@@ -128,10 +128,10 @@ class DataCheck:
             changed({part: text}, names_of(some))
             for (part, text), some in since.items()
         )
-        said = "; ".join(texts)
+        changes = "; ".join(texts)
         if trains:
-            raise InputError(f"{said}; {self._do}")
-        self._notify(f"{said}; their scores are of the data before; {self._do}")
+            raise InputError(f"{changes}; {self._do}")
+        self._notify(f"{changes}; their scores are of the data before; {self._do}")
 
     @property
     def is_read(self) -> bool:
