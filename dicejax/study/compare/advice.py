@@ -109,19 +109,27 @@ def foremost(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     Where the baseline is kept it is the one that is better by no more than the margin,
     else the one with the largest gain that is possible.
     """
-    best = recommended(rows, margin)
-    stable = [row for row in _tested(rows) if row.outcome not in _UNSETTLED]
+    best, stable = recommended(rows, margin), _stable(rows)
     if best is not None or not stable or rows[0].failures.seeds:
         return best
+    return _ahead(rows, stable, margin) or stable[0]
+
+
+def _compared(rows: Sequence[Row]) -> list[Row]:
+    return rivals_of(rows) or [row for row in rows if row.against]
+
+
+def _stable(rows: Sequence[Row]) -> list[Row]:
+    """Return what did not fail, that with the largest possible gain first."""
+    stable = (row for row in _compared(rows) if row.against.crossed is not None)
+    return sorted(stable, key=lambda row: row.against.crossed.high, reverse=True)
+
+
+def _ahead(rows: Sequence[Row], stable: Sequence[Row], margin: float) -> Row | None:
+    """Return the best that is better, where no gain of more than the margin is open."""
     better = [row for row in rows if row.outcome == "better"]
-    most = max(stable, key=lambda row: row.against.crossed.high)
-    is_small = _possible_gain(rows, most) <= margin or _are_decided(stable)
-    return max(better, key=_gain) if better and is_small else most
-
-
-def _tested(rows: Sequence[Row]) -> list[Row]:
-    losses = rivals_of(rows) or [row for row in rows if row.against]
-    return [row for row in losses if row.against.test is not None]
+    is_closed = _possible_gain(rows, stable[0]) <= margin or _are_decided(stable)
+    return max(better, key=_gain) if better and is_closed else None
 
 
 def _possible_gain(rows: Sequence[Row], row: Row) -> float:
@@ -169,7 +177,7 @@ def _versus(row: Row, control: Row) -> str:
 
 def _verdict(rows: Sequence[Row], margin: float) -> str:
     baseline = baseline_name(rows[0].loss)
-    losses = rivals_of(rows) or [row for row in rows if row.against]
+    losses = _compared(rows)
     if not losses:
         return f"Nothing to compare: only {baseline} has run."
     finished = [run for row in rows for run in row.outcomes if run.result]
@@ -193,7 +201,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
             f"No verdict: all seeds of {_listed(names)} have the same scores.\n"
             f"They are one run. Next: {todo}."
         )
-    if not _tested(rows):
+    if all(row.against.test is None for row in losses):
         seeds, least = max(len(x.against.seeds) for x in losses), significance.MIN_SEEDS
         enough = max(least, 5)
         return (
@@ -209,28 +217,26 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
 
 def _kept(rows: Sequence[Row], margin: float) -> str:
     """Return the verdict where no loss is advised."""
-    baseline = baseline_name(rows[0].loss)
-    metric = metric_of(rows)
-    stable = [row for row in _tested(rows) if row.outcome not in _UNSETTLED]
+    baseline, metric = baseline_name(rows[0].loss), metric_of(rows)
+    stable = _stable(rows)
     if not stable:
         return "Undecided: every other loss failed in some runs."
-    named = foremost(rows, margin)
-    gain = max(_possible_gain(rows, row) for row in stable)
-    points = f"{100 * gain:.1f} {metric}"
-    better = [row for row in rows if row.outcome == "better"]
-    if better and (gain <= margin or _are_decided(stable)):
-        mean = 100 * _gain(named)
-        text = f"Keep {baseline}: {named.loss} is only {mean:.2f} {metric} ahead.\n"
+    if (ahead := _ahead(rows, stable, margin)) is not None:
+        mean = 100 * _gain(ahead)
+        text = f"Keep {baseline}: {ahead.loss} is only {mean:.2f} {metric} ahead.\n"
         within = f"Differences within ±{100 * margin:g} do not matter in practice."
-        return text + f"{_points(named.against.crossed, metric)[1]}. {within}"
+        return text + f"{_points(ahead.against.crossed, metric)[1]}. {within}"
     if _are_decided(stable):
         return f"Keep {baseline}: no loss is better, and all are worse or the same."
+    most = stable[0]
+    gain = _possible_gain(rows, most)
+    points = f"{100 * gain:.1f} {metric}"
     if gain <= margin:
         return f"Keep {baseline}: no loss beats it by more than {points}."
-    beaten = f"{baseline}{' by more than the margin' if better else ''}"
+    more = " by more than the margin" * any(x.outcome == "better" for x in rows)
     return (
-        f"Undecided: no loss is shown to beat {beaten}.\nA gain of up to {points} "
-        f"({named.loss}) is still possible.{_next(rows, named)}{_first_two(rows)}"
+        f"Undecided: no loss is shown to beat {baseline}{more}.\nA gain of up "
+        f"to {points} ({most.loss}) is still possible.{_next(rows, most)}{_first_two(rows)}"
     )
 
 
