@@ -235,8 +235,9 @@ def _kept(rows: Sequence[Row], margin: float) -> str:
         return f"Keep {baseline}: no loss beats it by more than {points}."
     more = " by more than the margin" * any(x.outcome == "better" for x in rows)
     return (
-        f"Undecided: no loss is shown to beat {baseline}{more}.\nA gain of up "
-        f"to {points} ({most.loss}) is still possible.{_next(rows, most)}{_first_two(rows)}"
+        f"Undecided: no loss is shown to beat {baseline}{more}.\n"
+        f"A gain of up to {points} ({most.loss}) is still possible."
+        f"{_next(rows, most)}{_first_two(rows)}"
     )
 
 
