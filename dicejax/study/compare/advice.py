@@ -228,8 +228,7 @@ def _kept(rows: Sequence[Row], margin: float) -> str:
         return text + f"{_points(ahead.against.crossed, metric)[1]}. {within}"
     if _are_decided(stable):
         return f"Keep {baseline}: no loss is better, and all are worse or the same."
-    most = stable[0]
-    gain = _possible_gain(rows, most)
+    most, gain = stable[0], _possible_gain(rows, stable[0])
     points = f"{100 * gain:.1f} {metric}"
     if gain <= margin:
         return f"Keep {baseline}: no loss beats it by more than {points}."
