@@ -23,6 +23,7 @@ RUNS = {
     "dsc": ["--data.own_names", "0", "--loss", "dsc", "--objective.smooth", "0.01"],
 }
 SIZES = [
+    "--data.train=4000",
     "--encoder.hidden_size=128",
     "--encoder.intermediate_size=512",
     "--encoder.num_hidden_layers=2",
