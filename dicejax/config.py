@@ -103,6 +103,8 @@ class Training:
         _check_at_least(self, 3, "max_length")
         counts = ("epochs", "batch_size", "rows_per_update", "buckets", "micro_batches")
         _check_at_least(self, 1, *counts, "max_consecutive_skips", "log_every")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed is {self.seed}; want at least 0 and 63 bits")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

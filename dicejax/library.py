@@ -58,7 +58,7 @@ def from_pretrained(
     weights = huggingface.read_weights(path, model)
     for text in weights.notes:
         warnings.warn(text, stacklevel=2)
-    draw = jax.jit(lambda key: model.init(key)["heads"])
+    draw = jax.jit(lambda key: model.init(key).get("heads", {}))
     params = weights.over({"heads": draw(jax.random.key(seed))})
     return model, jax.tree.map(jnp.asarray, params), tokenizer
 

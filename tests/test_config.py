@@ -73,6 +73,14 @@ def test_unknown_fields_types_and_bad_json_are_named(old, new, message):
             r"e.py:4: ValueError: epochs is 0; want at least 1",
         ),
         (
+            "import dicejax.config as c\nc.Training(seed=-1)",
+            r"e.py:2: ValueError: seed is -1; want at least 0",
+        ),
+        (
+            f"import dicejax.config as c\nc.Training(seed={2**64})",
+            rf"e.py:2: ValueError: seed is {2**64}; want at least 0 and 63 bits",
+        ),
+        (
             "import dicejax.config as c\nc.Training(most_skipped=0)",
             r"e.py:2: TypeError.*; most_skipped is now max_consecutive_skips",
         ),

@@ -175,8 +175,13 @@ def fit_temperature(log_shares: ArrayLike, outcomes: ArrayLike) -> float | None:
     Args:
       log_shares: [N, C], logarithms of the probabilities of C outcomes.
       outcomes: [N] integers, what came true.
+
+    Raises:
+      ValueError: a logarithm is NaN.
     """
     log_shares = np.asarray(log_shares, np.float64)
+    if np.isnan(log_shares).any():
+        raise ValueError("log_shares has NaN; want logarithms of probabilities")
     rows = np.arange(len(log_shares)), np.asarray(outcomes, int)
     true = log_shares[rows]
     if (true == log_shares.max(axis=1)).all() or true.mean() <= log_shares.mean():

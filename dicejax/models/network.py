@@ -132,7 +132,18 @@ class Network:
         Returns:
           Logits in at least float32, by the name of the head, or by their own names
           where a head gives several.
+
+        Raises:
+          ValueError: a position is beyond the encoder's table; under `jit`, where
+            positions have no values, this is not seen.
         """
+        positions, limit = batch["position_ids"], self.encoder.max_length
+        has_values = not isinstance(positions, jax.core.Tracer)
+        if limit is not None and has_values and positions.max(initial=0) >= limit:
+            raise ValueError(
+                f"position_ids go to {positions.max()}, but the encoder has {limit} "
+                f"positions (max_length of encode: {limit} or less)"
+            )
         if isinstance(rng, Array):
             rng = DropoutKeys.for_rows(rng, jnp.arange(len(batch["input_ids"])))
         return self._module(params)(batch, rng)

@@ -322,6 +322,9 @@ def prepare(
         precision=experiment.training.precision,
         remat=experiment.training.remat,
     )
+    frozen, depth = experiment.optimizer.frozen_layers, network.encoder.depth
+    if frozen > depth:
+        raise InputError(f"frozen_layers is {frozen}; the encoder has {depth} layers")
     if not weights:
         return Setup(experiment, data, network)
     loaded = None

@@ -219,6 +219,11 @@ def test_the_temperature_of_drawn_labels_is_estimated(true):
     assert after.log_loss == pytest.approx(best) and after.expected_error < 0.02
 
 
+def test_a_logarithm_of_nan_is_refused():
+    with pytest.raises(ValueError, match="log_shares has NaN"):
+        calibration.fit_temperature([[np.nan, 0.0], [0.0, -2.0]], [0, 1])
+
+
 def test_without_an_error_or_an_example_there_is_no_temperature():
     assert calibration.fit_temperature([[2.0, 0.0], [0.0, 1.0]], [0, 1]) is None
     assert calibration.fit_temperature([[2.0, 0.0], [0.0, 1.0]], [1, 0]) is None

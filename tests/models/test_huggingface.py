@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from dicejax.errors import InputError
 from dicejax.models import huggingface
-from dicejax.models.network import Network
+from dicejax.models.network import INPUTS, Network
 
 from .small import network_of
 
@@ -39,6 +39,17 @@ def test_layers_are_stacked_and_kernels_transposed(model_folder):
     assert jax.tree.map(np.shape, params) == jax.tree.map(lambda x: x.shape, initial)
 
 
+def test_a_position_beyond_the_table_is_refused(model_folder):
+    network = network_of(huggingface.read_config(model_folder))
+    params = network.init(jax.random.key(0))
+    limit = network.encoder.max_length
+    batch = {name: np.zeros((1, limit + 1), np.int32) for name in INPUTS}
+    network.apply(params, batch | {"segment_ids": np.ones((1, limit + 1), np.int32)})
+    batch["position_ids"] = np.arange(limit + 1)[None]
+    with pytest.raises(ValueError, match=f"go to {limit}, .* has {limit} positions"):
+        network.apply(params, batch)
+
+
 def test_prefix_old_names_heads_and_buffers(model_folder):
     renamed, plain = {}, read(model_folder)
     for name, value in load_file(model_folder / "model.safetensors").items():
@@ -50,6 +61,18 @@ def test_prefix_old_names_heads_and_buffers(model_folder):
     renamed["cls.predictions.bias"] = np.ones(11, np.float32)
     save_file(renamed, model_folder / "model.safetensors")
     jax.tree.map(np.testing.assert_array_equal, read(model_folder), plain)
+
+
+@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.", "base_model.model."])
+def test_names_that_all_begin_with_a_wrapper_are_read_without(model_folder, wrapper):
+    plain = read(model_folder)
+    stored = load_file(model_folder / "model.safetensors")
+    stored = {f"{wrapper}bert.{name}": value for name, value in stored.items()}
+    save_file(stored, model_folder / "model.safetensors")
+    jax.tree.map(np.testing.assert_array_equal, read(model_folder), plain)
+    network = network_of(huggingface.read_config(model_folder))
+    (note,) = huggingface.read_weights(model_folder, network).notes
+    assert note.endswith(f"read without '{wrapper}' before all names")
 
 
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float64])

@@ -46,6 +46,8 @@ from dicejax.models.huggingface.names import (
 from dicejax.models.network import Network, Params
 
 _FLOATS = ("BF16", "F16", "F32", "F64")
+# What DataParallel, torch.compile, Lightning and PEFT put before all names.
+_WRAPPERS = ("module.", "_orig_mod.", "base_model.model.", "model.")
 _LISTED = 20  # mismatches that one message names
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt")
 
@@ -106,6 +108,20 @@ def _stored(folder: Path, prefix: str) -> dict[str, _Stored]:
                         "again; remove one of them"
                     )
     return stored
+
+
+def _unwrapped(
+    stored: dict[str, _Stored], prefix: str
+) -> tuple[dict[str, _Stored], str]:
+    """Return tensors without what a wrapper put before all names, and what it was."""
+    taken_off = ""
+    while wrapper := next(
+        (x for x in _WRAPPERS if stored and all(n.startswith(x) for n in stored)), ""
+    ):
+        names = {name: name.removeprefix(wrapper) for name in stored}
+        stored = {names[n].removeprefix(prefix): x for n, x in stored.items()}
+        taken_off += wrapper
+    return stored, taken_off
 
 
 def _stored_classifier(folder: Path, encoder: EncoderConfig) -> dict[str, _Stored]:
@@ -240,7 +256,7 @@ class Weights:
       params: the nested dict of the encoder under "encoder", and of each head found in
         the folder under "heads"; float32 NumPy arrays, layers stacked.
       new_heads: names of the heads not found.
-      notes: why heads that are there were not taken.
+      notes: why heads that are there were not taken; what names were read without.
     """
 
     params: Params
@@ -281,7 +297,7 @@ def read_weights(
     """
     family = family_of(network.encoder)
     network.check_memory(str(folder / CONFIG))
-    stored = _stored(folder, family.prefix)
+    stored, wrapper = _unwrapped(_stored(folder, family.prefix), family.prefix)
     if network.text_summary is not None and network.encoder.is_pooled:
         stored |= _stored_classifier(folder, network.encoder)
     if network.encoder.depth > len(stored):  # before the names of all are listed
@@ -342,6 +358,8 @@ def read_weights(
         "heads": {name: _assemble(every, tensors) for name, every in fitting.items()},
     }
     new = tuple(name for name, _ in network.heads if name not in fitting)
+    if wrapper:
+        notes[wrapper] = f"{folder}: read without {quote(wrapper)} before all names"
     return Weights(params, new, tuple(notes.values()))
 
 
