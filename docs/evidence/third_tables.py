@@ -42,6 +42,8 @@ NAMES = {
     "conll2003": "CoNLL-2003, entities",
     "sst2": "SST-2, one text in twenty positive",
     "ud_english": "UD English EWT, parts of speech",
+    "msra": "MSRA, entities",
+    "cluener": "CLUENER2020, entities",
 }
 
 
