@@ -1,13 +1,17 @@
 """BERT (Devlin et al., 2019, https://arxiv.org/abs/1810.04805) in flax.nnx.
 
-RoBERTa (https://arxiv.org/abs/1907.11692) and XLM-RoBERTa count positions from
-`pad_token_id + 1`; ELECTRA (https://arxiv.org/abs/2003.10555) may embed words more
-narrowly than the layers are wide. Otherwise the three are the same encoder.
+RoBERTa (https://arxiv.org/abs/1907.11692), XLM-RoBERTa, CamemBERT and data2vec count
+positions from `pad_token_id + 1`; ELECTRA (https://arxiv.org/abs/2003.10555) may embed
+words more narrowly than the layers are wide; ERNIE (https://arxiv.org/abs/1907.12412)
+may add the vector of a task, of which it has the first. Otherwise all are the same
+encoder.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
@@ -21,7 +25,11 @@ from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, Sequence
 from dicejax.models.layers import Dense, LayerNorm, add_and_norm, apply_dense, wide
 from dicejax.models.settings import Activation, Epsilon, Rate, Remat, Size, TokenId
 
-ROBERTA_LIKE = ("roberta", "xlm-roberta")
+ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert", "data2vec-text")
+PAST_PADDING = (*ROBERTA_LIKE, "roberta-prelayernorm")
+"""Model types whose positions count from `pad_token_id + 1`, by default from 2."""
+POOLING = ("bert", "ernie", "megatron-bert")
+"""Model types whose classifier reads the pooler, which is not dropped out in front."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +67,14 @@ class PostNormConfig(EncoderConfig):
     width = property(lambda self: self.hidden_size)
     depth = property(lambda self: self.num_hidden_layers)
     head_dropout = property(lambda self: self.hidden_dropout_prob)
+    attended_dropout = property(lambda self: self.hidden_dropout_prob)
+    first_position = property(lambda self: 0)
+    norms_embeddings = True
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sequence, in tokens."""
+        return self.max_position_embeddings - self.first_position
 
     @property
     def embedding_width(self) -> int:
@@ -78,15 +94,16 @@ class BertConfig(PostNormConfig):
     type_vocab_size: Size = 2
     is_decoder: Literal[False] = False
 
+    @classmethod
+    def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that the content of a `config.json` sets."""
+        fields = {"pad_token_id": int(content.get("model_type") in PAST_PADDING)}
+        return fields | super().fields_of(content)
+
     @property
     def first_position(self) -> int:
         """The row of the position table that a sequence's first token takes."""
-        return self.pad_token_id + 1 if self.model_type in ROBERTA_LIKE else 0
-
-    @property
-    def max_length(self) -> int:
-        """The longest sequence, in tokens."""
-        return self.max_position_embeddings - self.first_position
+        return self.pad_token_id + 1 if self.model_type in PAST_PADDING else 0
 
     @property
     def head_dropout(self) -> float:
@@ -100,7 +117,7 @@ class BertConfig(PostNormConfig):
         rate = self.head_dropout
         return SequenceSummary(
             activation="gelu" if self.model_type == "electra" else "tanh",
-            dropout_before=0.0 if self.model_type == "bert" else rate,
+            dropout_before=0.0 if self.model_type in POOLING else rate,
             dropout_after=rate,
         )
 
@@ -116,6 +133,23 @@ class BertConfig(PostNormConfig):
             "position": self.max_position_embeddings,
             "token_type": self.type_vocab_size,
         }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ErnieConfig(BertConfig):
+    """The architecture of an ERNIE, in the words of a `config.json`."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("ernie",)
+
+    model_type: str = "ernie"
+    task_type_vocab_size: Size = 3
+    use_task_id: bool = False
+
+    @property
+    def tables(self) -> dict[str, int]:
+        """The embedding tables, each with its number of entries."""
+        tasks = {"task_type": self.task_type_vocab_size} if self.use_task_id else {}
+        return super().tables | tasks
 
 
 class BertEmbeddings(nnx.Module):
@@ -134,11 +168,9 @@ class BertEmbeddings(nnx.Module):
             if width != inner
             else None
         )
-        self.norm = LayerNorm(
-            inner if projects_first else width,
-            epsilon=config.layer_norm_eps,
-            dtype=dtype,
-        )
+        width = inner if projects_first else width
+        norm = functools.partial(LayerNorm, width, epsilon=config.layer_norm_eps)
+        self.norm = norm(dtype=dtype) if config.norms_embeddings else None
         self.names = tuple(config.tables)
 
     def add_up(self, **ids: Array) -> Array:
@@ -169,16 +201,25 @@ class BertLayer(nnx.Module):
 
     def __call__(self, x: Array, shared: Any, rng: DropoutKeys | None) -> Array:
         """Transform `[B, T, D]`, with what `attend` needs besides."""
-        config, rate = self.config, self.config.hidden_dropout_prob
+        config = self.config
         keys = (None,) * self.draws if rng is None else rng.split(self.draws)
-        heads = (*x.shape[:-1], config.num_attention_heads, -1)
+        update, rate = self.attention(x, shared, keys), config.attended_dropout
+        x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
+        update, rate = self.feed_forward(x), config.hidden_dropout_prob
+        return add_and_norm(self.output_norm, x, update, rate, keys[2])
+
+    def attention(self, x: Array, shared: Any, keys) -> Array:
+        """Compute the update by self-attention, `[B, T, D]`."""
+        heads = (*x.shape[:-1], self.config.num_attention_heads, -1)
         products = apply_dense(x, self.query, self.key, self.value)
         arrays = (product.reshape(heads) for product in products)
         attended = self.attend(*arrays, shared, keys)
-        update = self.attention_output(attended.reshape(x.shape))
-        x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
-        update = self.output(ACTIVATIONS[config.hidden_act](self.intermediate(x)))
-        return add_and_norm(self.output_norm, x, update, rate, keys[2])
+        return self.attention_output(attended.reshape(x.shape))
+
+    def feed_forward(self, x: Array) -> Array:
+        """Compute the update of each token by itself, `[B, T, D]`."""
+        activate = ACTIVATIONS[self.config.hidden_act]
+        return self.output(activate(self.intermediate(x)))
 
     def attend(self, query: Array, key: Array, value: Array, shared, keys) -> Array:
         """Attend within segments, with arrays `[B, T, N, H]`."""
@@ -203,8 +244,10 @@ class Bert(Encoder):
             word=ids["input_ids"],
             position=ids["position_ids"] + config.first_position,
             token_type=ids["token_type_ids"],
+            task_type=jnp.zeros_like(ids["input_ids"]),
         )
-        x = dropout(embeddings.norm(x), config.hidden_dropout_prob, keys[0])
+        normed = x.astype(self.dtype) if embeddings.norm is None else embeddings.norm(x)
+        x = dropout(normed, config.hidden_dropout_prob, keys[0])
         if embeddings.projection is not None:
             x = embeddings.projection(x)
         return x, ids["segment_ids"], ()

@@ -43,11 +43,6 @@ class MPNetConfig(PostNormConfig):
     first_position = property(lambda self: self.pad_token_id + 1)
 
     @property
-    def max_length(self) -> int:
-        """The longest sequence, in tokens."""
-        return self.max_position_embeddings - self.first_position
-
-    @property
     def summary(self) -> SequenceSummary:
         """The first token's vector, by a dense layer between two dropouts."""
         rate = self.hidden_dropout_prob

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dicejax.models import huggingface
+from dicejax.models.bert import ROBERTA_LIKE
 from dicejax.models.deberta import DebertaConfig, relative_rows
 
 # Before the import below, which would leave half a module behind without it.
@@ -33,7 +34,7 @@ TOKENS, SEQUENCES = "TokenClassification", "SequenceClassification"
 READING = "QuestionAnswering"
 EXHAUSTIVE = pytest.mark.exhaustive
 # Every query meets the same key bias, which a softmax does not see.
-KEY_BIAS = ("attention.self.key.bias",)
+KEY_BIAS = ("attention.self.key.bias", "k_lin.bias")
 # What pretraining puts in place of a word.
 MASK = ("mask_emb",)
 ACTIVATIONS = ("gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh")
@@ -42,14 +43,21 @@ TWO = {"num_hidden_layers": 2}
 
 
 def check(
-    model_type, settings, task=TOKENS, unmoved=(), masked=True, types=True, **shape
+    model_type,
+    settings,
+    task=TOKENS,
+    unmoved=(),
+    masked=True,
+    types=True,
+    within=1e-4,
+    **shape,
 ):
     """Compare a model with drawn weights, on a batch of a shape."""
     both = pair(configured(model_type, **settings), task)
     batch = batch_for(both.network.encoder, **shape)
     batch["token_type_ids"] *= types
     expected = compute_theirs(both, batch, masked)
-    compare(batch, compute_ours(both, batch), expected, unmoved)
+    compare(batch, compute_ours(both, batch), expected, unmoved, within)
 
 
 def case(settings, *, exhaustive=False, **options):
@@ -58,30 +66,37 @@ def case(settings, *, exhaustive=False, **options):
     return pytest.param(settings, options, marks=marks, id=" ".join(words))
 
 
-FAMILIES = {
-    "bert": {},
-    "roberta": {},
-    "xlm-roberta": {},
+PLAIN = ("bert", "ernie", "megatron-bert", "distilbert", "roberta-prelayernorm")
+TYPES = {name: {} for name in (*PLAIN, *ROBERTA_LIKE)}
+TYPES |= {
     "electra-narrow": {"embedding_size": 14},
-    "electra-full": {"embedding_size": 24},
+    "electra-full": {"embedding_size": 21},
 }
+DEPTHS = {TOKENS: 2, SEQUENCES: 6, READING: 1}
 BY_DEFAULT = {("bert", task) for task in HEADS} | {
     ("roberta", SEQUENCES),
     ("electra-narrow", TOKENS),
+    ("ernie", TOKENS),
+    ("megatron-bert", TOKENS),
+    ("roberta-prelayernorm", TOKENS),
+    ("distilbert", TOKENS),
+    ("distilbert", SEQUENCES),
 }
 
 
 @pytest.mark.parametrize(
-    ("family", "task"),
+    ("kind", "task"),
     [
         pytest.param(*both, marks=[EXHAUSTIVE] * (both not in BY_DEFAULT))
-        for both in itertools.product(FAMILIES, HEADS)
+        for both in itertools.product(TYPES, HEADS)
     ],
 )
-def test_families_of_bert_equal_pytorch(family, task):
-    model_type = family.removesuffix("-narrow").removesuffix("-full")
-    depth = TWO if task == TOKENS else ONE
-    check(model_type, depth | FAMILIES[family], task, KEY_BIAS)
+def test_types_equal_pytorch(kind, task):
+    model_type = kind.removesuffix("-narrow").removesuffix("-full")
+    sizes = {"num_hidden_layers": DEPTHS[task], "hidden_size": 21}
+    inner = {"hidden_dim" if kind == "distilbert" else "intermediate_size": 13}
+    settings = sizes | inner | TYPES[kind]
+    check(model_type, settings, task, KEY_BIAS, within=1e-5)
 
 
 # One layer, all layers written out, a loop; widths of no power of two.

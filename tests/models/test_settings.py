@@ -83,6 +83,10 @@ REFUSED = {
         ({"embedding_size": 128}, "embedding_size is 128; supported: None"),
         ({"max_position_embeddings": 2}, "pad_token_id 1 leaves no positions of max"),
     ],
+    "distilbert": [
+        ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; supported: 1e-12"),
+        ({"dim": 10, "n_heads": 4}, "hidden_size 10 is not a multiple of num_att"),
+    ],
     "gpt2": [({}, "model_type is 'gpt2'; supported: 'bert', 'deberta-v2', ")],
     "deberta": [({}, "model_type is 'deberta'; supported: 'bert', 'deberta-v2', ")],
 }
@@ -109,7 +113,7 @@ def test_a_model_type_is_of_its_class(cls):
     ("model_type", "longest"),
     [
         *(("bert", 12), ("electra", 12)),
-        *(("roberta", 10), ("xlm-roberta", 10), ("mpnet", 10)),
+        *(("roberta", 10), ("xlm-roberta", 10), ("mpnet", 10), ("camembert", 10)),
     ],
 )
 def test_the_longest_sequence_leaves_out_positions_that_no_token_takes(

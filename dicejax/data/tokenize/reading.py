@@ -39,16 +39,17 @@ _READ = {FILE, "added_tokens.json", _WORDPIECE, *_BPE, *_UNIGRAM}
 _BACKEND = "TokenizersBackend"  # tokenizer.json as it is
 # Classes by the model type in config.json, as AutoTokenizer chooses them. It is not
 # used itself, since it imports PyTorch where that is installed.
-_CLASSES = {
-    "bert": "BertTokenizer",
-    "electra": "BertTokenizer",
-    "roberta": "RobertaTokenizer",
-    "xlm-roberta": "XLMRobertaTokenizer",
-    "deberta-v2": "DebertaV2Tokenizer",
-    "xlnet": "XLNetTokenizer",
-    "modernbert": _BACKEND,
-    "mpnet": "MPNetTokenizer",
+_NAMED = {
+    "BertTokenizer": "bert distilbert electra ernie megatron-bert",
+    "RobertaTokenizer": "roberta data2vec-text roberta-prelayernorm",
+    "XLMRobertaTokenizer": "xlm-roberta",
+    "CamembertTokenizer": "camembert",
+    "DebertaV2Tokenizer": "deberta-v2",
+    "XLNetTokenizer": "xlnet",
+    "MPNetTokenizer": "mpnet",
+    _BACKEND: "modernbert",
 }
+_CLASSES = {kind: name for name, kinds in _NAMED.items() for kind in kinds.split()}
 # Classes by the file in a folder that names no model type.
 _CLASSES_OF_FILES = {
     FILE: _BACKEND,
@@ -261,11 +262,9 @@ def _class(
             )
         names = (FILE, _WORDPIECE, *_UNIGRAM, " with ".join(_BPE))
         raise InputError(f"holds none of {', '.join(names)}")
-    if registered == _BACKEND or name in _GENERIC:
-        name = _BACKEND
     base = getattr(transformers, _BACKEND)
-    kind = base
-    if name.endswith(("Tokenizer", "TokenizerFast")):
+    kind, is_whole = base, registered == _BACKEND or name in _GENERIC
+    if name.endswith(("Tokenizer", "TokenizerFast")) and not is_whole:
         kind = getattr(transformers, name.removesuffix("Fast"), base)
     if not (isinstance(kind, type) and issubclass(kind, base)):
         raise InputError(

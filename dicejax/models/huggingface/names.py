@@ -41,6 +41,32 @@ _BERT_ENCODER = {
     "encoder.layer.{n}.output.dense": "layers/output",
     "encoder.layer.{n}.output.LayerNorm": "layers/output_norm",
 }
+_ERNIE_ENCODER = _BERT_ENCODER | {
+    "embeddings.task_type_embeddings": "embeddings/task_type"
+}
+_MEGATRON_ENCODER = {
+    re.sub(r"(attention\.|)output\.LayerNorm", r"\1ln", theirs): ours
+    for theirs, ours in _BERT_ENCODER.items()
+} | {"encoder.ln": "final_norm"}
+_PRENORM_ENCODER = {
+    theirs.replace("attention.output.L", "attention.L").replace(
+        "}.output.L", "}.intermediate.L"
+    ): ours
+    for theirs, ours in _BERT_ENCODER.items()
+} | {"LayerNorm": "final_norm"}
+_DISTILBERT_ENCODER = {
+    "embeddings.word_embeddings": "embeddings/word",
+    "embeddings.position_embeddings": "embeddings/position",
+    "embeddings.LayerNorm": "embeddings/norm",
+    "transformer.layer.{n}.attention.q_lin": "layers/query",
+    "transformer.layer.{n}.attention.k_lin": "layers/key",
+    "transformer.layer.{n}.attention.v_lin": "layers/value",
+    "transformer.layer.{n}.attention.out_lin": "layers/attention_output",
+    "transformer.layer.{n}.sa_layer_norm": "layers/attention_norm",
+    "transformer.layer.{n}.ffn.lin1": "layers/intermediate",
+    "transformer.layer.{n}.ffn.lin2": "layers/output",
+    "transformer.layer.{n}.output_layer_norm": "layers/output_norm",
+}
 _XLNET_ENCODER = {
     "word_embedding": "embeddings/word",
     "mask_emb": "embeddings/mask",
@@ -158,6 +184,23 @@ FAMILIES: Mapping[str, Family] = {
     "bert": _family("Bert", "bert.", _BERT_ENCODER, _POOLED, pools=True),
     "roberta": _family("Roberta", "roberta.", _BERT_ENCODER, _TWO_LAYERS),
     "xlm-roberta": _family("XLMRoberta", "roberta.", _BERT_ENCODER, _TWO_LAYERS),
+    "camembert": _family("Camembert", "roberta.", _BERT_ENCODER, _TWO_LAYERS),
+    "data2vec-text": _family(
+        "Data2VecText", "data2vec_text.", _BERT_ENCODER, _TWO_LAYERS
+    ),
+    "ernie": _family("Ernie", "ernie.", _ERNIE_ENCODER, _POOLED, pools=True),
+    "megatron-bert": _family(
+        "MegatronBert", "bert.", _MEGATRON_ENCODER, _POOLED, pools=True
+    ),
+    "roberta-prelayernorm": _family(
+        "RobertaPreLayerNorm", "roberta_prelayernorm.", _PRENORM_ENCODER, _TWO_LAYERS
+    ),
+    "distilbert": _family(
+        "DistilBert",
+        "distilbert.",
+        _DISTILBERT_ENCODER,
+        {"pre_classifier": "summary/dense", "classifier": "dense"},
+    ),
     "electra": _family("Electra", "electra.", _BERT_ENCODER, _TWO_LAYERS),
     "deberta-v2": _family("DebertaV2", "deberta.", _DEBERTA_ENCODER, _POOLED),
     "mpnet": _family("MPNet", "mpnet.", _MPNET_ENCODER, _TWO_LAYERS),
@@ -200,7 +243,8 @@ UNUSED = re.compile(
     r"^(pooler|cls|classifier|qa_outputs|lm_head|lm_loss|sequence_summary|logits_proj"
     r"|start_logits|end_logits|answer_class|discriminator_predictions"
     r"|generator_predictions|generator_lm_head|lm_predictions|mask_predictions|score"
-    r"|dropout|head|decoder)\b|^embeddings\.position_embeddings\b"
+    r"|dropout|head|decoder|pre_classifier|vocab_transform|vocab_layer_norm"
+    r"|vocab_projector)\b|^embeddings\.position_embeddings\b"
     r"|(^|\.)position_ids$|(^|\.)token_type_ids$"
 )
 

@@ -20,8 +20,10 @@ from dicejax.errors import InputError, first_line, quote
 from dicejax.models import (  # noqa: F401 - define their architectures
     bert,
     deberta,
+    distilbert,
     modernbert,
     mpnet,
+    prenorm,
     xlnet,
 )
 from dicejax.models.encoder import EncoderConfig, Pooling

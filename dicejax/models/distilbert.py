@@ -1,0 +1,84 @@
+"""DistilBERT (Sanh et al., 2019, https://arxiv.org/abs/1910.01108) in flax.nnx.
+
+It is BERT without token types and without a pooler. What attention adds to the states
+is not dropped out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import jax.numpy as jnp
+from flax import nnx
+
+from dicejax.models.bert import Bert, PostNormConfig
+from dicejax.models.encoder import SequenceSummary
+from dicejax.models.settings import Rate, Remat, Size
+
+_EPSILON = 1e-12
+_WORDS = {
+    "dim": "hidden_size",
+    "n_layers": "num_hidden_layers",
+    "n_heads": "num_attention_heads",
+    "hidden_dim": "intermediate_size",
+    "activation": "hidden_act",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+}
+"""Settings that a DistilBERT's `config.json` spells otherwise than a BERT's."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DistilBertConfig(PostNormConfig):
+    """The architecture of a DistilBERT, in the words of BERT's `config.json`."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("distilbert",)
+
+    model_type: str = "distilbert"
+    num_hidden_layers: Size = 6
+    seq_classif_dropout: Rate = 0.2
+    # PyTorch's code has these whatever the file says.
+    embedding_size: Literal[None] = None
+    layer_norm_eps: float = _EPSILON
+
+    type_vocab_size = property(lambda self: 1)
+    attended_dropout = property(lambda self: 0.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.layer_norm_eps != _EPSILON:
+            raise ValueError(
+                f"layer_norm_eps is {self.layer_norm_eps}; supported: {_EPSILON}"
+            )
+
+    @classmethod
+    def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that a `config.json` sets, DistilBERT's words first."""
+        words = {
+            ours: content[name] for name, ours in _WORDS.items() if name in content
+        }
+        return super().fields_of({**content, **words})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of a `config.json`, in DistilBERT's words."""
+        content = super().to_json()
+        words = {ours: theirs for theirs, ours in _WORDS.items()}
+        del content["embedding_size"], content["layer_norm_eps"]
+        return {words.get(name, name): value for name, value in content.items()}
+
+    @property
+    def summary(self) -> SequenceSummary:
+        """The first token's vector, by a dense layer and a ReLU."""
+        rate = self.seq_classif_dropout
+        return SequenceSummary(activation="relu", dropout_after=rate)
+
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Bert:
+        """Make the module with initial parameters."""
+        return Bert(self, dtype=dtype, remat=remat, rngs=rngs)
+
+    @property
+    def tables(self) -> dict[str, int]:
+        """The embedding tables, each with its number of entries."""
+        return {"word": self.vocab_size, "position": self.max_position_embeddings}

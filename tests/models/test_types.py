@@ -1,0 +1,125 @@
+"""What holds of each `model_type`: packing, segments, export, a mesh of 8 devices."""
+
+import jax
+import numpy as np
+import pytest
+
+# Before the imports below, which would leave half a module behind without it.
+pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+
+from dicejax import mesh
+from dicejax.data.pack import BatchLayout, fill, pack
+from dicejax.models import huggingface
+from dicejax.models.huggingface.names import FAMILIES
+from dicejax.training import sharding
+
+from ..training import worker
+from .peers import configured, logits_of, our_logits, pair, theirs, torch, transformers
+from .small import batch_for, has_token_types, quickly
+
+LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
+LENGTH = 12
+# Those whose modules the tests of kinds do not have.
+BY_DEFAULT = ("distilbert", "ernie", "megatron-bert", "roberta-prelayernorm")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.exhaustive] * (name not in BY_DEFAULT))
+        for name in FAMILIES
+    ],
+)
+def both(request):
+    return made(request.param)
+
+
+def made(name):
+    """Return a model of PyTorch and ours, of two layers."""
+    depth = {"n_layer" if name == "xlnet" else "num_hidden_layers": 2}
+    return pair(configured(name, **depth), "TokenClassification")
+
+
+def sentences(encoder, lengths, seed=0):
+    rng = np.random.default_rng(seed)
+    types = 1 + has_token_types(encoder)
+    return [
+        {
+            "input_ids": rng.integers(7, encoder.vocab_size, n),
+            "token_type_ids": rng.integers(0, types, n),
+        }
+        for n in lengths
+    ]
+
+
+def test_packed_rows_give_what_single_rows_give(both):
+    lengths = (12, 5, 4, 3, 7, 2, 1)
+    examples, rows = sentences(both.network.encoder, lengths), pack(lengths, LENGTH)
+    assert len(rows) < len(examples)
+    apply = quickly(lambda batch: our_logits(both, both.params, batch))
+    packed = apply(fill([[examples[i] for i in row] for row in rows], LENGTH, LAYOUT))
+    alone = apply(fill([[example] for example in examples], LENGTH, LAYOUT))
+    for row, logits in zip(rows, packed, strict=True):
+        start = 0
+        for item in row:
+            end = start + lengths[item]
+            expected = alone[item, : lengths[item]]
+            np.testing.assert_allclose(logits[start:end], expected, atol=1e-5)
+            start = end
+
+
+def test_segments_do_not_see_each_other(both):
+    first, second, other = sentences(both.network.encoder, [6, 5, 5])
+    rows = [[first, second], [first, other], [second, first], [other, first]]
+    batch = fill(rows, LENGTH, LAYOUT)
+    logits = np.asarray(our_logits(both, both.params, batch))
+    np.testing.assert_array_equal(logits[0, :6], logits[1, :6])
+    np.testing.assert_array_equal(logits[2, 5:11], logits[3, 5:11])
+    assert np.abs(logits[0, 6:11] - logits[1, 6:11]).max() > 1e-3
+
+
+def test_what_is_written_opens_in_pytorch_with_the_same_logits(both, tmp_path):
+    """The configuration is read back equal, the weights bit for bit."""
+    out, encoder = tmp_path / "out", both.network.encoder
+    name = huggingface.write(out, both.network, both.params)
+    model = getattr(transformers, name).from_pretrained(out).eval()
+    assert type(model) is type(both.model)
+    batch = batch_for(encoder, (12, 9, 1), "none" if name[:2] == "XL" else "right")
+    with torch.no_grad():
+        expected = logits_of(model(**theirs(both, batch))).numpy()
+    real = batch["segment_ids"] > 0
+    got = np.asarray(our_logits(both, both.params, batch))
+    np.testing.assert_allclose(got[real], expected[real], atol=1e-5)
+    assert huggingface.read_config(out) == encoder
+    weights = huggingface.read_weights(out, both.network)
+    jax.tree.map(np.testing.assert_array_equal, weights.params, both.params)
+
+
+def differences_on_a_mesh(names):
+    """Return how far the gradients of 8 devices are from those of one, by type."""
+    results = {}
+    for name in names:
+        both = made(name)
+        batch = batch_for(both.network.encoder, (12, 5, 7, 3, 9, 1, 4, 6))
+
+        def loss(params, batch, both=both):
+            return (our_logits(both, params, batch, jax.random.key(3)) ** 2).sum()
+
+        expected = quickly(jax.grad(loss))(both.params, batch)
+        grid = mesh.MeshShape(data=2, fsdp=2, tensor=2).make()
+        with mesh.in_use(grid):
+            placed = sharding.put(both.params, grid)
+            got = quickly(jax.grad(loss))(placed, sharding.global_batch(batch, grid))
+        pairs = zip(*map(jax.tree.leaves, (got, expected)), strict=True)
+        furthest = max(float(np.abs(a - np.asarray(b)).max()) for a, b in pairs)
+        largest = max(float(np.abs(b).max()) for b in jax.tree.leaves(expected))
+        results[name] = np.array([furthest, largest])
+    return results
+
+
+def test_eight_devices_give_the_gradients_of_one(request, tmp_path):
+    every = [*FAMILIES] if request.config.getoption("exhaustive") else BY_DEFAULT
+    results = worker.call(differences_on_a_mesh, every, folder=tmp_path, devices=8)
+    assert len(results) == len(every)
+    for name, (furthest, largest) in results.items():
+        assert furthest < 1e-5 * largest, name
