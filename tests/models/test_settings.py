@@ -10,6 +10,7 @@ from dicejax.errors import InputError
 from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.huggingface import config_from
+from dicejax.models.huggingface.names import FAMILIES, NEAREST
 from dicejax.models.xlnet import XLNetConfig
 
 from .small import batch_for, drawn, encoder_of, network_of, quickly
@@ -87,8 +88,20 @@ REFUSED = {
         ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; supported: 1e-12"),
         ({"dim": 10, "n_heads": 4}, "hidden_size 10 is not a multiple of num_att"),
     ],
-    "gpt2": [({}, "model_type is 'gpt2'; supported: 'bert', 'deberta-v2', ")],
-    "deberta": [({}, "model_type is 'deberta'; supported: 'bert', 'deberta-v2', ")],
+    **{
+        name: [
+            ({}, f"model_type is '{name}'; nearest to it is '{nearest}'; supported: ")
+        ]
+        for name, nearest in (
+            *(
+                ("gpt2", "modernbert"),
+                ("t5", "modernbert"),
+                ("longformer", "modernbert"),
+            ),
+            *(("deberta", "deberta-v2"), ("albert", "bert"), ("flaubert", "camembert")),
+            ("xmod", "xlm-roberta"),
+        )
+    },
 }
 
 
@@ -97,10 +110,16 @@ REFUSED = {
     [(kind, *case) for kind, cases in REFUSED.items() for case in cases],
 )
 def test_what_is_not_followed_is_refused_by_name(kind, settings, message):
+    """In one line; of another type with the nearest that loads."""
     content = {"model_type": kind, "vocab_size": 9} | BASE.get(kind, {}) | settings
     with pytest.raises(InputError) as caught:
         config_from(content)
-    assert message in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_nearest_types_load():
+    assert {*NEAREST.values(), "modernbert"} <= FAMILIES.keys()
+    assert not NEAREST.keys() & FAMILIES.keys()
 
 
 @pytest.mark.parametrize("cls", [BertConfig, DebertaConfig, XLNetConfig])

@@ -227,6 +227,19 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
+_NEAREST = {
+    "bert": "albert bros convbert fnet funnel layoutlm mobilebert rembert roc_bert "
+    "roformer splinter squeezebert tapas",
+    "camembert": "flaubert",
+    "deberta-v2": "deberta",
+    "roberta": "bart ibert lilt luke markuplm",
+    "xlm-roberta": "mbart mluke mt5 umt5 xlm xlm-roberta-xl xmod",
+}
+NEAREST = {name: kind for kind, names in _NEAREST.items() for name in names.split()}
+"""What comes nearest to a `model_type` that does not load, where it is not ModernBERT:
+as for decoders, T5, long rows and encoders with rotary positions."""
+
+
 def family_of(encoder: EncoderConfig) -> Family:
     """Return an encoder's names; an `InputError` if transformers has no such model."""
     if encoder.model_type in FAMILIES:

@@ -39,6 +39,7 @@ from dicejax.models.huggingface.modules import (
 )
 from dicejax.models.huggingface.names import (
     DENSE,
+    NEAREST,
     SENTENCES,
     UNUSED,
     Leaf,
@@ -221,7 +222,8 @@ def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderCo
     kind = content.get("model_type")
     if not isinstance(kind, str) or kind not in by_type:
         raise InputError(
-            f"{origin}: model_type is {quote(kind)}; supported: "
+            f"{origin}: model_type is {quote(kind)}; nearest to it is "
+            f"{NEAREST.get(str(kind), 'modernbert')!r}; supported: "
             f"{', '.join(map(repr, sorted(by_type)))}"
         )
     try:
