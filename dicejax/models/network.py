@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jax import Array
 
@@ -138,10 +139,11 @@ class Network:
             positions have no values, this is not seen.
         """
         positions, limit = batch["position_ids"], self.encoder.max_length
-        has_values = not isinstance(positions, jax.core.Tracer)
-        if limit is not None and has_values and positions.max(initial=0) >= limit:
+        # NumPy's, as a maximum of JAX has no value inside of a `jit`.
+        values = [] if isinstance(positions, jax.core.Tracer) else np.asarray(positions)
+        if limit is not None and np.max(values, initial=0) >= limit:
             raise ValueError(
-                f"position_ids go to {positions.max()}, but the encoder has {limit} "
+                f"position_ids go to {np.max(values)}, but the encoder has {limit} "
                 f"positions (max_length of encode: {limit} or less)"
             )
         if isinstance(rng, Array):
