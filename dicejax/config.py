@@ -38,7 +38,7 @@ from dicejax.models.encoder import EncoderConfig
 from dicejax.models.origin import PretrainedEncoder as PretrainedEncoder
 from dicejax.models.origin import ScratchEncoder as ScratchEncoder
 from dicejax.models.settings import Remat, check_fields
-from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice
+from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice, sets
 from dicejax.optimizers import AdamW, Optimizer
 from dicejax.tasks import Tagging, Task
 
@@ -189,6 +189,8 @@ class Experiment:
 
 # Fields of earlier versions, with their names now.
 RENAMED = {
+    "objective.classes": "objective.exclude_class",
+    "objective.reduce": "objective.average",
     "training.row_length": "training.max_length",
     "training.sentences_per_update": "training.batch_size",
     "training.most_skipped": "training.max_consecutive_skips",
@@ -347,15 +349,15 @@ _OPEN = (Augmentation, Optimizer, Sampling, Source, Task)
 
 def _new_names(message: str) -> str:
     """Return the new names of the fields of earlier versions in an error message."""
-    pairs = [(old.split(".")[-1], new.split(".")[-1]) for old, new in RENAMED.items()]
-    named = [pair for pair in pairs if re.search(rf"\b{pair[0]}\b", message)]
-    return "".join(f"; {old} is now {new}" for old, new in named)
+    last = [[x.split(".")[-1] for x in pair] for pair in RENAMED.items()]
+    extra = re.findall(r"(?:argument '|fields found \()(\w+)", message)
+    pairs = [*last, *sets.RENAMED.items()]
+    return "".join(f"; {old} is now {new}" for old, new in pairs if old in extra)
 
 
 def _reason(error: BaseException, kind: type | None) -> str:
-    if (
-        type(error) is ValueError and kind is None
-    ):  # of a class, which says what it wants
+    # Of a class, which says what it wants.
+    if isinstance(error, InputError) or (type(error) is ValueError and kind is None):
         return first_line(error)
     if not isinstance(error, KeyError):
         return cattrs.v.format_exception(error, kind)

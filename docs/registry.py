@@ -125,18 +125,25 @@ def objectives() -> Iterator[str]:
 def presets() -> Iterator[str]:
     """Yield the table of the paper's losses and how they are set."""
     yield from _row("`--losses`", "source", "loss", "settings", "what it is")
-    for preset in PRESETS.values():
+    for name, cls in PRESETS.items():
+        documentation = inspect.getdoc(cls) or ""
+        # That of a loss that is a preset at its defaults is the function's.
+        if name == cls.declaration.short_name:
+            documentation = inspect.getdoc(cls.declaration.function) or ""
+        source = documentation.partition("\n\nSource: ")[2].partition("\n\n")[0]
+        source = " ".join(source.split()).removeprefix("Li et al., ACL 2020, ")
+        source = source.partition(" (http")[0]
         settings = [
-            f"`{name}={_plain(value)}`" for name, value in preset.settings.items()
+            f"`{field}={_plain(getattr(cls, field))}`"
+            for field in cls.__annotations__
+            if name != cls.declaration.short_name
         ]
-        settings_cell = ", ".join(settings) or "its defaults"
-        yield _cells(
-            f"`{preset.name}`",
-            preset.source,
-            f"`{preset.loss}`",
-            settings_cell,
-            preset.line,
+        own = (
+            "its defaults" if "loss_and_state" not in vars(cls) else "as its class says"
         )
+        settings_cell = ", ".join(settings) or own
+        loss, line = cls.declaration.short_name, documentation.partition("\n")[0]
+        yield _cells(f"`{name}`", source, f"`{loss}`", settings_cell, line)
 
 
 def _plain(value: Any) -> str:

@@ -39,9 +39,9 @@ ADDING = {
     "ldam": LDAM(),
     "distribution_balanced": DistributionBalanced(),
     "dsc of elements": SelfAdjustingDice(over="element", smooth=0.0),
-    "some classes of elements": Dice(over="element", classes="1,3"),
-    "dice of rows": Dice(over="sequence", reduce="sum"),
-    "soft_f1 of rows": SoftF1(over=1, classes="positive"),
+    "some classes of elements": Dice(over="element", exclude_class="0,2"),
+    "dice of rows": Dice(over="sequence", average="micro"),
+    "soft_f1 of rows": SoftF1(over=1, exclude_class="negatives"),
     "sum": WeightedSum(parts=(CrossEntropy(), ZLPR()), weights=(0.5, 2.0)),
     "linear": LinearSchedule(then=Focal(scheme="log_ratio")),
 }

@@ -282,8 +282,8 @@ POSITIONS = WeightedCrossEntropy().bind_outputs(["start", "has"])
             "background is 2 but there are 2 classes",
         ),
         (
-            lambda: multi_label_loss(SoftF1(exclude_class=0), 1),
-            "exclude_class is 0 but there are 1 classes",
+            lambda: multi_label_loss(SoftF1(exclude_class=("0",)), 1),
+            r"exclude_class is \(0,\) but there are 1 classes",
         ),
         (lambda: WeightedSum(weights=(1.0,)), "weights has 1 numbers for 2 parts"),
         (
@@ -389,10 +389,13 @@ def test_an_objective_has_the_defaults_and_settings_of_its_function(name):
     }
     # Class counts are those of the training data.
     names = (fields.keys() & parameters.keys()) - {"class_counts"}
-    assert all(fields[name] == parameters[name] for name in names)
+    # None in words: no class, and no scheme of weights.
+    words = {"exclude_class": (), "class_weights": "none"}
+    for field in names:
+        is_none = field in words and parameters[field] is None
+        assert fields[field] == (words[field] if is_none else parameters[field])
     unset = parameters.keys() - fields.keys() - {*LAYOUT, "logits", "labels", "state"}
-    # Of sets these are `weights`, `classes` and `reduce`.
-    assert unset <= {"class_weights", "exclude_class", "average"}
+    assert unset <= {"class_weights"}
     assert objective_named(name) == cls()  # as --losses and --loss read it
 
 

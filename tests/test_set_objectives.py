@@ -1,6 +1,8 @@
 """Sets, classes and reductions of the objectives of set losses."""
 
 import dataclasses
+import json
+import re
 
 import jax
 import jax.numpy as jnp
@@ -8,17 +10,20 @@ import numpy as np
 import pytest
 import scipy.special
 
+from dicejax.config import from_json
+from dicejax.errors import InputError
 from dicejax.losses.declaration import REGISTRY
 from dicejax.objectives import (
     CrossEntropy,
     Dice,
+    DSCOfficial,
     GeneralizedDice,
     Gold,
     HardNegatives,
     Jaccard,
+    MatthewsCorrelation,
     Mined,
     SelfAdjustingDice,
-    SigmoidF1,
     SoftF1,
     Tversky,
     UnifiedFocal,
@@ -57,7 +62,7 @@ def sets_of(over):
     return [np.s_[start : start + rows] for start in range(0, ROWS, rows)]
 
 
-def mean_over_sets(form, over, numbers, reduce, weights=1.0):
+def mean_over_sets(form, over, numbers, average, weights=1.0):
     """Return the mean over labelled sets of dice with smooth 1, by the oracle."""
     logits, labels = batch(form)
     several = form == "multi-label"
@@ -70,7 +75,7 @@ def mean_over_sets(form, over, numbers, reduce, weights=1.0):
         if not seen.any():
             continue
         z, y = logits[index], labels[index]
-        if reduce == "micro":
+        if average == "micro":
             counts = oracle.counts(z[None], y[None], multi_label=several)
             shared, predicted, actual = (x[numbers].sum() for x in counts)
             losses.append(1 - (2 * shared + 1) / (predicted + actual + 1))
@@ -80,10 +85,10 @@ def mean_over_sets(form, over, numbers, reduce, weights=1.0):
         has = seen.reshape(-1, CLASSES).any(0)[numbers] if several else values >= 0
         losses.append(np.where(has, weights * values, 0))
         counted.append(weights * has)
-    return np.sum(losses) / (np.sum(counted) if reduce == "mean" else len(losses))
+    return np.sum(losses) / (len(losses) if average == "micro" else np.sum(counted))
 
 
-TWO = {"classes": "1,2"}
+TWO = {"exclude_class": "0"}
 COUNTS = np.array([30.0, 6.0, 2.0])
 
 
@@ -91,7 +96,7 @@ def weighed(scheme, form, counts=COUNTS):
     """Return settings with counts of the classes, of 0s and 1s if multi-label."""
     if form == "multi-label":
         counts = np.stack([100 - counts, counts], axis=-1).ravel()
-    return {"weights": scheme, "class_counts": tuple(map(float, counts))}
+    return {"class_weights": scheme, "class_counts": tuple(map(float, counts))}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -102,19 +107,19 @@ def test_a_loss_is_the_mean_over_labelled_sets_and_over_classes(form):
         for over in ("batch", "sequence", "element", 1, 2, 9)
         for settings in (
             {},
-            TWO | {"reduce": "sum"},
+            TWO,
             weighed("inverse", form),
-            TWO | weighed("inverse", form),
-            TWO | {"reduce": "sum"} | weighed("inverse_square_root", form),
-            {"reduce": "micro"},
-            TWO | {"reduce": "micro"},
+            TWO | weighed("inverse_square_root", form),
+            {"average": "micro"},
+            TWO | {"average": "micro"},
         )
     ]
     compute = jax.jit(lambda *batch: [dice.loss(*batch) for dice in losses])
     for dice, result in zip(losses, compute(logits, labels), strict=True):
-        numbers = [1, 2] if dice.classes == ("1", "2") else [0, 1, 2]
-        power = {"none": 0, "inverse": -1, "inverse_square_root": -0.5}[dice.weights]
-        value = mean_over_sets(form, dice.over, numbers, dice.reduce, COUNTS**power)
+        numbers = [1, 2] if dice.exclude_class else [0, 1, 2]
+        powers = {"none": 0, "inverse": -1, "inverse_square_root": -0.5}
+        weights = COUNTS ** powers[dice.class_weights]
+        value = mean_over_sets(form, dice.over, numbers, dice.average, weights)
         assert float(result) == pytest.approx(value, rel=1e-5), dice
 
 
@@ -133,15 +138,15 @@ def values_of_classes(name, logits, labels):
     return function(logits, labels)[1:].mean()
 
 
-def test_the_positive_classes_are_all_but_the_first():
+def test_the_negatives_are_the_first_class():
     logits, labels = batch("softmax")
     names = [name for name in SETS if name != "unified_focal"]  # it names a class
 
     @jax.jit
     def losses_of(logits):
-        classes = {"classes": "positive"}
+        left_out = {"exclude_class": "negatives"}
         return [
-            REGISTRY[name].function.objective(**classes).loss(logits, labels)
+            REGISTRY[name].function.objective(**left_out).loss(logits, labels)
             for name in names
         ], [values_of_classes(name, logits, labels) for name in names]
 
@@ -150,21 +155,15 @@ def test_the_positive_classes_are_all_but_the_first():
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SETS)
-def test_every_set_loss_takes_every_set_and_the_positive_classes(name, form):
+def test_every_set_loss_takes_every_set_and_leaves_classes_out(name, form):
     logits, labels = batch(form)
     cls = REGISTRY[name].function.objective
-    for over in ("batch", "sequence", "element", "published", 2):
-        for classes in ("all", "positive", "1"):
-            objective = cls(over=over, classes=classes)
-            try:
-                value = jax.eval_shape(objective.loss, logits, labels)
-            except ValueError as error:
-                assert name == "unified_focal" and classes in str(error)
-            else:
-                assert value.shape == () and value.dtype == np.float32
-
-
-OF_ALL = ("generalized_dice", "soft_f1", "sigmoid_f1", "unified_focal")
+    choices = [(), "negatives", "0,2"] if name != "unified_focal" else [()]
+    for over in ("batch", "sequence", "element", 2):
+        for left_out in choices:
+            objective = cls(over=over, exclude_class=left_out)
+            value = jax.eval_shape(objective.loss, logits, labels)
+            assert value.shape == () and value.dtype == np.float32
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -172,13 +171,13 @@ OF_ALL = ("generalized_dice", "soft_f1", "sigmoid_f1", "unified_focal")
 def test_equal_weights_and_sets_of_a_single_class_change_nothing(name, form):
     logits, labels = batch(form)
     cls = REGISTRY[name].function.objective
-    average = {"average": "none"} if REGISTRY[name].is_averaged else {}
     pairs = []
-    if name not in OF_ALL or average:
+    if "class_weights" in REGISTRY[name].takes:
         equal = weighed("effective_number", form, np.full(CLASSES, 7.0))
-        pairs.append((average, average | equal))
+        pairs.append(({"average": "none"}, {"average": "none"} | equal))
     if "average" in REGISTRY[name].takes:
-        pairs.append(({"classes": "1"}, {"classes": "1", "reduce": "micro"}))
+        single = {"exclude_class": "0,2"}
+        pairs.append((single, single | {"average": "micro"}))
     assert pairs or name in ("generalized_dice", "unified_focal")
     plain, changed = (
         [cls(over="sequence", **pair[i]).loss(logits, labels) for pair in pairs]
@@ -191,8 +190,8 @@ def test_equal_weights_and_sets_of_a_single_class_change_nothing(name, form):
 
 def test_a_class_left_out_has_no_gradient_and_the_rarest_class_the_most():
     logits, labels = np.zeros((4, 3), np.float32), np.eye(4, 3, dtype=int)
-    for reduce in ("mean", "sum", "micro"):
-        dice = Dice(classes="1,2", reduce=reduce)
+    for average in ("none", "macro", "micro"):
+        dice = Dice(exclude_class=(0,), average=average)
         slopes = np.abs(jax.grad(dice.loss)(logits, labels))
         assert not slopes[:, 0].any()
         assert slopes[:, 1:].all()
@@ -203,7 +202,7 @@ def test_a_class_left_out_has_no_gradient_and_the_rarest_class_the_most():
 
 def test_counts_of_the_training_data_weigh_classes():
     assert Dice().with_class_counts({"tags": COUNTS}).class_counts == ()
-    dice = Dice(weights="inverse", output="tags")
+    dice = Dice(class_weights="inverse", output="tags")
     with pytest.raises(ValueError, match="class_counts is empty"):
         dice.loss(*SOFTMAX)
     counted = dice.with_class_counts({"tags": COUNTS})
@@ -217,7 +216,7 @@ def test_micro_sets_take_soft_labels(form):
     seen = labels != -100
     # Soft labels are of all classes of an element.
     seen = seen if form == "softmax" else seen.any(-1)
-    dice = Dice(reduce="micro", smooth=1.0)
+    dice = Dice(average="micro", smooth=1.0)
     value = dice.loss(logits, Gold(labels, jnp.asarray(soft, float)))
     p = scipy.special.softmax(logits, -1)
     p = p if form == "softmax" else scipy.special.expit(logits)
@@ -233,13 +232,13 @@ def test_weights_and_classes_that_count_are_monais(kind):
     # Generalised Dice is smoothed in units of the rarest class's counts.
     smooth, mean = float(kind != "GeneralizedDiceLoss"), 1.0
     theirs = {"include_background": False, "batch": True, "smooth": smooth}
-    ours = {"classes": "positive", "smooth": smooth}
+    ours = {"exclude_class": "negatives", "smooth": smooth}
     objective = {"DiceLoss": Dice, "TverskyLoss": Tversky}.get(kind, GeneralizedDice)
     if kind == "DiceLoss":
         weights = np.array([3.0, 0.5])
         theirs["weight"], mean = torch.tensor(weights), weights.mean()
         counts = (1.0, *map(float, 1 / weights))
-        ours |= {"weights": "inverse", "class_counts": counts}
+        ours |= {"class_weights": "inverse", "class_counts": counts}
     mine = adapters.ours(objective(**ours).loss, logits, labels)
     peer = adapters.of_monai(kind, logits, labels, **theirs)
     adapters.assert_same(adapters.scaled(mine, mean), peer, rtol=2e-6, atol=1e-8)
@@ -250,7 +249,7 @@ def test_classes_that_count_are_smps():
     logits, labels = logits[:3].astype(float), labels[:3]
     settings = {"classes": [1, 2], "smooth": 0.5}
     theirs = adapters.of_smp("DiceLoss", logits, labels, "multiclass", **settings)
-    mine = adapters.ours(Dice(classes="1,2", smooth=1.0).loss, logits, labels)
+    mine = adapters.ours(Dice(exclude_class="0", smooth=1.0).loss, logits, labels)
     adapters.assert_same(mine, theirs, **adapters.SINGLE)
 
 
@@ -258,32 +257,36 @@ NAMES = {"tags": ("O", "B-LOC", "B-PER", "I-PER")}
 
 
 @pytest.mark.parametrize(
-    ("names", "negative", "classes", "numbers"),
+    ("names", "negative", "left_out", "numbers"),
     [
         (NAMES["tags"], ["tags"], "PER,LOC", ("1", "2", "3")),
         (NAMES["tags"], ["tags"], ("B-PER",), ("2",)),
         (NAMES["tags"], ["tags"], (2, "O"), ("0", "2")),
-        (NAMES["tags"], ["tags"], "positive", ("positive",)),
-        (NAMES["tags"], ["tags"], "all", ("all",)),
-        # Names come before numbers; without a negative class all are positive, but for
+        (NAMES["tags"], ["tags"], "negatives", ("negatives",)),
+        (NAMES["tags"], ["tags"], "negatives,LOC", ("negatives", "1")),
+        (NAMES["tags"], ["tags"], (), ()),
+        # Names come before numbers; without a negative class none is left out, but for
         # labels of 0 and 1.
         (("1", "2", "10"), [], "2,10", ("1", "2")),
-        (NAMES["tags"], [], "positive", ("all",)),
-        ((), [], "positive", ("positive",)),
+        (NAMES["tags"], [], "negatives", ()),
+        ((), [], "negatives", ("negatives",)),
     ],
 )
-def test_classes_are_named_or_numbered(names, negative, classes, numbers):
-    dice = Dice(output="tags", classes=classes)
+def test_classes_left_out_are_named_or_numbered(names, negative, left_out, numbers):
+    dice = Dice(output="tags", exclude_class=left_out)
     bound = dice.bind_classes({"tags": names}, negative)
-    assert bound.classes == numbers
-    both = WeightedSum(parts=(CrossEntropy(), Dice(classes=classes)))
+    assert bound.exclude_class == numbers
+    both = WeightedSum(parts=(CrossEntropy(), Dice(exclude_class=left_out)))
     both = both.bind_outputs(["tags"]).bind_classes({"tags": names}, negative)
     assert both.parts[1] == bound
 
 
-SOFTMAX = batch("softmax")
-ONE_VALUE = "reduce is 'sum', but it has one value for all classes"
-NAMED_TOO = "classes is positive, but {} names a class too; want all"
+SOFTMAX, INVERSE = batch("softmax"), weighed("inverse", "softmax")
+
+
+def of_tags(left_out):
+    dice = Dice(output="tags", exclude_class=left_out)
+    return dice.bind_classes(NAMES, ["tags"])
 
 
 @pytest.mark.parametrize(
@@ -291,42 +294,21 @@ NAMED_TOO = "classes is positive, but {} names a class too; want all"
     [
         (lambda: Dice(over=0), "over is 0 but a set has 1 row or more"),
         (lambda: Dice(over="token"), "over is 'token' but must be 'batch'"),
-        (lambda: Dice(reduce="max"), "'max' but must be 'mean', 'sum' or 'micro'"),
-        (lambda: Dice(weights="rare"), "weights is 'rare' but must be 'none'"),
+        (lambda: Dice(average="sum"), "'sum' but must be 'none', 'macro' or 'micro'"),
+        (lambda: Dice(class_weights="rare"), "class_weights is 'rare' but must be"),
+        (lambda: Dice(average="micro", **INVERSE).loss(*SOFTMAX), "no class_weights"),
         (
-            lambda: Dice(reduce="micro", **weighed("inverse", "softmax")).loss(
-                *SOFTMAX
-            ),
-            "weights is 'inverse', but it has one value for all classes",
+            lambda: MatthewsCorrelation(variant="multiclass", **INVERSE).loss(*SOFTMAX),
+            "class_weights and average need a loss for each class",
         ),
-        (
-            lambda: UnifiedFocal(reduce="micro").loss(*SOFTMAX),
-            "reduce is 'micro', but background names a class too; want mean",
-        ),
-        (
-            lambda: GeneralizedDice(reduce="micro").loss(*SOFTMAX),
-            "reduce is 'micro', but it is defined for all classes only",
-        ),
-        (lambda: Dice(classes=""), "classes has an empty name"),
-        (lambda: Dice(classes="PER").loss(*SOFTMAX), "want `bind_classes`"),
-        (
-            lambda: Dice(classes="1,7").loss(*SOFTMAX),
-            "classes has 7 but there are 3 classes",
-        ),
-        (
-            lambda: UnifiedFocal(classes="positive").loss(*SOFTMAX),
-            NAMED_TOO.format("background"),
-        ),
-        (
-            lambda: SoftF1(classes="positive", exclude_class=0).loss(*SOFTMAX),
-            NAMED_TOO.format("exclude_class"),
-        ),
-        (lambda: GeneralizedDice(reduce="sum").loss(*SOFTMAX), ONE_VALUE),
-        (lambda: SigmoidF1(reduce="sum").loss(*batch("multi-label")), ONE_VALUE),
-        (
-            lambda: Dice(output="tags", classes="PRE").bind_classes(NAMES, ["tags"]),
-            "classes has 'PRE', which output 'tags' lacks: O, B-LOC",
-        ),
+        (lambda: GeneralizedDice(average="macro"), "generalized_dice takes no average"),
+        (lambda: UnifiedFocal(class_weights="inverse"), "takes no class_weights"),
+        (lambda: UnifiedFocal(exclude_class="0"), "unified_focal takes no exclude_cl"),
+        (lambda: Dice(exclude_class=""), "exclude_class has an empty name"),
+        (lambda: Dice(exclude_class="PER").loss(*SOFTMAX), "want `bind_classes`"),
+        (lambda: Dice(exclude_class="7").loss(*SOFTMAX), "but there are 3 classes"),
+        (lambda: of_tags("PRE"), "'PRE', which output 'tags' lacks: O, B-LOC"),
+        (lambda: of_tags("negative"), "did you mean negatives"),
     ],
 )
 def test_what_does_not_fit_is_refused(attempt, message):
@@ -342,10 +324,10 @@ def test_a_loss_of_ones_own_without_an_axis_is_of_the_batch_alone():
     error = own_error.objective()
     logits, labels = jnp.zeros((2, 3, 2)), jnp.zeros((2, 3), int)
     assert float(error.loss(logits, labels)) == 0.5
-    with pytest.raises(ValueError, match="over is 'element', but it takes no axis"):
-        dataclasses.replace(error, over="element").loss(logits, labels)
-    with pytest.raises(ValueError, match="it is defined for all classes only"):
-        dataclasses.replace(error, classes="positive").loss(logits, labels)
+    with pytest.raises(ValueError, match="function of own_error takes no axis"):
+        dataclasses.replace(error, over="element")
+    with pytest.raises(ValueError, match="function of own_error takes no exclude_cl"):
+        dataclasses.replace(error, exclude_class="negatives")
 
 
 @pytest.mark.parametrize(
@@ -353,15 +335,9 @@ def test_a_loss_of_ones_own_without_an_axis_is_of_the_batch_alone():
     [
         ("dice:over=element", Dice(over="element")),
         ("dice:over=36", Dice(over=36)),
-        ("dice:weights=inverse", Dice(weights="inverse")),
-        (
-            "jaccard:classes=positive,reduce=micro",
-            Jaccard(classes="positive", reduce="micro"),
-        ),
-        (
-            "dice:classes=PER,LOC,squared=true",
-            Dice(classes=("PER", "LOC"), squared=True),
-        ),
+        ("dice:class_weights=inverse", Dice(class_weights="inverse")),
+        ("jaccard:average=micro", Jaccard(average="micro")),
+        ("dice:exclude_class=O,MISC", Dice(exclude_class=("O", "MISC"))),
         (
             "dsc:alpha=1,squared=false,over=element",
             SelfAdjustingDice(alpha=1.0, squared=False, over="element"),
@@ -377,3 +353,33 @@ def test_a_loss_of_ones_own_without_an_axis_is_of_the_batch_alone():
 )
 def test_the_command_line_reads_settings_of_a_loss(text, objective):
     assert objective_named(text) == objective
+
+
+ALL = {"classes": ["all"], "reduce": "mean", "weights": "none"}
+PUBLISHED = {"classes": ["published"], "reduce": "sum", "weights": "none"}
+
+
+@pytest.mark.parametrize(
+    ("said", "now"),
+    [
+        (ALL, Dice()),
+        (ALL | {"classes": ["positive"]}, Dice(exclude_class="negatives")),
+        (ALL | {"reduce": "micro", "over": 3}, Dice(average="micro", over=3)),
+        (ALL | {"weights": "inverse"}, Dice(class_weights="inverse")),
+        (ALL | {"exclude_class": None, "average": "macro"}, SoftF1()),
+        (ALL | {"exclude_class": 0}, SoftF1(exclude_class="0", average="none")),
+        (PUBLISHED | {"over": "published"}, DSCOfficial()),
+        (PUBLISHED | {"over": 36}, DSCOfficial(over=36)),
+        (ALL | {"classes": ["PER"]}, "classes is ['PER']; it is now exclude_class"),
+        (ALL | {"reduce": "sum"}, "reduce is sum; it is now average"),
+    ],
+)
+def test_what_an_earlier_version_recorded_is_the_same_objective(said, now):
+    cls = Dice if isinstance(now, str) else type(now)
+    objective = {"type": cls.__name__} | said
+    content = {"name": "it", "data": {"type": "SyntheticNER"}, "objective": objective}
+    if isinstance(now, str):
+        with pytest.raises(InputError, match=re.escape(now)):
+            from_json(json.dumps(content))
+    else:
+        assert from_json(json.dumps(content)).objective == now

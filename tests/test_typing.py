@@ -20,7 +20,7 @@ from dicejax.tasks.tagging import Tagging
 
 SMOOTHED = SelfAdjustingDice(alpha=0.01, smooth=1.0)
 STEEP = Focal(gamma=3.0)
-OF_ENTITIES = Dice(classes=("positive",))
+OF_ENTITIES = Dice(exclude_class=("O",))
 SKIPPED = Dice(absent="skip")
 KIND: type[Objective] = Focal
 OPTIMIZER = AdamW(learning_rate=5e-5, warmup=0.1, weight_decay=0.01)
@@ -46,7 +46,7 @@ def plain() -> Experiment:
 MISTAKES = {
     "smooth=1.0": "smoooth=1.0",
     "gamma=3.0": 'gamma="3.0"',
-    '("positive",)': '["positive"]',
+    '("O",)': '["O"]',
     'absent="skip"': 'absent="skipped"',
     "KIND: type[Objective] = Focal": "KIND: int = Focal",
     "warmup=0.1": "warm_up=0.1",

@@ -82,7 +82,6 @@ def loss(
             limits = {"class_weights": LOSS_WEIGHTS} | bounds
         check = functools.partial(check_inputs, multi_label=multi_label)
         function = jit_checked(check, **limits)(formula)
-        average = takes.get("average")
         declaration = Declaration(
             short_name=short_name or name,
             class_name=class_name or "".join(map(str.capitalize, name.split("_"))),
@@ -92,7 +91,6 @@ def loss(
             bounds=limits,
             multi_label=multi_label,
             initial_state=initial_state,
-            is_averaged=average is not None and average.default == "macro",
         )
         register(declaration)
         vars(function)["declaration"] = declaration

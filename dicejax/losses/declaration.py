@@ -235,8 +235,6 @@ class Declaration:
       bounds: bounds of its hyper-parameters, by name.
       multi_label: whether it takes labels of the logits' shape only.
       initial_state: returns the state before the first call.
-      is_averaged: whether a set loss is averaged over classes itself, by settings of
-        its experiments, and not by those of the objective alone.
     """
 
     short_name: str
@@ -247,7 +245,6 @@ class Declaration:
     bounds: Mapping[str, Bounds]
     multi_label: bool
     initial_state: Callable[..., Any] | None
-    is_averaged: bool = False
 
     def __post_init__(self) -> None:
         name, kind = self.function.__name__, self.kind
@@ -284,14 +281,15 @@ class Declaration:
         """
         settings: dict[str, tuple[Any, Any]] = {}
         others = {*LAYOUT, "logits", "labels", "state", "class_counts"}
-        if self.kind == "set" and not self.is_averaged:
-            others |= {"exclude_class", "average"}
+        others |= {"exclude_class"} if self.kind == "set" else set()
         for function in filter(None, (self.initial_state, self.function)):
             hints = typing.get_type_hints(function)
             for name, parameter in inspect.signature(function).parameters.items():
                 bounds = self.bounds.get(name)
                 if name in others or (bounds and bounds.shape != "scalar"):
                     continue
+                if name == "average" and parameter.default == "none":
+                    continue  # as that of all set losses
                 if parameter.default is parameter.empty:
                     raise TypeError(f"{name} of {self.short_name} has no value")
                 hint = hints.get(name, type(parameter.default))

@@ -13,7 +13,7 @@ from dicejax.objectives.gold import Gold
 from dicejax.objectives.loss_objective import LossObjective, PositionCrossEntropy
 from dicejax.objectives.metro import Metro
 from dicejax.objectives.mining import Mined
-from dicejax.objectives.naming import is_loss, name_of, names_of
+from dicejax.objectives.naming import name_of, names_of
 from dicejax.objectives.objective import (
     CLASSES,
     Combination,
@@ -32,7 +32,6 @@ from dicejax.objectives.presets import (
     DLSet,
     DSCEq11,
     DSCOfficial,
-    Preset,
 )
 from dicejax.objectives.schedules import LinearSchedule, Schedule, StepSchedule
 from dicejax.objectives.sets import SetObjective
@@ -42,9 +41,9 @@ __all__ = [
     "CLASSES", "DL", "FL", "NON_NEGATIVE", "POSITIVE", "PRESETS", "TL", "UNIT_INTERVAL",
     "Bounds", "Candidate", "Candidates", "Combination", "DLSet", "DSCEq11",
     "DSCOfficial", "FromPrior", "Gold", "LinearSchedule", "LossObjective", "Metro",
-    "Mined", "Objective", "PositionCrossEntropy", "Preset", "Schedule", "SetObjective",
-    "StepSchedule", "WeightedSum", "by_short_name", "is_loss", "loss", "name_of",
-    "names_of", "objective"
+    "Mined", "Objective", "PositionCrossEntropy", "Schedule", "SetObjective",
+    "StepSchedule", "WeightedSum", "by_short_name", "loss", "name_of", "names_of",
+    "objective"
 ]
 # fmt: on
 __all__ += of_losses.__all__ + of_set_losses.__all__

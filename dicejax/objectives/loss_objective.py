@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,22 @@ from dicejax.objectives.objective import (
     Targets,
     objective,
 )
+
+
+class SetCounts(NamedTuple):
+    """Numbers of labelled sets, of which an element may be one; parts of a batch add.
+
+    Labels alone do not tell a softmax from several labels, so there are those of both.
+
+    Attributes:
+      labelled: sets with a label, and of several labels each class's of an element.
+      any_class: the sets in which any class of several has a label.
+      by_class: `[C]`, the sets in which each has, for objectives that weigh them.
+    """
+
+    labelled: Array
+    any_class: Array
+    by_class: Array | None = None
 
 
 @objective
@@ -90,13 +106,12 @@ class LossObjective(Objective):
         declared, several = self.declaration, labels.ndim == logits.ndim
         takes = declared.takes
         settings = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name in takes
-        }
-        settings |= layout
+            field.name: getattr(self, field.name) for field in dataclasses.fields(self)
+        } | layout
+        settings = {name: settings[name] for name in settings.keys() & takes}
         if "class_counts" in takes:
-            settings["class_counts"] = self._class_counts(logits, labels)
+            counts = self._class_counts(logits.shape[-1], several)
+            settings["class_counts"] = counts
         if gold.probabilities is not None:
             seen = labels != MASKED_LABEL
             settings["where"] = jnp.any(seen, axis=-1) if several else seen
@@ -121,30 +136,46 @@ class LossObjective(Objective):
         return declared.function(logits, labels, state, **settings)
 
     def elements(self, targets: Targets) -> LabelCounts:
-        """Return the numbers of labels and of labelled elements, `[2]`."""
+        """Return the numbers of labelled elements, or sets, that a mean divides by."""
         if not self.is_additive:
             return super().elements(targets)
         return self._counts(as_gold(targets[self._output_among(targets)]))
 
-    def _counts(self, gold: Gold) -> LabelCounts:
-        """Return the numbers of labels and of elements that have one, `[2]`.
+    def _counts(self, gold: Gold) -> SetCounts:
+        """Count what is labelled; weights of examples are summed."""
+        labels = gold.labels
+        by_class = gold.weigh(self._labelled(labels, labels.ndim - 1))
+        return SetCounts(
+            labelled=jnp.sum(gold.weigh(self._labelled(labels, labels.ndim))),
+            any_class=jnp.sum(jnp.max(by_class, axis=-1, initial=0)),
+        )
 
-        With weights of examples they are the sums of those.
-        """
-        seen = gold.weigh(gold.labels != MASKED_LABEL)
-        return jnp.stack([jnp.sum(seen), jnp.sum(jnp.max(seen, axis=-1, initial=0))])
+    def _labelled(self, labels: Array, axes: int) -> Array:
+        """Return which sets have a label, for elements on the first axes."""
+        del axes  # each element is its own
+        return labels != MASKED_LABEL
 
     def _mean(
-        self, values: Array, logits: Array, gold: Gold, counts: LabelCounts
+        self, values: Array, logits: Array, gold: Gold, counts: SetCounts
     ) -> Array:
-        """Return the sum of values, divided by the count that their shape is of."""
-        del logits
-        if values.ndim < gold.labels.ndim:  # of all classes of an element
-            return gold.weigh(values).sum() / or_one(counts[1])
-        if values.ndim > gold.labels.ndim:  # of each class, for labels that name one
+        """Return the mean over labelled sets and classes.
+
+        Values of a set may be one, or one of each class that counts.
+        """
+        labels, number = gold.labels, counts.labelled
+        several = labels.ndim == logits.ndim
+        labelled = self._labelled(labels, labels.ndim - several)
+        if values.ndim > labelled.ndim:  # of each class, for labels that name one
             values = values.mean(axis=-1)
-        values = jnp.where(gold.labels == MASKED_LABEL, 0, values)
-        return gold.weigh(values).sum() / or_one(counts[0])
+        elif values.ndim < labelled.ndim:  # of all classes, for several labels
+            labelled, number = jnp.any(labelled, axis=-1), counts.any_class
+        elif several:
+            labelled, number = self._by_class(labelled, counts)
+        return jnp.sum(gold.weigh(jnp.where(labelled, values, 0))) / or_one(number)
+
+    def _by_class(self, labelled: Array, counts: SetCounts) -> tuple[Array, Array]:
+        """Return which sets have a label of each class that counts, and how many."""
+        return labelled, counts.labelled
 
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
         """Return the objective with the counts of its output, if it takes any."""
@@ -165,7 +196,7 @@ class LossObjective(Objective):
         takes = "class_counts" in self.declaration.takes
         return takes and getattr(self, "scheme", None) != "none"
 
-    def _class_counts(self, logits: Array, labels: Array) -> Array | None:
+    def _class_counts(self, classes: int, several: bool) -> Array | None:
         """Return the counts that the loss takes: `[C]`, or `[C, 2]` if multi-label."""
         if not self._wants_counts:
             return None
@@ -175,7 +206,6 @@ class LossObjective(Objective):
                 "class_counts is empty: call `with_class_counts` with those of the "
                 "training data"
             )
-        classes, several = logits.shape[-1], labels.ndim == logits.ndim
         shape = (classes, 2) if several else (classes,)
         if len(class_counts) != math.prod(shape):
             form = " in the multi-label form" if several else ""

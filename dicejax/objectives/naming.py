@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dicejax.errors import InputError
 from dicejax.objectives.candidates import Candidate, FromPrior
-from dicejax.objectives.objective import Objective, by_short_name
+from dicejax.objectives.objective import Objective
 
 
 def name_of(objective: Candidate) -> str:
@@ -52,24 +52,3 @@ def names_of(objectives: Sequence[Candidate]) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError(f"the same loss is named twice: {', '.join(names)}")
     return names
-
-
-def is_loss(name: str, objective: Objective) -> bool:
-    """Return whether an objective is a loss or preset, whatever its numbers.
-
-    >>> from dicejax.objectives import Dice
-    >>> is_loss("dl", Dice(over="element", classes="positive", squared=True))
-    True
-    >>> is_loss("dl", Dice(squared=True))
-    False
-    """
-    expected = by_short_name()[name]()
-    loss, other = (getattr(each, "declaration", None) for each in (expected, objective))
-    if loss is None or other is not loss:
-        return False
-    return all(
-        getattr(objective, field.name) == getattr(expected, field.name)
-        for field in dataclasses.fields(expected)
-        if field.name not in ("output", "class_counts")
-        and not isinstance(getattr(expected, field.name), float)
-    )

@@ -20,7 +20,7 @@ from dicejax.objectives.gold import Gold
 
 State: TypeAlias = Any  # a pytree of arrays
 Targets: TypeAlias = Mapping[str, Array | Gold]
-LabelCounts: TypeAlias = Any  # a pytree of counts
+LabelCounts: TypeAlias = Any  # `SetCounts`, or a tuple of those of members
 _Class = TypeVar("_Class", bound=type)
 
 GOLD_REFUSED = (
@@ -193,7 +193,8 @@ class Objective:
           ...     ({"tags": logits[rows]}, {"tags": labels[rows]})
           ...     for rows in (slice(0, 2), slice(2, 4))
           ... ]
-          >>> whole = sum(loss.elements(targets) for _, targets in parts)
+          >>> counts = [loss.elements(targets) for _, targets in parts]
+          >>> whole = jax.tree.map(lambda *each: sum(each), *counts)
           >>> round(float(sum(loss.contribution(*part, whole) for part in parts)), 4)
           0.3778
           >>> round(float(loss({"tags": logits}, {"tags": labels})[0]), 4)

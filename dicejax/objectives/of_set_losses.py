@@ -128,8 +128,6 @@ class SoftF1(SetObjective):
       beta: weight of recall against precision; 1 gives F1, per class that of `dice`.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
-        others keep their probabilities.
       average: "none" for a loss of each class; "macro" for their mean, with
         `absent="skip"` of those with gold in their set; "micro" for one set of all
         classes, in which an element occurs once for each. No effect in the binary form.
@@ -138,7 +136,6 @@ class SoftF1(SetObjective):
     beta: float = 1.0
     smooth: float = 1e-05
     absent: Literal["smooth", "skip"] = "smooth"
-    exclude_class: int | tuple[int, ...] | None = None
     average: Literal["none", "macro", "micro"] = "macro"
 
 
@@ -151,8 +148,6 @@ class SigmoidF1(SetObjective):
       offset: eta, in units of logits; the decision is at z = -eta.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      exclude_class: class, or a tuple of them, left out: O for the F1 of tagging. The
-        others keep their probabilities.
       average: "none" for a loss of each class; "macro" for their mean, with
         `absent="skip"` of those with gold in their set; "micro" for one set of all
         classes, in which an element occurs once for each. No effect in the binary form.
@@ -162,7 +157,6 @@ class SigmoidF1(SetObjective):
     offset: float = 0.0
     smooth: float = 1e-05
     absent: Literal["smooth", "skip"] = "smooth"
-    exclude_class: int | tuple[int, ...] | None = None
     average: Literal["none", "macro", "micro"] = "macro"
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from dicejax.errors import InputError, hint, quote
 from dicejax.objectives.candidates import Candidate, FromPrior
 from dicejax.objectives.objective import Objective, by_short_name
+from dicejax.objectives.sets import RENAMED, SetObjective
 
 
 def objective_named(text: str) -> Objective:
@@ -32,6 +33,8 @@ def objective_named(text: str) -> Objective:
     hints = {field.name: field.type for field in dataclasses.fields(loss)}
     values = {}
     for field, value in _pairs(settings):
+        if field in RENAMED and isinstance(loss, SetObjective):
+            raise InputError(f"loss {name}: {field} is now {RENAMED[field]}")
         if field not in hints:
             others = [
                 other
@@ -86,8 +89,8 @@ def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
 def _pairs(settings: str) -> list[list[str]]:
     """Split settings; a part without "=" continues the value before it.
 
-    >>> _pairs("classes=PER,LOC,over=element")
-    [['classes', 'PER,LOC'], ['over', 'element']]
+    >>> _pairs("exclude_class=O,LOC,over=element")
+    [['exclude_class', 'O,LOC'], ['over', 'element']]
     """
     pairs: list[list[str]] = []
     for part in filter(None, settings.split(",")):

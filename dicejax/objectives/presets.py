@@ -6,69 +6,21 @@ A preset is a registered loss with other defaults. Its name is one of `--loss` a
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, dataclass_transform
+import dataclasses
+from typing import Any
+
+from jax import Array
 
 from dicejax import losses
 from dicejax.objectives.declared import of_loss
-from dicejax.objectives.loss_objective import LossObjective
-from dicejax.objectives.of_losses import Focal
+from dicejax.objectives.gold import Gold, as_gold
+from dicejax.objectives.objective import LabelCounts, State
+from dicejax.objectives.of_losses import Focal, WeightedCrossEntropy
 from dicejax.objectives.of_set_losses import Dice, SelfAdjustingDice, Tversky
-from dicejax.objectives.sets import Reduction, Sets
-
-_Class = TypeVar("_Class", bound=type[LossObjective])
+from dicejax.objectives.sets import Sets
 
 
-class Preset(NamedTuple):
-    """A registered loss with the settings of a source.
-
-    Attributes:
-      name: name on the command line.
-      class_name: name of its objective.
-      loss: short name of the registered loss.
-      settings: its defaults where they differ from those of the loss.
-      source: equation or function. Equations have the numbers of arXiv:1911.02855.
-      line: summary.
-    """
-
-    name: str
-    class_name: str
-    loss: str
-    settings: Mapping[str, Any]
-    source: str
-    line: str
-
-
-PRESETS = {
-    "wce": Preset(
-        "wce",
-        "WeightedCrossEntropy",
-        "wce",
-        {},
-        "eq. 2",
-        "Weighted cross-entropy with the paper's weights lg((n - n_t) / n_t + K).",
-    )
-}
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-def _preset(name: str, function: Callable) -> Callable[[_Class], _Class]:
-    """Make a class the objective of a loss with other defaults, and a preset."""
-
-    def decorate(cls: _Class) -> _Class:
-        of_loss(function, name)(cls)
-        line, _, source = (inspect.getdoc(cls) or "").partition("\n\nSource: ")
-        settings = {field: getattr(cls, field) for field in cls.__annotations__}
-        loss = cls.declaration.short_name
-        source = source.removeprefix("Li et al., ACL 2020, ")
-        PRESETS[name] = Preset(name, cls.__name__, loss, settings, source, line)
-        return cls
-
-    return decorate
-
-
-@_preset("fl", losses.focal)
+@of_loss(losses.focal, "fl")
 class FL(Focal):
     """Focal loss of the gold class, without class weights.
 
@@ -76,7 +28,7 @@ class FL(Focal):
     """
 
 
-@_preset("dl", losses.dice)
+@of_loss(losses.dice, "dl")
 class DL(Dice):
     """Dice loss of each element, with squares in the denominator.
 
@@ -84,24 +36,24 @@ class DL(Dice):
     """
 
     over: Sets | int = "element"
-    classes: tuple[str, ...] = ("positive",)
+    exclude_class: tuple[str, ...] = ("negatives",)
     smooth: float = 1.0
     squared: bool = True
 
 
-@_preset("dl-set", losses.dice)
+@of_loss(losses.dice, "dl-set")
 class DLSet(Dice):
     """Dice loss of the batch as one set, with squares in the denominator.
 
     Source: Li et al., ACL 2020, footnote 4
     """
 
-    classes: tuple[str, ...] = ("positive",)
+    exclude_class: tuple[str, ...] = ("negatives",)
     smooth: float = 1.0
     squared: bool = True
 
 
-@_preset("tl", losses.tversky)
+@of_loss(losses.tversky, "tl")
 class TL(Tversky):
     """Tversky loss of each element.
 
@@ -109,11 +61,11 @@ class TL(Tversky):
     """
 
     over: Sets | int = "element"
-    classes: tuple[str, ...] = ("positive",)
+    exclude_class: tuple[str, ...] = ("negatives",)
     smooth: float = 1.0
 
 
-@_preset("dsc-eq11", losses.self_adjusting_dice)
+@of_loss(losses.self_adjusting_dice, "dsc-eq11")
 class DSCEq11(SelfAdjustingDice):
     """Self-adjusting Dice loss of each element, without squares.
 
@@ -121,18 +73,57 @@ class DSCEq11(SelfAdjustingDice):
     """
 
     over: Sets | int = "element"
-    classes: tuple[str, ...] = ("positive",)
+    exclude_class: tuple[str, ...] = ("negatives",)
     alpha: float = 1.0
     squared: bool = False
 
 
-@_preset("dsc-official", losses.self_adjusting_dice)
+@of_loss(losses.self_adjusting_dice, "dsc-official")
 class DSCOfficial(SelfAdjustingDice):
     """Self-adjusting Dice loss of the published code, without mining.
+
+    The losses of classes are added. Of a softmax of three or more classes each element
+    is a set, where `over` is "batch". Of two classes the second alone counts, unless
+    `exclude_class` names one.
 
     Source: `DiceLoss` of ShannonAI/dice_loss_for_NLP, as its scripts set it
     """
 
-    over: Sets | int = "published"
-    classes: tuple[str, ...] = ("published",)
-    reduce: Reduction = "sum"
+    @classmethod
+    def recorded(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a run's record, by which earlier versions said it."""
+        earlier = {"published": "batch", "sum": "mean", "mean": "sum"}
+        words = {name: fields[name] for name in {"over", "reduce"} & fields.keys()}
+        return super().recorded(
+            fields | {n: earlier.get(x, x) for n, x in words.items()}
+        )
+
+    def loss_and_state(
+        self,
+        logits: Array,
+        labels: Array | Gold,
+        state: State,
+        counts: LabelCounts = None,
+    ) -> tuple[Array, State]:
+        """Return the loss of one output, and the next state."""
+        several = as_gold(labels).labels.ndim == logits.ndim
+        chosen, classes = self, 1 if several else logits.shape[-1]
+        if classes > 2 and self.over == "batch":
+            chosen = dataclasses.replace(self, over="element")
+        elif classes == 2 and not self.exclude_class:
+            chosen = dataclasses.replace(self, exclude_class=("negatives",))
+        return super(DSCOfficial, chosen).loss_and_state(logits, labels, state, counts)
+
+    def values(
+        self, logits: Array, labels: Array | Gold, state: State = (), **layout: Any
+    ) -> tuple[Array, State]:
+        """Return the loss of each set, the sum of those of its classes."""
+        values, state = super().values(logits, labels, state, **layout)
+        return values.sum(axis=-1) if self.average == "none" else values, state
+
+
+PRESETS = {
+    cls.short_name: cls
+    for cls in (WeightedCrossEntropy, FL, DL, DLSet, TL, DSCEq11, DSCOfficial)
+}
+"""The objectives of the paper and of its code, by name on the command line."""

@@ -4,7 +4,6 @@ The oracles are NumPy in complex128, whose imaginary part is the derivative (the
 step), so that gradients are as exact as values.
 """
 
-import dataclasses
 import inspect
 from pathlib import Path
 
@@ -13,8 +12,7 @@ import numpy as np
 import pytest
 
 from dicejax.cli.experiments import Compare
-from dicejax.losses.declaration import REGISTRY
-from dicejax.objectives import PRESETS, by_short_name, is_loss, name_of
+from dicejax.objectives import PRESETS, by_short_name, name_of
 
 PAPER = Path(__file__).parents[2] / "docs" / "paper.md"
 ROWS, TOKENS = 3, 4
@@ -228,28 +226,12 @@ def test_every_preset_has_a_formula_and_is_documented():
     assert " ".join(PRESETS) in words
     for name, preset in PRESETS.items():
         assert f"| `{name}` |" in text
-        for loss in (REGISTRY[preset.loss].function, by_short_name()[preset.loss]):
+        declared = preset.declaration
+        for loss in (declared.function, declared.function.objective):
             assert name in " ".join(loss.__doc__.split()), (loss, name)
 
 
 def test_presets_are_losses_by_their_short_name_alone():
     for name, preset in PRESETS.items():
-        objective = by_short_name()[name]()
-        assert name_of(objective) == name and is_loss(name, objective)
-        assert objective.declaration is REGISTRY[preset.loss]
-        for field, value in preset.settings.items():
-            assert getattr(objective, field) == value
-        others = PRESETS.keys() - {name}
-        assert not any(is_loss(other, objective) for other in others)
-        assert type(objective).__name__ == preset.class_name
-        if preset.name != preset.loss:
-            assert preset.source in inspect.getdoc(type(objective))
-
-
-def test_a_preset_set_by_hand_is_that_preset_whatever_its_numbers():
-    by_hand = by_short_name()["dice"](over="element", classes="positive", squared=True)
-    assert is_loss("dl", dataclasses.replace(by_hand, smooth=0.1))
-    assert not is_loss("dl", dataclasses.replace(by_hand, squared=False))
-    for loss in ("dice", "dsc", "tversky"):
-        assert not any(is_loss(name, by_short_name()[loss]()) for name in PRESETS)
-    assert is_loss("fl", by_short_name()["focal"](gamma=3.0))
+        assert by_short_name()[name] is preset
+        assert name_of(preset()) == name

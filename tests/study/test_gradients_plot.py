@@ -100,7 +100,7 @@ def _measured_numbers(project):
 
 def _agreement_of_known_losses():
     """Soft F1 of a single batch has cosine 1 with itself, and -1 negated."""
-    primary_metric = SoftF1(average="micro", exclude_class=0, smooth=0.0)
+    primary_metric = SoftF1(average="micro", exclude_class=("0",), smooth=0.0)
     against = WeightedSum(parts=(primary_metric,), weights=(-1.0,))
     losses = {"itself": primary_metric, "against": against, "ce": CrossEntropy()}
     single = agreement.agreements("run", losses, batches=1, warn=lambda text: None)

@@ -181,7 +181,7 @@ def test_loss_and_gradient_are_those_of_the_formula(layouts, tmp_path):
 
 OF_ONE = (
     CrossEntropy(label_smoothing=0.1),
-    Dice(over="element", squared=True, classes="positive"),
+    Dice(over="element", squared=True, exclude_class="negatives"),
     objectives.DSCOfficial(),
     objectives.WeightedSum(parts=(CrossEntropy(), Dice(over="element"))),
     objectives.LinearSchedule(first=CrossEntropy(), then=Focal()),
