@@ -70,6 +70,7 @@ class PostNormConfig(EncoderConfig):
     attended_dropout = property(lambda self: self.hidden_dropout_prob)
     first_position = property(lambda self: 0)
     norms_embeddings = True
+    is_gated = property(lambda self: False)
 
     @property
     def max_length(self) -> int | None:
@@ -205,7 +206,7 @@ class BertLayer(nnx.Module):
         keys = (None,) * self.draws if rng is None else rng.split(self.draws)
         update, rate = self.attention(x, shared, keys), config.attended_dropout
         x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
-        update, rate = self.feed_forward(x), config.hidden_dropout_prob
+        update, rate = self.feed_forward(x, keys), config.hidden_dropout_prob
         return add_and_norm(self.output_norm, x, update, rate, keys[2])
 
     def attention(self, x: Array, shared: Any, keys) -> Array:
@@ -216,7 +217,7 @@ class BertLayer(nnx.Module):
         attended = self.attend(*arrays, shared, keys)
         return self.attention_output(attended.reshape(x.shape))
 
-    def feed_forward(self, x: Array) -> Array:
+    def feed_forward(self, x: Array, keys) -> Array:
         """Compute the update of each token by itself, `[B, T, D]`."""
         activate = ACTIVATIONS[self.config.hidden_act]
         return self.output(activate(self.intermediate(x)))

@@ -10,11 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import nnx
 from jax import Array, lax
 
@@ -28,10 +27,10 @@ from dicejax.models.encoder import (
     EncoderConfig,
     SequenceSummary,
 )
-from dicejax.models.layers import Dense, LayerNorm, apply_dense, recompute, wide
+from dicejax.models.layers import Dense, LayerNorm, apply_dense, recompute
+from dicejax.models.rotary import Theta, angles, rotate
 from dicejax.models.settings import (
     Activation,
-    Between,
     Epsilon,
     Rate,
     Remat,
@@ -39,7 +38,6 @@ from dicejax.models.settings import (
     TokenId,
 )
 
-Theta = Annotated[float, Between(1, 1e12)]
 FULL, WINDOW = "full_attention", "sliding_attention"
 BLOCK = 64
 """The tokens of a block, which products want, unless the window is larger."""
@@ -278,9 +276,7 @@ class ModernBertContext:
 
         def turn(cos: Array, sin: Array, full: Array, x: Array) -> Array:
             cos, sin = (jnp.where(full, both[1], both[0]) for both in (cos, sin))
-            first, second = jnp.split(x.astype(wide(x.dtype)), 2, axis=-1)
-            halves = [first * cos - second * sin, second * cos + first * sin]
-            return jnp.concatenate(halves, axis=-1).astype(x.dtype)
+            return rotate(x, cos, sin)
 
         # Angles are chosen again in the backward pass, not stored for each layer.
         turn = functools.partial(recompute(turn), self.cos, self.sin, full)
@@ -314,20 +310,16 @@ class ModernBert(Encoder):
     def prepare(self, ids, keys):
         """Embed; layers share segments and angles, each has its norm and its reach."""
         config = self.config
-        # Angles, position times `theta^(-2 i / H)`, are computed in float32.
         width = config.hidden_size // config.num_attention_heads
-        exponents = np.arange(0, width, 2, dtype=np.float32) / np.float32(width)
         thetas = (config.local_rope_theta, config.global_rope_theta)
-        rates = [1 / np.float32(theta) ** exponents for theta in thetas]
-        positions = ids["position_ids"][..., None, None].astype(jnp.float32)
-        angles = jnp.stack([positions * rate for rate in rates])
+        turns = jnp.stack([angles(ids["position_ids"], width, t) for t in thetas])
         graph, unused = nnx.split(config.norm(dtype=self.dtype))
         norms = jax.tree.map(lambda x: x[None], unused)  # the first layer's
         if self.attention_norms is not None:
             _, others = nnx.split(self.attention_norms)
             norms = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), norms, others)
         context = ModernBertContext(
-            ids["segment_ids"], jnp.cos(angles), jnp.sin(angles), graph
+            ids["segment_ids"], jnp.cos(turns), jnp.sin(turns), graph
         )
         first = jnp.arange(config.depth) == 0
         words = self.embeddings.norm(self.embeddings.word(ids["input_ids"]))

@@ -51,7 +51,7 @@ class _PreNormLayer(BertLayer):
         keys = (None,) * self.draws if rng is None else rng.split(self.draws)
         update = self.attention(recompute(self.attention_norm)(x), shared, keys)
         x = x + dropout(update, rate, keys[1])
-        update = self.feed_forward(recompute(self.output_norm)(x))
+        update = self.feed_forward(recompute(self.output_norm)(x), keys)
         return x + dropout(update, rate, keys[2])
 
 

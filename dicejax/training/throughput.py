@@ -204,8 +204,8 @@ def flops_per_token(config: EncoderConfig, lengths: Sequence[int]) -> float | No
     and of weight and value; 3 in XLNet, whose queries meet the encoding of the distance
     too; 4 in DeBERTa, whose keys meet it as well. The backward pass has two products
     for each of the forward pass. ELECTRA's projection of narrower embeddings, E by D,
-    is counted. ModernBERT's feed-forward part has 3 D F entries, and where it has
-    windows a token attends to at most theirs.
+    is counted. Gated feed-forward parts (ModernBERT, GTE, Nomic BERT) have 3 D F
+    entries, and where ModernBERT has windows a token attends to at most theirs.
 
     Not counted: padding and attention across sentences of a row; recomputation
     (`remat`); scores of positions beyond the n distances that a token needs, and the
@@ -224,7 +224,8 @@ def flops_per_token(config: EncoderConfig, lengths: Sequence[int]) -> float | No
     length = float((counts**2).sum() / max(counts.sum(), 1.0))
     match config:
         case PostNormConfig():
-            inner, products = config.intermediate_size, 2
+            # A gate is a third kernel, a half more than the others'.
+            inner, products = (1 + config.is_gated / 2) * config.intermediate_size, 2
             if isinstance(config, DebertaConfig):
                 products += len(config.terms)
             narrower = config.embedding_width != config.width
@@ -232,7 +233,6 @@ def flops_per_token(config: EncoderConfig, lengths: Sequence[int]) -> float | No
         case XLNetConfig():
             inner, products, projection = config.d_inner, 3, 0
         case ModernBertConfig():
-            # Its feed-forward part has three kernels, a half more than the others'.
             inner, products, projection = 1.5 * config.intermediate_size, 2, 0
         case _:
             return None

@@ -42,6 +42,7 @@ OF_KINDS = {
     **dict.fromkeys((*ROBERTA_LIKE, "roberta-prelayernorm"), ROBERTA),
     "ernie": {"use_task_id": True},
     "distilbert": {"hidden_dim": 40},
+    "gte": {"type_vocab_size": 2},
     # Eight buckets: distances from 5 on share them by their logarithm.
     "deberta-v2": {
         "relative_attention": True,

@@ -13,6 +13,7 @@ from dicejax.models.heads import TokenHead
 from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.mpnet import MPNetConfig
 from dicejax.models.network import Network
+from dicejax.models.rotary import RotaryConfig
 from dicejax.models.xlnet import XLNetConfig
 
 # Most of the time of such a test is LLVM's, which compiles here for one call or two.
@@ -30,7 +31,8 @@ def encoder_of(kind, width, inner, *, heads=4, depth=2, vocab=50, **settings):
         sizes = {"d_model": width, "d_inner": inner, "n_layer": depth, "n_head": heads}
         return XLNetConfig(**sizes, **shared)
     kinds = {"bert": BertConfig, "deberta": DebertaConfig, "mpnet": MPNetConfig}
-    return (kinds | {"modernbert": ModernBertConfig})[kind](
+    kinds |= {"modernbert": ModernBertConfig, "gte": RotaryConfig}
+    return kinds[kind](
         hidden_size=width,
         intermediate_size=inner,
         num_hidden_layers=depth,

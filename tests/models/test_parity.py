@@ -68,7 +68,10 @@ def case(settings, *, exhaustive=False, **options):
 
 PLAIN = ("bert", "ernie", "megatron-bert", "distilbert", "roberta-prelayernorm")
 TYPES = {name: {} for name in (*PLAIN, *ROBERTA_LIKE)}
+# Heads of an even width.
+TYPES |= {name: {"hidden_size": 18} for name in ("gte", "nomic_bert")}
 TYPES |= {
+    "jina_embeddings_v3": {"hidden_size": 18},
     "electra-narrow": {"embedding_size": 14},
     "electra-full": {"embedding_size": 21},
 }
@@ -81,7 +84,12 @@ BY_DEFAULT = {("bert", task) for task in HEADS} | {
     ("roberta-prelayernorm", TOKENS),
     ("distilbert", TOKENS),
     ("distilbert", SEQUENCES),
+    ("gte", TOKENS),
+    ("nomic_bert", TOKENS),
+    ("jina_embeddings_v3", SEQUENCES),
 }
+# transformers has no class of them.
+ABSENT = {("gte", READING), ("nomic_bert", READING)}
 
 
 @pytest.mark.parametrize(
@@ -89,6 +97,7 @@ BY_DEFAULT = {("bert", task) for task in HEADS} | {
     [
         pytest.param(*both, marks=[EXHAUSTIVE] * (both not in BY_DEFAULT))
         for both in itertools.product(TYPES, HEADS)
+        if both not in ABSENT
     ],
 )
 def test_types_equal_pytorch(kind, task):

@@ -33,6 +33,7 @@ OF_TYPES = {
 FAMILIES = (
     *("bert", "roberta", "electra", "xlnet", "deberta-v2", "mpnet"),
     *("ernie", "megatron-bert", "roberta-prelayernorm", "distilbert"),
+    *("gte", "nomic_bert", "jina_embeddings_v3"),
 )
 
 

@@ -84,6 +84,15 @@ REFUSED = {
         ({"embedding_size": 128}, "embedding_size is 128; supported: None"),
         ({"max_position_embeddings": 2}, "pad_token_id 1 leaves no positions of max"),
     ],
+    "nomic_bert": [
+        ({"n_embd": 768}, "n_embd is 768, for code of the model's own folder; suppor"),
+        ({"head_dim": 32}, "head_dim is 32; supported: hidden_size / num_attention_h"),
+        ({"hidden_size": 36}, "hidden_size 36 is not a multiple of twice num_attenti"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "{'rope_type': 'yarn'}; supporte"),
+    ],
+    "jina_embeddings_v3": [
+        ({"lora_adaptations": ["retrieval"]}, "lora_adaptations is")
+    ],
     "distilbert": [
         ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; supported: 1e-12"),
         ({"dim": 10, "n_heads": 4}, "hidden_size 10 is not a multiple of num_att"),
@@ -99,7 +108,7 @@ REFUSED = {
                 ("longformer", "modernbert"),
             ),
             *(("deberta", "deberta-v2"), ("albert", "bert"), ("flaubert", "camembert")),
-            ("xmod", "xlm-roberta"),
+            *(("xmod", "xlm-roberta"), ("new", "gte")),
         )
     },
 }

@@ -21,6 +21,7 @@ LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
 LENGTH = 12
 # Those whose modules the tests of kinds do not have.
 BY_DEFAULT = ("distilbert", "ernie", "megatron-bert", "roberta-prelayernorm")
+BY_DEFAULT += ("gte", "nomic_bert", "jina_embeddings_v3")
 
 
 @pytest.fixture(

@@ -137,8 +137,8 @@ ELECTRA = dataclasses.replace(BERT, model_type="electra", embedding_size=128)
 XLNET = encoder_of("xlnet", 512, 2048, **SIZES)
 DEBERTA = encoder_of("deberta", 512, 2048, embedding_size=128, **SIZES)
 MODERNBERT = encoder_of("modernbert", 512, 1024, **SIZES)
-MPNET = encoder_of("mpnet", 512, 2048, **SIZES)
-EVERY = [BERT, ELECTRA, XLNET, DEBERTA, MODERNBERT, MPNET]
+MPNET, GTE = (encoder_of(kind, 512, 2048, **SIZES) for kind in ("mpnet", "gte"))
+EVERY = [BERT, ELECTRA, XLNET, DEBERTA, MODERNBERT, MPNET, GTE]
 
 
 def test_a_token_meets_those_of_its_window():

@@ -40,9 +40,9 @@ _BACKEND = "TokenizersBackend"  # tokenizer.json as it is
 # Classes by the model type in config.json, as AutoTokenizer chooses them. It is not
 # used itself, since it imports PyTorch where that is installed.
 _NAMED = {
-    "BertTokenizer": "bert distilbert electra ernie megatron-bert",
+    "BertTokenizer": "bert distilbert electra ernie megatron-bert nomic_bert",
     "RobertaTokenizer": "roberta data2vec-text roberta-prelayernorm",
-    "XLMRobertaTokenizer": "xlm-roberta",
+    "XLMRobertaTokenizer": "xlm-roberta gte jina_embeddings_v3",
     "CamembertTokenizer": "camembert",
     "DebertaV2Tokenizer": "deberta-v2",
     "XLNetTokenizer": "xlnet",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,53 @@ _MPNET_ENCODER = {
     },
     "encoder.relative_attention_bias.weight": "embeddings/relative_bias",
 }
+_ROTARY = {
+    "embeddings.word_embeddings": "embeddings/word",
+    "embeddings.token_type_embeddings": "embeddings/token_type",
+    "embeddings.LayerNorm": "embeddings/norm",
+    "layers.{n}.self_attn.q_proj": "layers/query",
+    "layers.{n}.self_attn.k_proj": "layers/key",
+    "layers.{n}.self_attn.v_proj": "layers/value",
+    "layers.{n}.self_attn.o_proj": "layers/attention_output",
+    "layers.{n}.post_attention_layernorm": "layers/attention_norm",
+    "layers.{n}.post_mlp_layernorm": "layers/output_norm",
+}
+_GATED_ENCODER = _ROTARY | {
+    "layers.{n}.mlp.up_proj": "layers/intermediate",
+    "layers.{n}.mlp.gate_proj": "layers/gate",
+    "layers.{n}.mlp.down_proj": "layers/output",
+}
+_JINA_ENCODER = _ROTARY | {
+    "layers.{n}.mlp.fc1": "layers/intermediate",
+    "layers.{n}.mlp.fc2": "layers/output",
+}
+_TABLES = {theirs: ours for theirs, ours in _ROTARY.items() if "word" in ours}
+_TABLES |= {"embeddings.token_type_embeddings": "embeddings/token_type"}
+# As the models' own code named them, and save_pretrained does again.
+_STORED_GTE = _TABLES | {
+    "embeddings.LayerNorm": "embeddings/norm",
+    "encoder.layer.{n}.attention.qkv_proj": "layers/query+key+value",
+    "encoder.layer.{n}.attention.o_proj": "layers/attention_output",
+    "encoder.layer.{n}.attn_ln": "layers/attention_norm",
+    "encoder.layer.{n}.mlp.up_gate_proj": "layers/intermediate+gate",
+    "encoder.layer.{n}.mlp.down_proj": "layers/output",
+    "encoder.layer.{n}.mlp_ln": "layers/output_norm",
+}
+_STORED_NOMIC = _TABLES | {
+    "emb_ln": "embeddings/norm",
+    "encoder.layers.{n}.attn.Wqkv": "layers/query+key+value",
+    "encoder.layers.{n}.attn.out_proj": "layers/attention_output",
+    "encoder.layers.{n}.norm1": "layers/attention_norm",
+    "encoder.layers.{n}.mlp.fc11": "layers/intermediate",
+    "encoder.layers.{n}.mlp.fc12": "layers/gate",
+    "encoder.layers.{n}.mlp.fc2": "layers/output",
+    "encoder.layers.{n}.norm2": "layers/output_norm",
+}
+_STORED_JINA = {
+    theirs.replace(".attn.", ".mixer.").replace("fc11", "fc1"): ours
+    for theirs, ours in _STORED_NOMIC.items()
+    if ours != "layers/gate"
+}
 _POOLED = {"pooler.dense": "summary/dense", "classifier": "dense"}
 _MODERNBERT_ENCODER = {
     "embeddings.tok_embeddings": "embeddings/word",
@@ -144,6 +191,13 @@ class Family:
     # The tensors of a head, and the suffix of its class.
     heads: Mapping[type[Head], tuple[Mapping[str, str], str]]
     pools: bool = False  # whether the pooler's tensors have the encoder's prefix
+    # The encoder's tensors as files have them where names begin with "encoder.".
+    stored: Mapping[str, str] | None = None
+
+    def encoder_in(self, names: Collection[str]) -> Mapping[str, str]:
+        """Return the tensors of the encoder as a file with these names spells them."""
+        is_stored = any(name.startswith("encoder.") for name in names)
+        return self.stored if self.stored and is_stored else self.encoder
 
     @property
     def task_classes(self) -> set[str]:
@@ -175,6 +229,12 @@ def _family(classes, prefix, encoder, summary, more=(), pools=False) -> Family:
     return Family(classes, prefix, encoder, heads | dict(more), pools)
 
 
+def _rotary(classes, prefix, encoder, stored) -> Family:
+    family = _family(classes, prefix, encoder, _POOLED, pools=True)
+    heads = {head: x for head, x in family.heads.items() if head != StartEndHead}
+    return dataclasses.replace(family, heads=heads, stored=stored)
+
+
 def _behind(ours: str) -> Mapping[str, str]:
     layers = {f"head.{part}": f"{ours}/{part}" for part in ("dense", "norm")}
     return layers | {"classifier": "dense"}
@@ -200,6 +260,12 @@ FAMILIES: Mapping[str, Family] = {
         "distilbert.",
         _DISTILBERT_ENCODER,
         {"pre_classifier": "summary/dense", "classifier": "dense"},
+    ),
+    "gte": _rotary("Gte", "gte.", _GATED_ENCODER, _STORED_GTE),
+    "nomic_bert": _rotary("NomicBert", "nomic_bert.", _GATED_ENCODER, _STORED_NOMIC),
+    "jina_embeddings_v3": dataclasses.replace(
+        _family("JinaEmbeddingsV3", "roberta.", _JINA_ENCODER, _TWO_LAYERS),
+        stored=_STORED_JINA,
     ),
     "electra": _family("Electra", "electra.", _BERT_ENCODER, _TWO_LAYERS),
     "deberta-v2": _family("DebertaV2", "deberta.", _DEBERTA_ENCODER, _POOLED),
@@ -232,6 +298,7 @@ _NEAREST = {
     "roformer splinter squeezebert tapas",
     "camembert": "flaubert",
     "deberta-v2": "deberta",
+    "gte": "new",
     "roberta": "bart ibert lilt luke markuplm",
     "xlm-roberta": "mbart mluke mt5 umt5 xlm xlm-roberta-xl xmod",
 }

@@ -24,6 +24,7 @@ from dicejax.models import (  # noqa: F401 - define their architectures
     modernbert,
     mpnet,
     prenorm,
+    rotary,
     xlnet,
 )
 from dicejax.models.encoder import EncoderConfig, Pooling
@@ -104,6 +105,7 @@ def _stored(folder: Path, prefix: str) -> dict[str, _Stored]:
                 tensor = _Stored(file, name, part.get_dtype(), shape)
                 new = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
                 new = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", new)
+                new = new.removeprefix("new.")  # GTE's, by the code of its folders
                 other = stored.setdefault(new.removeprefix(prefix), tensor)
                 if other is not tensor:
                     raise InputError(
@@ -310,7 +312,7 @@ def read_weights(
             f"weights are {len(stored)} tensors; take both from one model"
         )
     shapes = jax.eval_shape(network.init, jax.random.key(0))
-    encoder = list(leaves(family.encoder, shapes["encoder"]))
+    encoder = list(leaves(family.encoder_in(stored), shapes["encoder"]))
     heads = {
         name: list(leaves(family.tensors(head, network.encoder), shapes["heads"][name]))
         for name, head in network.heads
