@@ -1,5 +1,7 @@
 """What holds of each `model_type`: packing, segments, export, a mesh of 8 devices."""
 
+import signal
+
 import jax
 import numpy as np
 import pytest
@@ -8,12 +10,15 @@ import pytest
 pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
 
 from dicejax import mesh
+from dicejax.cli import run
+from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout, fill, pack
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.models import huggingface
 from dicejax.models.huggingface.names import FAMILIES
 from dicejax.training import sharding
 
-from ..training import worker
+from ..training import commands, worker
 from .peers import configured, logits_of, our_logits, pair, theirs, torch, transformers
 from .small import batch_for, has_token_types, quickly
 
@@ -22,6 +27,20 @@ LENGTH = 12
 # Those whose modules the tests of kinds do not have.
 BY_DEFAULT = ("distilbert", "ernie", "megatron-bert", "roberta-prelayernorm")
 BY_DEFAULT += ("gte", "nomic_bert", "jina_embeddings_v3")
+
+EXPERIMENT = """
+from dicejax.config import Experiment, PretrainedEncoder, Training
+from dicejax.data.synthetic import SyntheticNER
+
+
+def get_config():
+    return Experiment(
+        name="tags",
+        data=SyntheticNER(train=40, dev=8, test=8),
+        encoder=PretrainedEncoder(path="."),
+        training=Training(epochs=2, batch_size=10, max_length=20, log_every=1),
+    )
+"""
 
 
 @pytest.fixture(
@@ -124,3 +143,26 @@ def test_eight_devices_give_the_gradients_of_one(request, tmp_path):
     assert len(results) == len(every)
     for name, (furthest, largest) in results.items():
         assert furthest < 1e-5 * largest, name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] * (name != "gte"))
+        for name in BY_DEFAULT
+    ],
+)
+def test_a_run_that_was_stopped_ends_as_if_it_had_not(name, tmp_path):
+    model, texts = tmp_path / "model", SyntheticNER(train=40, dev=8, test=8).load()
+    tokenizer = tokenize.learn_wordpiece([" ".join(e.words) for e in texts.train], 120)
+    settings = {"vocab_size": tokenizer.get_vocab_size(), "num_hidden_layers": 1}
+    both = pair(configured(name, **settings), "TokenClassification")
+    huggingface.write(model, both.network, both.params, tokenizer=tokenizer)
+    experiment = tmp_path / "tags.py"
+    experiment.write_text(EXPERIMENT)
+    argv = ["train", str(experiment), "--encoder.path", str(model)]
+    whole, stopped = ([*argv, "--out", str(tmp_path / n)] for n in ("whole", "stopped"))
+    assert run(whole) == 0
+    commands.stop_at(3, signal.SIGTERM, stopped)
+    assert run(stopped) == 0
+    commands.same_end(tmp_path / "stopped", tmp_path / "whole")
