@@ -32,9 +32,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import tyro
+from on_device.json_file import write_json
 
 HERE = Path(__file__).parent
 QUICK_COMPILATION = "--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=0"
@@ -208,13 +208,6 @@ def run(name: str, settings: Settings, seconds: float) -> str:
         content["error"] = last_line(printed)
     write_json(file, content)
     return state
-
-
-def write_json(file: Path, content: Any) -> None:
-    """Write a file that is never seen half-written."""
-    partial = file.with_name(f"{file.name}.partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n")
-    partial.replace(file)
 
 
 def environment(changes: dict[str, str]) -> dict[str, str]:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from accelerator import write_json
+
+from on_device.json_file import write_json
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "torch", "transformers", "numpy")
 
