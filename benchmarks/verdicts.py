@@ -36,7 +36,7 @@ import tyro
 from scipy import special, stats
 
 from dicejax.study.compare.failures import failures_of, far_below
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.testing import MARGIN, Tests
 from dicejax.study.compare.until import FUTILE, LOOKS
 from dicejax.study.significance import (
@@ -336,7 +336,7 @@ def in_the_package(
     for seeds in looks_at:
         outcomes = {
             name: [
-                Outcome(
+                ScoredRun(
                     *(name, seed, "", "finished"),
                     {"primary_metric": "f1", "test": {"f1": float(run.mean())}},
                     np.stack([run, np.ones_like(run)], -1)[:, None],
@@ -357,8 +357,8 @@ def in_the_package(
             metric="F1",
             source="run",
         )
-        verdicts = tests.verdicts("ce", names[1:], names[1:])
-        results.append([verdicts[name][1].outcome for name in names[1:]])
+        contrasts = tests.contrasts("ce", names[1:], names[1:])
+        results.append([contrasts[name].verdict.outcome for name in names[1:]])
         looks = [*looks, {name: list(range(seeds)) for name in names[1:]}]
     return results
 

@@ -69,14 +69,13 @@ def pages(tmp_path_factory):
     losses = (CrossEntropy(), Focal(), LONG, WeightedCrossEntropy())
     skill = (0.7, 0.85, 0.5, 0.7)
     jobs = made(many, losses, 3, skill=skill, types=CLASSES)
-    rows = comparison.evaluate_runs(jobs, str(many))
-    report.write(rows, str(many))
+    report.write(comparison.evaluate_runs(jobs, str(many)))
     jobs = made(single, (CrossEntropy(), Tversky()), 1)
     run = Run(epath.Path(jobs[-1].folder))
     result = run.result()
     run.write_result(result | {"test": result["test"] | {"f1": 0.0}})
     run.write_statistics(np.tile([0.0, 2.0], (SENTENCES, 1, 1)))
-    report.write(comparison.evaluate_runs(jobs, str(single)), str(single))
+    report.write(comparison.evaluate_runs(jobs, str(single)))
     return {"many": many / "report.html", "one": single / "report.html"}
 
 
@@ -182,7 +181,7 @@ HOSTILE = (
 
 def test_names_of_strangers_are_text_and_the_page_loads_nothing(browser, tmp_path):
     jobs = made(tmp_path, (CrossEntropy(), Focal()), 2, types=HOSTILE)
-    report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
+    report.write(comparison.evaluate_runs(jobs, str(tmp_path)))
     page = tmp_path / "report.html"
     browser.open(page, 1280)
     title = browser.evaluate("document.title")

@@ -107,7 +107,7 @@ def test_functions_return_what_the_commands_write(project, capsys):
     content = json.loads((project / "a/comparison.json").read_text())
     assert compared.report == "a/report.html"
     for row in compared.rows:
-        (ours,), (theirs,) = row.outcomes, content["losses"][row.loss]["runs"]
+        (ours,), (theirs,) = row.runs, content["losses"][row.loss]["runs"]
         assert ours.result["test"] == theirs["test"]
     assert [row.loss for row in compared.rows] == ["ce", "focal", "dsc-smooth=0.01"]
     argv = ["compare", "mine.py", "--losses", *losses, "--seeds", "1", "--out", "a"]

@@ -124,7 +124,9 @@ class Report:
     """Write the comparison report of finished runs, or of scores from elsewhere.
 
     The runs must belong to one experiment and differ only in loss and seed. Unfinished
-    runs, and seeds that only some losses have, are reported as missing.
+    runs, and seeds that only some losses have, are reported as missing. Of a folder
+    with the record of a comparison, comparison.json, and without runs, the report is
+    drawn anew from that.
 
     Args:
       runs: run folders, or folders that contain runs at any depth.
@@ -152,9 +154,9 @@ class Report:
     ] = None
     across: bool = False
     out: Annotated[str | None, option("FOLDER", "the runs' common folder")] = None
-    baseline: Annotated[str, arg(metavar="NAME")] = "ce"
+    baseline: Annotated[str | None, option("NAME", "ce")] = None
     controls: Annotated[tuple[str, ...], option("NAME ...", "by their names")] = ()
-    margin: float = 0.5
+    margin: Annotated[float | None, option("FLOAT", "0.5")] = None
     experiment: ExperimentOfRun = None
 
     def __call__(self, console: Console) -> None:
@@ -168,9 +170,9 @@ class Report:
                 self.scores,
                 out=self.out,
                 unit=self.unit,
-                baseline=self.baseline,
+                baseline="ce" if self.baseline is None else self.baseline,
                 controls=self.controls,
-                margin=self.margin,
+                margin=0.5 if self.margin is None else self.margin,
             )
             if len(made) > MOST_DRAWN:
                 for each in made:

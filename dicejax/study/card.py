@@ -11,13 +11,11 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCardData
 
 from dicejax.config import Experiment
-from dicejax.errors import Flaw
 from dicejax.formats import FileSource
-from dicejax.io.json_text import field, read, value_of
 from dicejax.metrics.guarantees import guarantee_of
 from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import names_of
-from dicejax.study.compare.results import FILE
+from dicejax.study.compare.record import FILE, read
 from dicejax.study.report.document import Section, TextTable, markdown_of, plain
 from dicejax.tasks import Classification
 from dicejax.training.export import opening
@@ -178,33 +176,24 @@ def _cell(value: float | None) -> str:
 def _verdict(run: Run) -> list[str]:
     """Return the verdict of the comparison that a run is part of, if there is one."""
     folder = run.path.parent.parent
-    file = folder / FILE
-    if not file.exists():
+    if not (folder / FILE).exists():
         return []
+    comparison = read(str(folder))
     place = run.path.relative_to(folder).as_posix()
-    try:
-        content = read(file)
-        for name, row in field(content, "losses", dict).items():
-            folders = [
-                x.get("folder") for x in field(value_of(row, dict), "runs", list)
-            ]
-            if place not in folders:
-                continue
-            lines = [field(content, "verdict", str)]
-            crossed = (row.get("against_baseline") or {}).get("crossed")
-            if crossed:
-                mean, low, high = (
-                    100 * field(crossed, x, float) for x in ("mean", "low", "high")
-                )
-                lines.append(
-                    f"{name} minus {field(content, 'baseline', str)}, "
-                    f"{len(folders)} seeds: {mean:+.2f} ({low:+.2f} to {high:+.2f})."
-                )
-            if (looks := len(field(content, "looks", list, []))) > 1:
-                lines.append(f"The runs were looked at {looks} times.")
-            return lines
-    except Flaw as flaw:
-        raise flaw.at(file, flaw.line) from None
+    for row in comparison.rows:
+        if place not in [each.folder for each in row.runs]:
+            continue
+        lines = [comparison.verdict]
+        if crossed := row.against and row.against.crossed:
+            ends = crossed.mean, crossed.low, crossed.high
+            mean, low, high = (f"{100 * x:+.2f}" for x in ends)
+            lines.append(
+                f"{row.loss} minus {comparison.rows[0].loss}, {len(row.runs)} seeds: "
+                f"{mean} ({low} to {high})."
+            )
+        if (looks := len(comparison.looks)) > 1:
+            lines.append(f"The runs were looked at {looks} times.")
+        return lines
     return []
 
 

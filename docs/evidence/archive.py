@@ -27,14 +27,14 @@ from etils import epath
 from dicejax.io.files import write_whole
 from dicejax.objectives import name_of
 from dicejax.study.compare import tuning
-from dicejax.study.compare.baselines import outcomes_of, score_baselines
+from dicejax.study.compare.baselines import score_baselines, scored_runs
 from dicejax.study.compare.failures import learnt_nothing
 from dicejax.study.compare.finding import jobs_from, tuning_of
 from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
-    Outcome,
-    outcome_of,
+    ScoredRun,
+    scored,
     share_groups,
 )
 from dicejax.study.compare.same_data import require_one_data
@@ -87,7 +87,7 @@ class Archived:
       tuning: record of the trials, with the `seconds` of all; empty without tuning.
     """
 
-    runs: tuple[Outcome, ...]
+    runs: tuple[ScoredRun, ...]
     controls: tuple[str, ...]
     positives: Mapping[int, int]
     tuning: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -99,7 +99,7 @@ class Archived:
         Losses that learn nothing in any of their runs may have fewer.
         """
         baseline = name_of(BASELINE)
-        by_loss: dict[str, list[Outcome]] = {baseline: []}
+        by_loss: dict[str, list[ScoredRun]] = {baseline: []}
         for run in self.runs:
             by_loss.setdefault(run.loss, []).append(run)
         complete = [
@@ -111,7 +111,7 @@ class Archived:
         return max((n for n in LOOKS if {*range(n)} <= common), default=0)
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[ScoredRun]:
         """Outcomes of the seeds of the last look."""
         return [run for run in self.runs if run.seed < self.seeds]
 
@@ -164,7 +164,7 @@ def read_file(file: Path) -> Archived:
         counts, content = iter(arrays["counts"]), json.loads(arrays["content"].item())
         groups = arrays.get("groups")
     outcomes = [
-        Outcome(
+        ScoredRun(
             run["loss"],
             run["seed"],
             folder=f"{file.parent.name}/{file.stem}",
@@ -225,18 +225,18 @@ def write(archive: Archived, file: Path) -> None:
     read.cache_clear()  # the next folder may add to the same archive
 
 
-def runs_of(part: str) -> list[Outcome]:
+def runs_of(part: str) -> list[ScoredRun]:
     """Return all trained runs of a part, such as "curve", looked at or not."""
     names = sorted(f"{part}/{file.stem}" for file in (SCORES / part).glob("*.npz"))
     return [run for name in names for run in read(name).runs if _is_trained(run)]
 
 
-def hours_of(outcomes: Sequence[Outcome]) -> float:
+def hours_of(outcomes: Sequence[ScoredRun]) -> float:
     """Return the hours of training of runs."""
     return sum(run["seconds"] for run in _trained(outcomes)) / 3600
 
 
-def _trained(outcomes: Sequence[Outcome]) -> list[Mapping[str, Any]]:
+def _trained(outcomes: Sequence[ScoredRun]) -> list[Mapping[str, Any]]:
     return [
         outcome.result
         for outcome in outcomes
@@ -244,7 +244,7 @@ def _trained(outcomes: Sequence[Outcome]) -> list[Mapping[str, Any]]:
     ]
 
 
-def _is_trained(outcome: Outcome) -> bool:
+def _is_trained(outcome: ScoredRun) -> bool:
     """Return whether an outcome is that of a run, not of moved decisions."""
     return outcome.result is None or "control" not in outcome.result
 
@@ -253,11 +253,11 @@ def _of_folder(folder: str) -> Archived:
     """Return the runs of a folder that have ended, with moved decisions."""
     jobs = jobs_from([folder])
     if Path(folder).parts[-2] in WITHOUT_MOVED:
-        outcomes, controls = [outcome_of(job) for job in jobs], []
+        outcomes, controls = [scored(job) for job in jobs], []
     else:
         # Of other losses the archive holds decisions as they are.
         score_baselines([job for job in jobs if job.loss == name_of(BASELINE)], print)
-        outcomes, controls = outcomes_of(jobs)
+        outcomes, controls = scored_runs(jobs)
     ended = [
         dataclasses.replace(outcome, groups=None)  # `documents` has them
         for outcome in outcomes
@@ -278,7 +278,7 @@ def _trials(folder: str, jobs: Sequence[Job]) -> dict[str, Any]:
     return {**record, "seconds": sum(seconds)}
 
 
-def _record(outcome: Outcome) -> dict[str, Any]:
+def _record(outcome: ScoredRun) -> dict[str, Any]:
     result = outcome.result and {k: v for k, v in outcome.result.items() if k in KEPT}
     return {
         "loss": outcome.loss,

@@ -18,7 +18,7 @@ from pathlib import Path
 import archive
 import numpy as np
 
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.statistics import Row
 
 FILE = Path(__file__).parent / "scores" / "documents.json"
@@ -55,7 +55,7 @@ def by_document(runs: archive.Archived) -> archive.Archived:
     return dataclasses.replace(runs, runs=tuple(map(in_documents, runs.runs)))
 
 
-def in_documents(run: Outcome) -> Outcome:
+def in_documents(run: ScoredRun) -> ScoredRun:
     """Return a run whose items are documents; one without a result as it is."""
     if not run.result:
         return run

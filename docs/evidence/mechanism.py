@@ -23,7 +23,7 @@ import numpy as np
 import tables
 
 from dicejax.study.compare.failures import Failures, failures_of
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.significance import (
     CrossedDifference,
     Verdict,
@@ -55,10 +55,10 @@ class Cell:
 
     sentences: int
     epochs: int
-    some: dict[str, list[Outcome]]
+    some: dict[str, list[ScoredRun]]
 
     @functools.cached_property
-    def runs(self) -> dict[str, list[Outcome]]:
+    def runs(self) -> dict[str, list[ScoredRun]]:
         """Outcomes of the arms that have all seeds; of others none."""
         return {
             arm: runs if len(runs) == len(SEEDS) else []
@@ -83,7 +83,7 @@ class Cell:
     @property
     def devices(self) -> str:
         """Runs and hours of training on each kind of device."""
-        by_kind: dict[str, list[Outcome]] = collections.defaultdict(list)
+        by_kind: dict[str, list[ScoredRun]] = collections.defaultdict(list)
         for run in self._finished():
             by_kind[run.result.get("device_kind", "cpu")].append(run)
         return "; ".join(
@@ -92,7 +92,7 @@ class Cell:
             for kind, runs in sorted(by_kind.items())
         )
 
-    def _finished(self) -> list[Outcome]:
+    def _finished(self) -> list[ScoredRun]:
         return [run for runs in self.runs.values() for run in runs if run.result]
 
     def failures(self, arm: str) -> Failures:
@@ -127,7 +127,7 @@ class Cell:
         return seeds_and_items(*pair)
 
 
-def _score(run: Outcome) -> float:
+def _score(run: ScoredRun) -> float:
     return run.score if run.result else 0.0
 
 
@@ -148,7 +148,7 @@ class Part:
     @functools.cache  # noqa: B019, parts live as long as the program
     def cell(self, sentences: int, epochs: int) -> Cell:
         """Read the archives of a cell."""
-        runs: dict[str, list[Outcome]] = {}
+        runs: dict[str, list[ScoredRun]] = {}
         for arm, (ending, loss) in self.arms.items():
             archived = archive.read(f"{self.folder}/{sentences}-{epochs}{ending}")
             by_seed = {run.seed: run for run in archived.runs if run.loss == loss}

@@ -89,9 +89,9 @@ def with_tuned_thresholds(form_: Form) -> str:
     Gains are those of the paired t test: over seeds, not over test sentences.
     """
     tuned = {
-        row.loss: [run.result[TUNED]["f1"] for run in row.outcomes]
+        row.loss: [run.result[TUNED]["f1"] for run in row.runs]
         for row in form_.rows
-        if all(run.result and TUNED in run.result for run in row.outcomes)
+        if all(run.result and TUNED in run.result for run in row.runs)
     }
     return tables.table(
         "loss | n | test F1 | gain (95% CI over seeds)",

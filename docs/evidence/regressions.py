@@ -30,7 +30,7 @@ from sklearn.metrics import f1_score, precision_recall_curve
 
 import dicejax as dj
 from dicejax.data.source import Corpus
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 WEIGHTS = (None, "balanced")
@@ -114,7 +114,7 @@ class States:
         return states.sum(1) / jnp.maximum(real.sum(1), 1)[:, None]
 
 
-def outcomes_of(corpus: Corpus, states: States, seed: int) -> list[Outcome]:
+def outcomes_of(corpus: Corpus, states: States, seed: int) -> list[ScoredRun]:
     """Return the regressions on a training sample."""
     texts = {x: [each.first for each in getattr(corpus, x)] for x in SPLITS}
     gold = {
@@ -137,7 +137,7 @@ def outcomes_of(corpus: Corpus, states: States, seed: int) -> list[Outcome]:
             "settings": settings,
         }
         outcomes.append(
-            Outcome(name, seed, "", "finished", result, shares[:, None].astype(float))
+            ScoredRun(name, seed, "", "finished", result, shares[:, None].astype(float))
         )
     return outcomes
 

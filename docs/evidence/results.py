@@ -127,7 +127,7 @@ def trained(part: str, comparisons: Sequence[Compared]) -> str:
         (run.folder, run.loss, run.seed)  # a run may be in several comparisons
         for comparison in comparisons
         for row in comparison.rows
-        for run in row.outcomes
+        for run in row.runs
         if tables.is_trained(row)
     }
     waiting = runs - len(looked_at)

@@ -91,7 +91,7 @@ def quoted(text: str) -> str:
 
 def updates(name: str) -> str:
     """Return the updates of the runs of an archive, mean over seeds."""
-    trained = [run for row in rows(name) for run in row.outcomes if run.result]
+    trained = [run for row in rows(name) for run in row.runs if run.result]
     steps = [run["steps"] for run in (run.result for run in trained) if "steps" in run]
     return f"{sum(steps) / len(steps):,.0f}"
 

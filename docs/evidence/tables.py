@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dicejax.study.compare.failures import failures_of
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.significance import (
@@ -46,7 +46,7 @@ def difference(rows: Sequence[Row], ours: str, other: str) -> str:
     It is over the seeds that both have.
     """
     by_seed = [
-        {run.seed: run.example_statistics for run in row_of(rows, loss).outcomes}
+        {run.seed: run.example_statistics for run in row_of(rows, loss).runs}
         for loss in (ours, other)
     ]
     seeds = sorted(set.intersection(*map(set, by_seed)))
@@ -56,11 +56,11 @@ def difference(rows: Sequence[Row], ours: str, other: str) -> str:
 
 def failures(row: Row) -> tuple[int, int]:
     """Return the number of runs that failed, and of all runs that have ended."""
-    failed = failures_of(row.outcomes)
+    failed = failures_of(row.runs)
     return len(failed.seeds), failed.runs
 
 
-def failed_of(outcomes: Sequence[Outcome]) -> str:
+def failed_of(outcomes: Sequence[ScoredRun]) -> str:
     """Return the number of failed runs, with the limit of their share."""
     failed = failures_of(outcomes)
     return f"{len(failed.seeds)} of {failed.runs}, ≤ {100 * failed.limit:.0f}%"
@@ -90,13 +90,13 @@ def _cells_of(
 ) -> list[str]:
     scores = mean_and_spread(row.scores("f1"))
     first = [f"`{row.loss}`", str(row.summary.n), scores]
-    failed_runs = failed_of(row.outcomes)
+    failed_runs = failed_of(row.runs)
     beside = [""] if documents else []
     if row.against is None:
         return [*first, "", "", *beside, "", "", failed_runs, "baseline"]
-    against, test = row.against, row.against.test
+    against = row.against
     mean, outcome = signed(100 * against.mean), against.verdict.outcome
-    if test is None or against.crossed is None:  # too few seeds, or runs that failed
+    if against.crossed is None:  # too few seeds, or runs that failed
         beside = ["–"] if documents else []
         mean = "–" if outcome == "unstable" else mean
         return [*first, mean, "–", *beside, "–", "–", failed_runs, outcome]
@@ -105,10 +105,10 @@ def _cells_of(
     return [
         *first,
         mean,
-        interval(test.crossed),
+        interval(against.crossed),
         *beside,
-        p_value(over_part.get(row.loss, test.p_value)),
-        f"{100 * test.detectable:.2f}",
+        p_value(over_part.get(row.loss, against.p_value)),
+        f"{100 * against.detectable:.2f}",
         failed_runs,
         outcome_of(row, over_part),
     ]

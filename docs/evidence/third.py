@@ -21,7 +21,7 @@ from dicejax.cli import parse
 from dicejax.config import Experiment
 from dicejax.io.files import write_whole
 from dicejax.objectives.parsing import candidate_named
-from dicejax.study.compare.jobs import Job, outcome_of, with_candidate, with_seed
+from dicejax.study.compare.jobs import Job, scored, with_candidate, with_seed
 from dicejax.training.run_folder import Run as RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -280,7 +280,7 @@ class Run:
             }
             write_trials(self.cell.trials_file, [*self.cell.trials(), line])
             return "diverged" if dev is None else f"dev {100 * dev:.2f}"
-        outcome = outcome_of(job)
+        outcome = scored(job)
         if outcome.result:
             result = {**outcome.result, "settings": dataclasses.asdict(self.setting)}
             outcome = dataclasses.replace(outcome, result=result)

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from dicejax.study import figures
 from dicejax.study.compare.failures import failures_of
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.significance import (
     CrossedDifference,
     detectable,
@@ -53,7 +53,7 @@ class Compared:
 
     cell: third.Cell
     length: int
-    runs: dict[str, list[Outcome]]
+    runs: dict[str, list[ScoredRun]]
 
     @property
     def updates(self) -> float:

@@ -86,7 +86,7 @@ def over_part(items: str = "rows") -> dict[str, dict[str, float]]:
         where there are some.
     """
     alone = {
-        (comparison.name, row.loss): row.against.test.p_alone
+        (comparison.name, row.loss): row.against.p_alone
         for comparison in finished()
         for row in rivals_of(getattr(comparison, items) or comparison.rows)
     }
@@ -138,7 +138,7 @@ def of_part() -> str:
     for comparison in finished():
         for row in rivals_of(comparison.rows):
             adjusted = [over_part(items)[comparison.name][row.loss] for items in ITEMS]
-            p_values = [row.against.test.p_value, *adjusted]
+            p_values = [row.against.p_value, *adjusted]
             rows.append(
                 [
                     f"{DATA[comparison.name]}: `{row.loss}`",
@@ -204,7 +204,7 @@ def _first_seed(cell: curve.Cell, loss: str) -> list[str]:
 
 
 def _first_score(cell: curve.Cell, loss: str) -> float:
-    return next(run.score for run in cell.row(loss).outcomes if run.seed == 0)
+    return next(run.score for run in cell.row(loss).runs if run.seed == 0)
 
 
 def rate_gains() -> list[float]:

@@ -13,7 +13,7 @@ from dicejax.cli import parse
 from dicejax.config import to_json
 from dicejax.data.examples import TaggedWords
 from dicejax.study import figures
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.tasks.task import Prediction
 
 from ..documented import ROOT, commands_of
@@ -122,7 +122,7 @@ def of_third(archive, evidence):
                     "seconds": 60.0,
                     "test_data": 1,
                 }
-                runs.append(Outcome(arm, seed, "", "finished", result, counts))
+                runs.append(ScoredRun(arm, seed, "", "finished", result, counts))
         whole = archive.Archived(tuple(runs), (), {})
         file = archive.file_of(cell.archive_of(64))
         file.parent.mkdir(exist_ok=True)

@@ -302,7 +302,7 @@ def test_names_of_runs_are_no_markup_of_the_terminal(tmp_path):
         progress.begin(name, steps=3)
         progress.note(name)
     jobs = made(tmp_path, (CrossEntropy(),), 1)
-    rows = comparison.evaluate_runs(jobs, str(tmp_path))
+    rows = comparison.evaluate_runs(jobs, str(tmp_path)).rows
     console.print(table(rows, title=name))
     assert is_shown_as_is(out.getvalue().replace("\n", " "))
     assert out.getvalue().count(MARKUP) >= 2
@@ -314,8 +314,7 @@ def test_control_characters_reach_no_report(tmp_path):
         tmp_path / "runs", (CrossEntropy(), Focal()), 2,
         labels=("O", name), types=(name,),
     )  # fmt: skip
-    rows = comparison.evaluate_runs(jobs, str(tmp_path))
-    report.write(rows, str(tmp_path))
+    report.write(comparison.evaluate_runs(jobs, str(tmp_path)))
     for file in ("report.html", "report.md"):
         text = (tmp_path / file).read_text(encoding="utf-8")
         assert is_shown_as_is(text.replace("\n", " ").replace("\t", " "))

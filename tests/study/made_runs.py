@@ -17,7 +17,8 @@ from dicejax.models.bert import BertConfig
 from dicejax.objectives import Objective
 from dicejax.study import compare as comparison
 from dicejax.study import significance
-from dicejax.study.compare.jobs import Job, Outcome
+from dicejax.study.compare.jobs import Job, ScoredRun
+from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import SCORE_COUNTS, Run
 
@@ -62,7 +63,8 @@ def write(
     run = run_of(job)
     write_setup(run, job.experiment, labels)
     shares = sentences(rng, skill)
-    run.write_arrays(SCORE_COUNTS, {"tags": counts(rng, skill, len(labels))})
+    (output, *_) = job.experiment.task.targets(labels)
+    run.write_arrays(SCORE_COUNTS, {output: counts(rng, skill, len(labels))})
     f1 = float(significance.score(shares))
     with (run.path / "metrics.jsonl").open("w") as file:
         for step in range(10, 101, 10):
@@ -132,12 +134,18 @@ def counts(rng, skill, classes) -> np.ndarray:
     return counted
 
 
-def outcome(loss, seed, right, dev=(), **more) -> Outcome:
+def in_record(rows) -> dict:
+    """Return rows as the record of their comparison has them."""
+    return Comparison(name="mine", rows=tuple(rows)).to_json()["losses"]
+
+
+def outcome(loss, seed, right, dev=(), **more) -> ScoredRun:
     """Return a finished run that is right on these examples."""
     shares = np.stack([right, np.ones_like(right)], -1)[:, None].astype(float)
     test = {"f1": float(np.mean(right))}
     result = {"primary_metric": "f1", "test": test, "seconds": 90.0} | more
-    return Outcome(loss, seed, "x", "finished", result, shares, dev=dev)
+    points = np.array([*enumerate(dev)], float).reshape(-1, 2)
+    return ScoredRun(loss, seed, "x", "finished", result, shares, dev=points)
 
 
 def compared(skills, seeds=5, spread=0.001, n=4000, draw=0, **options):

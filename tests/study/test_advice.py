@@ -6,11 +6,11 @@ import pytest
 from dicejax.objectives import Dice, Focal
 from dicejax.study import compare as comparison
 from dicejax.study.compare.advice import cost, headline, recommended, still_rising
-from dicejax.study.compare.baselines import ADJUSTED, THRESHOLD, outcomes_of
+from dicejax.study.compare.baselines import ADJUSTED, THRESHOLD, scored_runs
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.significance import seeds_and_items, signed
 
-from .made_runs import compared, made, outcome, statistics_of
+from .made_runs import compared, in_record, made, outcome, statistics_of
 from .test_significance_simulated import exhaustive, most_of
 
 MOVED = f"ce + {THRESHOLD}"
@@ -63,7 +63,7 @@ def test_the_order_of_costs():
 def test_the_best_loss_is_compared_with_each_control_seed_by_seed():
     rows = compared({"ce": 0.7, "dsc": 0.8, "wce": 0.8}, controls=CONTROLS)
     by_loss = {row.loss: row for row in rows}
-    dsc, wce = (statistics_of(by_loss[loss].outcomes) for loss in ("dsc", "wce"))
+    dsc, wce = (statistics_of(by_loss[loss].runs) for loss in ("dsc", "wce"))
     expected = seeds_and_items(dsc, wce, level=0.03)  # of a first look at five seeds
     versus = by_loss["dsc"].versus["wce"]
     ends = expected.mean, expected.low, expected.high
@@ -72,7 +72,7 @@ def test_the_best_loss_is_compared_with_each_control_seed_by_seed():
     sentence = "dsc vs. class weights (wce): {} F1 (95% CI {} to {}). No loss is shown "
     assert sentence.format(*(signed(100 * x) for x in ends)) in headline(rows)
     assert not by_loss["wce"].versus and not by_loss["ce"].versus
-    record = by_loss["dsc"].to_json()["against_controls"]["wce"]
+    record = in_record(rows)["dsc"]["against_controls"]["wce"]
     assert record["crossed"]["mean"] == crossed.mean
 
 
@@ -125,9 +125,9 @@ def test_a_loss_rises_whose_best_dev_score_is_the_last(curves, rising):
 
 def test_scores_that_rise_are_read_from_the_runs_and_named_first(tmp_path):
     jobs = made(tmp_path, (Dice(), Focal()), 3, rising=("ce",))
-    rows = rows_of(outcomes_of(jobs)[0], "ce")
+    rows = rows_of(scored_runs(jobs)[0], "ce")
     (ce,) = (row for row in rows if row.rise > 0)
-    last = np.mean([run.dev for run in ce.outcomes], axis=0)
+    last = np.mean([run.dev[:, 1] for run in ce.runs], axis=0)
     assert ce.loss == "ce" and ce.rise == pytest.approx(last[-1] - last[-2])
     epochs = jobs[0].experiment.training.epochs
     caveat = (
@@ -146,5 +146,5 @@ def test_no_gain_is_said_to_be_possible_beyond_a_score_of_1():
     rows = compared(skills, seeds=3)
     (dice,) = (row for row in rows if row.against)
     assert dice.against.crossed.high > 1 - rows[0].summary.mean
-    most = 100 * (1 - np.mean([run.score for run in rows[0].outcomes]))
+    most = 100 * (1 - np.mean([run.score for run in rows[0].runs]))
     assert f"A gain of up to {most:.1f} F1 (dice) is still possible." in headline(rows)

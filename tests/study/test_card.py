@@ -26,7 +26,7 @@ HOSTILE = "<script>x</script>|[a](b)"
 @pytest.fixture
 def jobs(tmp_path):
     jobs = made(tmp_path, LOSSES, 3, skill=(0.6, 0.8), types=("PER", HOSTILE))
-    report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
+    report.write(comparison.evaluate_runs(jobs, str(tmp_path)))
     for job in jobs:
         made_run = Run(epath.Path(job.folder))
         made_run.write_result(made_run.result() | TRAINED)

@@ -8,9 +8,11 @@ import pytest
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.data.tags import Span
 from dicejax.objectives import CrossEntropy, Focal
-from dicejax.study.compare.jobs import outcome_of
+from dicejax.study.compare.changed import MOST, quote
+from dicejax.study.compare.jobs import scored
+from dicejax.study.compare.record import Comparison, Quoted
 from dicejax.study.compare.statistics import rows_of
-from dicejax.study.report.changed import MOST, changed_answers
+from dicejax.study.report.changed import changed_answers
 from dicejax.tasks.answers import Answer
 from dicejax.tasks.described import LONGEST, predicted_text, text_and_gold
 from dicejax.tasks.task import Prediction
@@ -20,6 +22,16 @@ from .made_runs import SENTENCES, compared, made, outcome, run_of
 RIGHT = {"ce": [1, 1, 0, 0], "dice": [1, 0, 1, 0]}
 THIRD = {"ce": [1, 1, 0, 1], "dice": [1, 0, 0, 0]}
 TEXTS = [LabelledText(f"text {n}", None, "yes", str(n), n) for n in range(4)]
+
+
+NOTHING = Quoted()
+
+
+def answers_of(rows, read_examples, earlier=NOTHING):
+    """Return the section of a comparison, and what it quotes."""
+    comparison = Comparison(name="mine", rows=tuple(rows), quoted=earlier)
+    comparison = quote(comparison, read_examples)
+    return changed_answers(comparison), comparison.quoted
 
 
 def lines_of(changed):
@@ -33,7 +45,7 @@ def test_gains_and_losses_have_a_table_each_with_text_and_gold():
         for seed in range(3)
     ]
     rows = rows_of(outcomes, "ce")
-    answers = changed_answers(rows, lambda: TEXTS)
+    answers, quoted = answers_of(rows, lambda: TEXTS)
     assert lines_of(answers) == [
         [("3", "text 2", "yes", "0 of 3", "2 of 3")],
         [
@@ -41,32 +53,35 @@ def test_gains_and_losses_have_a_table_each_with_text_and_gold():
             ("4", "text 3", "yes", "1 of 3", "0 of 3"),
         ],
     ]
-    assert "on 1 test example, and in fewer on 2. " in answers.summary
-    without = changed_answers(rows, lambda: None)
+    assert "on 1 test example, and in fewer on 2. " in answers.text[0]
+    without, _ = answers_of(rows, lambda: None)
     assert lines_of(without)[0] == [("3", "0 of 3", "2 of 3")]
     # With other examples than were scored, and with the texts of an earlier report.
-    assert changed_answers(rows, lambda: TEXTS[:3]) == without
-    assert changed_answers(rows, lambda: None, answers.texts) == answers
-    assert changed_answers(rows, lambda: None, {"2": ("text 1", "yes")}) == without
-    named = [dataclasses.replace(run, names=tuple("abcd")) for run in outcomes]
-    answers = changed_answers(rows_of(named, "ce"), lambda: None)
+    assert answers_of(rows, lambda: TEXTS[:3])[0] == without
+    assert answers_of(rows, lambda: None, quoted)[0] == answers
+    few = Quoted(texts={"2": ("text 1", "yes")})
+    assert answers_of(rows, lambda: None, few)[0] == without
+    names = np.array([*"abcd"])
+    named = [dataclasses.replace(run, names=names) for run in outcomes]
+    answers, _ = answers_of(rows_of(named, "ce"), lambda: None)
     assert lines_of(answers)[0] == [("c", "0 of 3", "2 of 3")]
-    assert "Numbers" not in answers.summary
+    assert "Numbers" not in answers.text[0]
     scores = [dataclasses.replace(run, source="run scores") for run in outcomes]
-    assert changed_answers(rows_of(scores, "ce"), lambda: None) is None
+    answers, quoted = answers_of(rows_of(scores, "ce"), lambda: None)
+    assert not answers.text and not answers.tables and quoted == Quoted()
 
 
 def test_as_many_gains_as_losses_of_the_advised_loss_are_shown():
     rows = compared({"ce": 0.7, "wce": 0.8, "dsc": 0.8}, controls=["wce"])
-    answers = changed_answers(rows, lambda: None)
-    assert answers.summary.startswith("wce is right in more seeds than ce on ")
+    answers, _ = answers_of(rows, lambda: None)
+    assert answers.text[0].startswith("wce is right in more seeds than ce on ")
     assert [len(each.lines) for each in answers.tables] == [MOST, MOST]
     right = {
-        x.loss: sum(run.example_statistics[:, 0, 0] for run in x.outcomes) for x in rows
+        x.loss: sum(run.example_statistics[:, 0, 0] for run in x.runs) for x in rows
     }
     gain = right["wce"] - right["ce"]
     up, down = int((gain > 0).sum()), int((gain < 0).sum())
-    assert f"on {up:,} test examples, and in fewer on {down:,}" in answers.summary
+    assert f"on {up:,} test examples, and in fewer on {down:,}" in answers.text[0]
     for sign, each in zip((1, -1), answers.tables, strict=True):
         numbers = [int(line["test example"]) - 1 for line in each.lines]
         assert min(sign * gain[numbers]) >= np.sort(sign * gain)[-MOST]
@@ -80,8 +95,8 @@ def test_predictions_are_those_that_most_seeds_agree_on(tmp_path):
         if job.seed == 2:
             texts = np.array(["-"] * SENTENCES)
         run.write_statistics(run.example_statistics(), predictions=texts)
-    rows = rows_of([outcome_of(job) for job in jobs], "ce")
-    for table in changed_answers(rows, lambda: None).tables:
+    rows = rows_of([scored(job) for job in jobs], "ce")
+    for table in answers_of(rows, lambda: None)[0].tables:
         for line in table.lines:
             n = int(line["test example"]) - 1
             for loss in ("ce", "focal"):
@@ -89,8 +104,8 @@ def test_predictions_are_those_that_most_seeds_agree_on(tmp_path):
     # One run is of a version that did not record them.
     run = run_of(jobs[0])
     run.write_statistics(run.example_statistics())
-    rows = rows_of([outcome_of(job) for job in jobs], "ce")
-    (line, *_), *_ = (table.lines for table in changed_answers(rows, list).tables)
+    rows = rows_of([scored(job) for job in jobs], "ce")
+    (line, *_), *_ = (table.lines for table in answers_of(rows, list)[0].tables)
     assert [name for name in line if "predicted" in name] == ["focal predicted"]
 
 

@@ -11,9 +11,10 @@ from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Dice, Focal
 from dicejax.study import compare as comparison
 from dicejax.study import significance
-from dicejax.study.compare.jobs import outcome_of
+from dicejax.study.compare.jobs import scored
 from dicejax.study.compare.same_data import require_one_data
 from dicejax.study.compare.statistics import rows_of
+from dicejax.study.compare.table import remarks
 from dicejax.training.run_folder import Run
 
 from .made_runs import EXPERIMENT, made, record_of, run_of, statistics_of, write_setup
@@ -28,7 +29,7 @@ def by_loss(rows):
 
 
 def evaluate(runs, folder):
-    return by_loss(comparison.evaluate_runs(runs, str(folder)))
+    return by_loss(comparison.evaluate_runs(runs, str(folder)).rows)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
     assert list(rows) == ["ce", "focal", "dice"]  # the best first
     assert rows["ce"].against is None
     losses = "ce", "dice", "focal"
-    ce, dice, focal = (statistics_of(rows[loss].outcomes) for loss in losses)
+    ce, dice, focal = (statistics_of(rows[loss].runs) for loss in losses)
     direct = significance.shrink_variances(
         [significance.seeds_and_items(ours, ce) for ours in (dice, focal)]
     )
@@ -71,7 +72,7 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
         against = rows[loss].against
         level = pytest.approx(0.03)
         assert against.crossed == dataclasses.replace(crossed, level=level)
-        assert against.test.p_value == pytest.approx(p, rel=1e-3)
+        assert against.p_value == pytest.approx(p, rel=1e-3)
         assert against.mean == pytest.approx(crossed.mean, abs=1e-12)
     assert rows["dice"].against.verdict.outcome == "inconclusive"
     assert rows["focal"].against.verdict.outcome == "better"
@@ -79,7 +80,7 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
     assert rows["focal"].summary.mean == pytest.approx(mean)
     written = record_of(tmp_path)
     against = written["losses"]["focal"]["against_baseline"]
-    assert against["p_value"] == rows["focal"].against.test.p_value
+    assert against["p_value"] == rows["focal"].against.p_value
     assert written["looks"] == [{"dice": [0, 1, 2, 3, 4], "focal": [0, 1, 2, 3, 4]}]
 
 
@@ -96,9 +97,9 @@ def test_a_diverged_run_counts_as_a_failure_and_a_missing_one_not_at_all(
     assert rows["ce"].missing == 1 and rows["dice"].missing == 0
     assert comparison.unfinished(runs) == 1  # what diverged is not tried again
     assert rows["dice"].against.seeds == rows["focal"].against.seeds == (0, 1, 3, 4)
-    ce_1 = rows["ce"].outcomes[1].score
+    ce_1 = rows["ce"].runs[1].score
     assert rows["dice"].against.differences[1] == pytest.approx(-ce_1)
-    ce, focal, dice = comparison.remarks(list(rows.values()))
+    ce, focal, dice = remarks(list(rows.values()))
     assert ce == "ce: 1 of 5 not finished"
     assert dice.startswith("dice: unstable: failed in 1 of 5 runs, ")
     assert "; 1 of 5 diverged" in dice
@@ -126,23 +127,23 @@ def test_adding_seeds_after_a_look_costs_and_the_same_look_again_does_not(
 
 
 def test_a_loss_left_out_after_a_look_stays_in_the_family(runs, tmp_path):
-    both = evaluate(runs, tmp_path / "a")["focal"].against.test
+    both = evaluate(runs, tmp_path / "a")["focal"].against
     others = [job for job in runs if job.loss != "dice"]
-    dropped = evaluate(others, tmp_path / "a")["focal"].against.test
-    alone = evaluate(others, tmp_path / "b")["focal"].against.test
+    dropped = evaluate(others, tmp_path / "a")["focal"].against
+    alone = evaluate(others, tmp_path / "b")["focal"].against
     assert both.p_value > alone.p_value
     assert dropped.p_value == pytest.approx(2 * alone.p_value)
 
 
 def test_controls_are_a_family_of_their_own(runs):
-    outcomes = [outcome_of(job) for job in runs]
+    outcomes = [scored(job) for job in runs]
     others = [outcome for outcome in outcomes if outcome.loss != "dice"]
     together = by_loss(rows_of(outcomes, "ce"))["focal"].against
     apart = by_loss(rows_of(outcomes, "ce", controls=["dice"]))
     assert apart["dice"].is_control and not apart["focal"].is_control
     alone = apart["focal"].against
     assert alone == by_loss(rows_of(others, "ce"))["focal"].against
-    assert together.test.p_value > alone.test.p_value
+    assert together.p_value > alone.p_value
 
 
 @pytest.mark.parametrize("looks", ['"x"', "[3]", '[{"dice": 3}]', '[{"dice": ["a"]}]'])
@@ -153,17 +154,17 @@ def test_a_damaged_record_of_looks_is_one_line(runs, tmp_path, looks):
 
 
 def test_runs_that_cannot_be_compared_are_refused(runs):
-    without = [outcome_of(job) for job in runs if job.loss != "ce"]
+    without = [scored(job) for job in runs if job.loss != "ce"]
     with pytest.raises(InputError, match="no run of ce is finished"):
         rows_of(without, "ce")
     run = run_of(runs[4])
     run.write_result(run.result() | {"checksums": {"test": "2"}})
     with pytest.raises(InputError, match=r"^test of seed-1 of dice is not that of "):
-        require_one_data([outcome_of(job) for job in runs])
+        require_one_data([scored(job) for job in runs])
     file = epath.Path(runs[0].folder) / "test_statistics.npz"
     file.write_bytes(file.read_bytes()[:50])
     with pytest.raises(InputError, match=r"test_statistics\.npz: has changed since"):
-        outcome_of(runs[0])
+        scored(runs[0])
 
 
 def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
@@ -188,7 +189,7 @@ def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
     comparison.train_all(first, progress)
     assert tried == ["ce", "dice", "focal"]
     assert lines.pop(0) == "about 4 minutes for the other 2 runs"  # of 100 s each
-    assert outcome_of(first[1]).status == "diverged"
+    assert scored(first[1]).status == "diverged"
     # The next time it is not tried again, unless everything is.
     comparison.train_all(first, progress)
     assert tried == ["ce", "dice", "focal", "ce", "focal"]

@@ -9,11 +9,11 @@ import pytest
 from dicejax.objectives import Dice
 from dicejax.study import significance
 from dicejax.study.compare.advice import headline, recommended, versus_controls
-from dicejax.study.compare.baselines import THRESHOLD, outcomes_of
+from dicejax.study.compare.baselines import THRESHOLD, scored_runs
 from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import Run
 
-from .made_runs import made, outcome, statistics_of
+from .made_runs import in_record, made, outcome, statistics_of
 from .test_significance_simulated import exhaustive, most_of
 
 MOVED = f"ce + {THRESHOLD}"
@@ -79,10 +79,10 @@ def test_the_difference_to_moved_decisions_is_that_of_moved_decisions(
         assert versus.crossed.mean == pytest.approx(difference.mean(), rel=1e-12)
         assert versus.decided_alike is (True if is_moved else None)
         # Not that of the rows.
-        plain = shares(outcomes, loss, is_moved=False).mean()
-        moved_away = plain - rows[control].summary.mean - difference.mean()
+        unmoved = shares(outcomes, loss, is_moved=False).mean()
+        moved_away = unmoved - rows[control].summary.mean - difference.mean()
         assert (abs(moved_away) > 0.04) == is_moved
-    record = rows["dl"].to_json()["against_controls"]
+    record = in_record(rows.values())["dl"]["against_controls"]
     assert [record[name]["decided_alike"] for name in CONTROLS] == [None, True]
 
 
@@ -161,7 +161,7 @@ def test_moved_decisions_are_read_from_the_folder_of_each_run(tmp_path):
         control = {"value": -0.5, "dev_score": 0.5, "test": run.result()["test"]}
         control |= {"example_statistics": run.example_statistics() + 1}
         run.write_baselines({THRESHOLD: control})
-    outcomes, controls = outcomes_of(jobs)
+    outcomes, controls = scored_runs(jobs)
     losses = [run.loss for run in outcomes]
     assert sorted(set(losses)) == ["ce", MOVED, "dice"] and controls == [MOVED]
     for run in outcomes:

@@ -11,7 +11,8 @@ import pytest
 from dicejax.cli import run
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
 from dicejax.study import figures
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
+from dicejax.study.compare.results import with_gradients
 from dicejax.study.compare.statistics import Row
 from dicejax.study.gradients import agreement, history, plot
 from dicejax.study.report import sections
@@ -75,10 +76,14 @@ def _figures_for_a_page():
 def _figures_of_a_comparison():
     """Each loss has the figures of its first measured run; a baseline has none."""
     result = Run.at("run").result()
-    runs = [Outcome("ce", seed, "run", "finished", result) for seed in (1, 2)]
-    missing = Outcome("ce", 0, "none", "missing")
-    control = Outcome("ce + x", 1, "run", "finished", result | {"control": {}})
+    runs = [ScoredRun("ce", seed, "run", "finished", result) for seed in (1, 2)]
+    runs = with_gradients(runs)
+    missing = ScoredRun("ce", 0, "none", "missing")
+    moved = result | {"control": {}}
+    control = ScoredRun("ce + x", 1, "run", "finished", moved)
+    assert with_gradients([control]) == [control]
     summary = ScoreSummary.from_scores([], 0)
+    assert [len(run.gradients) for run in runs] == [1, 0]
     rows = [Row("ce", (missing, *runs), summary, None)]
     rows += [Row("ce + x", (control,), summary, None)]
     titles = [picture.title for picture in sections.gradients(rows)]

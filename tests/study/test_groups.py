@@ -198,7 +198,7 @@ def test_losses_are_compared_where_the_constraint_puts_the_threshold(tmp_path, t
         assert share["units"] == "documents" and fields["at_constraint"]["name"] == (
             "precision_at_recall_0.8" if "recall" in text else "recall_at_fpr_0.2"
         )
-    baseline, focal = comparison.evaluate_runs(jobs, str(tmp_path))
+    baseline, focal = comparison.evaluate_runs(jobs, str(tmp_path)).rows
     name = fields["at_constraint"]["name"]
     assert record_of(tmp_path)["primary_metric"] == name
     for row in (baseline, focal):

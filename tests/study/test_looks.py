@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dicejax.study.compare import testing
-from dicejax.study.compare.statistics import Against
+from dicejax.study.compare.testing import Contrast
+from dicejax.study.report.sections import needed
 from dicejax.study.significance import (
     CrossedDifference,
     Verdict,
@@ -100,10 +101,11 @@ def test_the_range_of_seeds_needed_has_the_right_number_in_80_percent():
     ],
 )
 def test_the_seeds_needed_are_a_range_in_words(ends, text):
-    test = testing.Test(observed(0.1, 1.0, 5), None, *[1.0] * 3, ends, detectable=0.1)
-    verdict = Verdict("inconclusive", "")
-    assert Against((), (), test, verdict).needed == text
-    assert Against((), (), None, verdict).needed == "-"
+    untested = Contrast(seeds=(), differences=(), verdict=Verdict("inconclusive", ""))
+    crossed = observed(0.1, 1.0, 5)
+    tested = dataclasses.replace(untested, crossed=crossed, seeds_needed=ends)
+    assert needed(tested) == text
+    assert needed(untested) == "-"
 
 
 def test_no_number_of_seeds_makes_up_for_a_small_test_set():

@@ -73,7 +73,7 @@ def test_the_report_names_the_runs(tmp_path):
         alike = job.loss == "dice" and job.seed in (1, 4)
         test = scored(["yes"] * 99 if alike else ["no", *GOLD[1:]])
         run.write_result({**run.result(), "test": test})
-    report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
+    report.write(comparison.evaluate_runs(jobs, str(tmp_path)))
     (warning,) = record_of(tmp_path)["warnings"]
     names = "2 of 10 runs learnt nothing: dice seed 1, dice seed 4. 2 of them predict "
     assert warning.startswith(f"{names}the same class for every test example")

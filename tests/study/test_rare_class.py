@@ -19,8 +19,8 @@ from dicejax.study.card import model_card
 from dicejax.study.compare import results
 from dicejax.study.compare.jobs import (
     jobs_of,
-    outcome_of,
     require_fit,
+    scored,
 )
 from dicejax.study.compare.same_data import require_one_data
 from dicejax.study.compare.statistics import columns_of
@@ -207,7 +207,7 @@ def test_a_run_keeps_the_class_that_it_was_trained_with(trained, tmp_path, capsy
     require_fit(jobs, overwrite=True)
     require_fit(jobs_of(named, (CrossEntropy(), Dice()), 1, str(trained / "old")))
     outcomes = [
-        outcome_of(dataclasses.replace(jobs[0], folder=str(trained / x / "ce/seed-0")))
+        scored(dataclasses.replace(jobs[0], folder=str(trained / x / "ce/seed-0")))
         for x in ("old", "new")
     ]
     with pytest.raises(
@@ -236,13 +236,14 @@ def test_a_loss_that_gets_nothing_of_a_class_right_is_named(tmp_path):
         result = run_of(job).result()
         result["test"] |= {"per_type": rows}
         run_of(job).write_result(result)
-    rows = results.evaluate_runs(jobs, str(tmp_path))
+    result = results.evaluate_runs(jobs, str(tmp_path))
+    rows = result.rows
     sentence = (
         "dice gets nothing of 'rare' (100.0) right in 3 of 3 runs; in brackets the F1 "
         "of cross-entropy."
     )
     assert unlearnt(rows) == [sentence]
-    report.write(rows, str(tmp_path))
+    report.write(result)
     assert sentence in record_of(tmp_path)["warnings"]
     # The rarest class with five examples stands beside the total.
     assert list(columns_of(rows)) == [

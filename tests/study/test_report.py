@@ -24,10 +24,12 @@ from dicejax.objectives import (
 )
 from dicejax.study import compare as comparison
 from dicejax.study import figures, report
-from dicejax.study.compare.jobs import outcome_of
+from dicejax.study.compare.jobs import scored
+from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.report import pictures
-from dicejax.study.report.facts import facts_of
+from dicejax.study.report.measured import probabilities_of
+from dicejax.study.report.sections import needed
 
 from ..visible import contrast
 from .made_runs import EXPERIMENT, made, record_of, run_of
@@ -85,10 +87,10 @@ def tables(page):
 
 def written(jobs, folder, tuning=None):
     """Write a report, and return its rows, page and Markdown."""
-    rows = comparison.evaluate_runs(jobs, str(folder), tuning)
-    assert report.write(rows, str(folder)) == str(folder / "report.html")
+    result = report.write(comparison.evaluate_runs(jobs, str(folder), tuning))
+    assert result.report == str(folder / "report.html")
     html, text = ((folder / f"report.{kind}").read_text() for kind in ("html", "md"))
-    return {row.loss: row for row in rows}, html, text
+    return {row.loss: row for row in result.rows}, html, text
 
 
 def number(text):
@@ -128,7 +130,7 @@ def test_the_table_repeats_the_rows(three):
         cells = table(by_caption, HEADLINE)
         assert list(cells) == ["ce", "focal", "dice"]  # the best first
         for loss, row in three.rows.items():
-            scores = [100 * run.score for run in row.outcomes]
+            scores = [100 * run.score for run in row.runs]
             mean, spread = statistics.fmean(scores), statistics.stdev(scores)
             assert cells[loss]["F1"] == f"{mean:.2f} ± {spread:.2f}"
             assert cells[loss]["seeds"] == "5"
@@ -137,9 +139,9 @@ def test_the_table_repeats_the_rows(three):
         assert list(map(number, printed)) == pytest.approx(
             [100 * x for x in (crossed.mean, crossed.low, crossed.high)], abs=0.005
         )
-        assert focal["seeds needed"] == three.rows["focal"].against.needed
+        assert focal["seeds needed"] == needed(three.rows["focal"].against)
         dice = three.rows["dice"].against
-        assert cells["dice"]["p (Holm)"] == f"{dice.test.p_value:.3f}"
+        assert cells["dice"]["p (Holm)"] == f"{dice.p_value:.3f}"
 
 
 def test_the_weight_of_an_example_of_the_rarest_class_is_stated(three, tmp_path):
@@ -166,7 +168,7 @@ def test_every_loss_has_its_verdict(three):
 def test_the_same_numbers_are_written_for_programs(three):
     focal = three.record["losses"]["focal"]
     assert list(three.record["losses"]) == ["ce", "focal", "dice"]
-    test, outcomes = three.rows["focal"].against.test, three.rows["focal"].outcomes
+    test, outcomes = three.rows["focal"].against, three.rows["focal"].runs
     assert focal["against_baseline"]["p_value"] == test.p_value
     assert focal["runs"][1]["folder"] == "focal/seed-1"
     by_seed = [run_of(run).score_counts()["tags"][1:] for run in outcomes]
@@ -186,12 +188,12 @@ def test_the_same_numbers_are_written_for_programs(three):
 
 
 def test_pictures_are_drawn_from_the_numbers(three):
-    rows = list(three.rows.values())
-    facts = facts_of(rows, margin=0.005)
-    by_seed = facts.losses["dice"].probabilities["tags"].by_seed
+    rows = tuple(three.rows.values())
+    by_seed = probabilities_of(three.rows["dice"])["tags"].by_seed
     counts = np.sum(list(by_seed.values()), axis=0)
     bins = [x for x in score_counts.reliability(counts).bins if x.count]
-    (picture,) = pictures.calibration(facts)
+    compared = Comparison(name="x", rows=rows)
+    (picture,) = pictures.calibration(compared)
     (axes,) = picture.panels[2].figure.axes
     assert axes.get_xlabel() == "Predicted probability"
     assert axes.get_ylabel() == "Frequency"
@@ -201,13 +203,13 @@ def test_pictures_are_drawn_from_the_numbers(three):
     runs = pictures.strip(rows, "f1")
     (axes,) = runs.panels[0].figure.axes
     (focal,) = [line for line in axes.lines if line.get_gid() == "runs-of-1"]
-    scores = [100 * run.score for run in three.rows["focal"].outcomes]
+    scores = [100 * run.score for run in three.rows["focal"].runs]
     assert sorted(focal.get_xdata()) == pytest.approx(sorted(scores))
     with figures.look():
         axes.set_xlabel("0.9999 < 1")
         svg = figures.element(runs.panels[0].figure, "k", "Runs", "All")
     assert ">0.9999 &lt; 1</text>" in svg and 'id="k-name">Runs</title>' in svg
-    dev, _ = pictures.learning(facts)
+    dev, _ = pictures.learning(compared)
     (axes,) = dev.panels[1].figure.axes
     assert axes.get_xlabel() == "Training step" and axes.get_ylabel() == "Dev F1 (%)"
     assert axes.lines[-1].get_ydata()[-1] == pytest.approx(np.mean(scores))
@@ -283,7 +285,7 @@ def test_it_can_be_read_aloud(three):
 def test_a_page_sets_one_rival_beside_the_baseline(tmp_path):
     losses = (CrossEntropy(), Focal(), WeightedCrossEntropy())
     jobs = made(tmp_path, losses, 5, skill=(0.5, 0.6, 0.9))
-    report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
+    report.write(comparison.evaluate_runs(jobs, str(tmp_path)))
     text = (tmp_path / "report.md").read_text()
     (of_classes,) = re.findall(r"mean over seeds: ce vs. (\S+):", text)
     (changed,) = re.findall(r"^(\S+) is right in more seeds than ce on", text, re.M)
@@ -317,10 +319,11 @@ def test_missing_and_diverged_runs_are_reported_first(tmp_path):
 
 
 def test_rows_without_runs_of_their_own_are_in_tables_alone(tmp_path):
-    outcomes = [outcome_of(job) for job in made(tmp_path, LOSSES[:2], 2)]
+    outcomes = [scored(job) for job in made(tmp_path, LOSSES[:2], 2)]
     ce = [run for run in outcomes if run.loss == "ce"]
     control = [dataclasses.replace(run, loss="ce + tuned threshold") for run in ce]
-    report.write(rows_of([*outcomes, *control], "ce"), str(tmp_path))
+    rows = tuple(rows_of([*outcomes, *control], "ce"))
+    report.write(Comparison(name="mine", rows=rows, folder=str(tmp_path)))
     by_caption = tables(Page((tmp_path / "report.html").read_text()).root)
     for caption in (HEADLINE, "Test F1 (%) of each run"):
         assert "ce + tuned threshold" in table(by_caption, caption)

@@ -13,6 +13,7 @@ from dicejax.io.files import write_checked
 from dicejax.objectives import CrossEntropy, Dice, Focal, WeightedCrossEntropy
 from dicejax.study import compare as comparison
 from dicejax.study import report
+from dicejax.study.compare.changed import quote
 from dicejax.study.compare.finding import jobs_from
 
 from .made_runs import EXPERIMENT, SENTENCES, made, record_of, run_of
@@ -35,7 +36,7 @@ def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
     # As after one shard: two runs have never begun.
     for job in (jobs[1], jobs[8]):
         shutil.rmtree(job.folder)
-    report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
+    report.write(comparison.evaluate_runs(jobs, str(tmp_path)))
     before = files(tmp_path)
     for name in FILES:
         (tmp_path / name).unlink()
@@ -51,8 +52,8 @@ def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
 def test_texts_of_compare_stay_while_the_test_set_is_the_same(tmp_path):
     jobs = made(tmp_path, LOSSES, 1)
     texts = [Sentence((f"word-{n}",), (), n) for n in range(SENTENCES)]
-    rows = comparison.evaluate_runs(jobs, str(tmp_path))
-    report.write(rows, str(tmp_path), read_examples=lambda: texts)
+    result = comparison.evaluate_runs(jobs, str(tmp_path))
+    report.write(quote(result, lambda: texts))
     before = files(tmp_path)
     assert b"word-" in before["report.html"]
     assert run(["report", str(tmp_path)]) == 0  # which reads no data

@@ -14,12 +14,16 @@ from dicejax.errors import InputError, Stopped
 from dicejax.formats import ConllFiles
 from dicejax.io import files
 from dicejax.study import compare as comparison
+from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.several import several
+from dicejax.study.compare.statistics import rows_of
 from dicejax.tasks import Tagging
 from dicejax.training.encoded import identity_of
 from dicejax.training.inference import evaluate
 from dicejax.training.processes import StopRequest
 from dicejax.training.run_folder import Run
+
+from .made_runs import outcome
 
 SIZES = {"train": 30, "dev": 10, "test": 12}
 CHANGES = {
@@ -140,19 +144,20 @@ def with_other_seed(folder, origin, made_of):
 
 def interval(folder, checksums):
     """Write what `--across` reads of a comparison."""
-    crossed = {"mean": 0.01, "seed_error": 0.01, "sentence_error": 0.01}
-    against = {"crossed": crossed, "p_alone": 0.5, "differences": [0.01]}
-    content = {"losses": {"dice": {"against_baseline": against}}, "baseline": "ce"}
+    runs = [
+        outcome(loss, seed, np.arange(100) % n > seed, checksums=checksums)
+        for loss, n in (("ce", 5), ("dice", 9))
+        for seed in range(3)
+    ]
+    record = Comparison(name="x", rows=tuple(rows_of(runs, "ce"))).to_json()
     folder.mkdir()
-    (folder / "comparison.json").write_text(
-        json.dumps({**content, "checksums": checksums})
-    )
+    (folder / "comparison.json").write_text(json.dumps(record))
 
 
 @pytest.fixture
 def answers(project, tmp_path, monkeypatch, capsys):
     """Return a function that edits a split, and asks every command about it."""
-    monkeypatch.setattr(comparison.report, "write", lambda *x, **y: "report.html")
+    monkeypatch.setattr(comparison.report, "write", lambda x: x)
 
     def ask(split, edit):
         data, cmp, stopped = (tmp_path / x for x in ("data", "cmp", "stopped"))

@@ -17,7 +17,7 @@ from dicejax.study import compare as comparison
 from dicejax.study import figures
 from dicejax.study.compare.advice import headline
 from dicejax.study.compare.results import latex, methods
-from dicejax.study.compare.scores_file import outcomes_of
+from dicejax.study.compare.scores_file import runs_of
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.table import warnings_of
 from dicejax.study.report import document
@@ -39,7 +39,7 @@ def written(path, rows, header=RUNS):
 
 
 def by_example(rows):
-    for run in (run for row in rows for run in row.outcomes):
+    for run in (run for row in rows for run in row.runs):
         for n, (right, _) in enumerate(run.example_statistics[:, 0]):
             yield "set", run.loss, run.seed, 100 * right, f"e{n}"
 
@@ -53,7 +53,7 @@ def test_scores_of_examples_have_the_verdicts_of_their_runs(tmp_path, capsys):
         if theirs.against is not None:
             left, right = ours.against, theirs.against
             assert (ours.outcome, left.crossed) == (theirs.outcome, right.crossed)
-            assert left.test.p_value == right.test.p_value
+            assert left.p_value == right.p_value
     assert cli.run(["report", "--scores", path, "--out", str(tmp_path / "again")]) == 0
     assert f"focal: {result.verdicts['focal']}" in capsys.readouterr().out
     content = [tmp_path / name / "comparison.json" for name in ("out", "again")]
@@ -70,7 +70,7 @@ def test_groups_of_examples_are_the_items_of_the_test(tmp_path):
     (result,) = comparison.compare_scores(path, out=str(tmp_path / "out"))
 
     def sums(row):
-        counts = statistics_of(row.outcomes)
+        counts = statistics_of(row.runs)
         return np.stack([counts[:, d::7].sum(1) for d in range(7)], 1)
 
     ours = {row.loss: row for row in rows}
@@ -94,7 +94,7 @@ def test_scores_of_runs_are_judged_over_seeds(tmp_path):
     path = written(tmp_path / "scores.csv", rows)
     (result,) = comparison.compare_scores(path, out=str(tmp_path))
     expected = stats.ttest_rel(scores["dice"], scores["ce"])
-    test = result.rows[1].against.test
+    test = result.rows[1].against
     assert test.p_value == pytest.approx(expected.pvalue / 0.6, rel=1e-3)
     ends = 100 * test.crossed.low, 100 * test.crossed.high
     assert ends == pytest.approx(expected.confidence_interval(0.97), rel=1e-3)
@@ -168,12 +168,12 @@ def test_many_data_sets_take_no_figures_and_one_template(tmp_path, capsys, monke
 
 
 def outcome_scores(path, data, loss):
-    return [100 * run.score for run in outcomes_of(path)[data] if run.loss == loss]
+    return [100 * run.score for run in runs_of(path)[data] if run.loss == loss]
 
 
 def verdicts_of(path, data):
     """Return the verdicts on one data set, by loss."""
-    rows = rows_of(outcomes_of(path)[data], "ce")
+    rows = rows_of(runs_of(path)[data], "ce")
     return {row.loss: row.against.verdict for row in rows if row.against}
 
 
@@ -212,7 +212,7 @@ def test_a_thousand_seeds_and_more_have_a_verdict(tmp_path):
     low, high = test.confidence_interval(0.95)
     assert verdict.outcome == "better"
     assert f"+{np.mean(scores['dice'] - scores['ce']):.2f} score" in verdict.sentence
-    (row,) = (x for x in rows_of(outcomes_of(path)["a"], "ce") if x.loss == "dice")
+    (row,) = (x for x in rows_of(runs_of(path)["a"], "ce") if x.loss == "dice")
     ends = 100 * row.against.crossed.low, 100 * row.against.crossed.high
     assert ends[0] < low < high < ends[1]  # wider, for the looks before
     assert ends == pytest.approx((low, high), abs=0.02)
@@ -256,7 +256,7 @@ def test_a_file_without_a_column_of_data_is_one_data_set(tmp_path):
     rows = [row[1:] for row in runs(POINTS)]
     plain = written(tmp_path / "mine.csv", rows, "loss,seed,score")
     named = written(tmp_path / "named.csv", runs(POINTS, "mine"))
-    of_file, of_column = map(outcomes_of, (plain, named))
+    of_file, of_column = map(runs_of, (plain, named))
     assert list(of_file) == list(of_column) == ["mine"]
     for ours, theirs in zip(of_file["mine"], of_column["mine"], strict=True):
         assert (ours.loss, ours.seed) == (theirs.loss, theirs.seed)
@@ -379,7 +379,7 @@ def test_scores_have_a_page_that_says_no_more_than_they_do(tmp_path, kind):
     rows = compared(SKILLS, n=60)
     header, lines = EXAMPLES, list(by_example(rows))
     if kind == "runs":
-        outcomes = [run for row in rows for run in row.outcomes]
+        outcomes = [run for row in rows for run in row.runs]
         lines = [("set", run.loss, run.seed, 100 * run.score) for run in outcomes]
         header = RUNS
     if kind == "groups":
@@ -442,6 +442,6 @@ def test_the_texts_to_paste_have_the_numbers_of_the_rows():
 def test_a_run_is_the_mean_of_its_examples(tmp_path):
     rows = [("a", "ce", 0, score, n) for n, score in enumerate((0, 50, 100, 100))]
     path = written(tmp_path / "x.csv", rows, EXAMPLES)
-    (ce,) = outcomes_of(path)["a"]
+    (ce,) = runs_of(path)["a"]
     assert ce.score == 0.625 and len(ce.example_statistics) == 4
     assert rows_of([ce, outcome("dice", 1, np.ones(4))], "ce")[0].summary.n == 1

@@ -84,10 +84,10 @@ def test_comparisons_are_combined_on_the_command_line(comparisons, tmp_path, cap
     content = json.loads((out / "several.json").read_text())["losses"]
     for name in ("good", "same"):
         rows = [row for x in comparisons for row in x.rows if row.loss == name]
-        tests = [row.against.test for row in rows]
+        tests = [row.against for row in rows]
         means = [test.crossed.mean for test in tests]
         expected = across_sets(means, [test.crossed.seed_error for test in tests])
-        assert content[name]["found"]["mean"] == pytest.approx(expected.mean)
+        assert content[name]["estimate"]["mean"] == pytest.approx(expected.mean)
         sided = [t.p_alone / 2 if t.crossed.mean > 0 else 1 for t in tests]
         assert content[name]["better_on"] == holds_on(sided)
     assert content["good"]["better_on"] == 3 and content["good"]["improvement"] == 1
@@ -100,8 +100,8 @@ def test_what_cannot_be_combined_is_one_line(comparisons, tmp_path, capsys):
     text = file.read_text()
     fails(capsys, [*argv[:2], "--across"], "--across combines two or more comparisons")
     for old, new, message in (
-        ('"mean"', '"men"', "has no 'mean'"),
-        ('"baseline": "ce"', '"baseline": "focal"', "ce and focal cannot be combined"),
+        ('"mean"', '"men"', "is damaged: required field missing"),
+        ('"ce"', '"focal"', "ce and focal cannot be combined"),
     ):
         file.write_text(text.replace(old, new))
         fails(capsys, argv, message)

@@ -8,7 +8,8 @@ import pytest
 from dicejax.errors import InputError
 from dicejax.objectives import Dice, Focal, SoftF1
 from dicejax.study import compare as comparison
-from dicejax.study.compare.jobs import Job, Outcome, jobs_of
+from dicejax.study.compare.jobs import Job, ScoredRun, jobs_of
+from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.until import LOOKS, seconds_of, train_until_decided
 
@@ -45,7 +46,7 @@ class Runs:
     def evaluate(self, jobs: list[Job]):
         rows = rows_of([self.outcome(j) for j in jobs], "ce", looks=self.looks)
         self.looks.append({row.loss: row.against.seeds for row in rows[1:]})
-        return rows
+        return Comparison(name="mine", rows=tuple(rows))
 
     def seeds(self):
         return Counter(loss for loss, _ in self.trained)
@@ -56,8 +57,8 @@ def decided(runs, budget=None):
     options = {"least": 3, "budget": budget, "say": lines.append}
     options |= {"unfinished": lambda jobs: len(runs.new(jobs))}
     options |= {"clock": lambda: runs.now}
-    rows, ended = train_until_decided(runs.jobs, runs.train, runs.evaluate, **options)
-    outcomes = {row.loss: row.against.verdict.outcome for row in rows if row.against}
+    last, ended = train_until_decided(runs.jobs, runs.train, runs.evaluate, **options)
+    outcomes = {loss: verdict.outcome for loss, verdict in last.verdicts.items()}
     return outcomes, ended, lines
 
 
@@ -84,7 +85,7 @@ def test_a_loss_that_fails_gets_no_further_seeds():
     class Failing(Runs):
         def outcome(self, job):
             if (job.loss, job.seed) == ("dice", 1):
-                return Outcome("dice", 1, "x", "diverged")
+                return ScoredRun("dice", 1, "x", "diverged")
             return super().outcome(job)
 
     runs = Failing({"ce": 0.8, "dice": 0.9, "focal": 0.9, "soft_f1": 0.5})

@@ -2,15 +2,17 @@
 
 import dataclasses
 import fnmatch
+import json
 import re
 
 import numpy as np
 import pytest
 
+from dicejax import config
 from dicejax.config import PretrainedEncoder, ScratchEncoder
 from dicejax.study import significance
 from dicejax.study.compare.advice import headline
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.table import warnings_of
 from dicejax.study.report.pictures import forest
@@ -130,12 +132,7 @@ def test_a_test_set_that_is_too_small_is_not_made_up_for_by_seeds():
 def test_a_pretrained_encoder_is_advised_only_to_those_without(encoder, advised):
     experiment = dataclasses.replace(EXPERIMENT, encoder=encoder)
     rows = [
-        dataclasses.replace(
-            row,
-            outcomes=[
-                dataclasses.replace(run, experiment=experiment) for run in row.outcomes
-            ],
-        )
+        dataclasses.replace(row, settings=json.loads(config.to_json(experiment)))
         for row in compared(NOTHING, seeds=3)
     ]
     for text in (headline(rows), warnings_of(rows)[0]):
@@ -145,8 +142,8 @@ def test_a_pretrained_encoder_is_advised_only_to_those_without(encoder, advised)
 
 def test_a_diverged_loss_is_worse_and_named():
     rows = compared(ALIKE)
-    outcomes = [run for row in rows for run in row.outcomes]
-    outcomes += [Outcome("gdice", seed, "x", "diverged") for seed in range(5)]
+    outcomes = [run for row in rows for run in row.runs]
+    outcomes += [ScoredRun("gdice", seed, "x", "diverged") for seed in range(5)]
     rows = rows_of(outcomes, "ce")
     (gdice,) = (row for row in rows if row.loss == "gdice")
     assert gdice.against.verdict.outcome == "worse"

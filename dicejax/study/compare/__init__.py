@@ -7,32 +7,34 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import html
 import os
 import shlex
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import rich.table
 from etils import epath
 
 from dicejax import config
 from dicejax.config import Experiment, ExperimentOrFile
 from dicejax.errors import InputError, quote
 from dicejax.io.files import file_name, write_together
-from dicejax.io.html_table import html_table
 from dicejax.objectives import Candidate, Candidates, name_of
 from dicejax.objectives.parsing import candidate_named
 from dicejax.study import report
-from dicejax.study.compare import scores_file, tuning
-from dicejax.study.compare.advice import headline, versus_controls
+from dicejax.study.compare import record, scores_file, tuning
 from dicejax.study.compare.baselines import (
     controls_among,
     score_baselines,
     with_prior_head,
 )
-from dicejax.study.compare.finding import common_folder, jobs_from, tuning_of
+from dicejax.study.compare.changed import quote as quote_changed
+from dicejax.study.compare.finding import (
+    common_folder,
+    is_alone,
+    jobs_from,
+    tuning_of,
+)
 from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
@@ -44,105 +46,16 @@ from dicejax.study.compare.jobs import (
     unfinished,
     with_baselines,
 )
-from dicejax.study.compare.results import assess, assess_runs, evaluate_runs, to_json
+from dicejax.study.compare.record import Comparison as Comparison
+from dicejax.study.compare.results import assess, assess_runs, evaluate_runs
 from dicejax.study.compare.same_data import DataCheck, warn_of_changes
-from dicejax.study.compare.statistics import (
-    Row,
-    interval_of,
-    metric_of,
-    results_of,
-)
-from dicejax.study.compare.table import mean_and_spread, remarks, table, warnings_of
-from dicejax.study.compare.testing import MARGIN, baseline_name
+from dicejax.study.compare.testing import MARGIN
 from dicejax.study.compare.until import seconds_of, train_until_decided
-from dicejax.study.significance import MIN_SEEDS, Verdict
+from dicejax.study.significance import MIN_SEEDS
 from dicejax.training.checkpoint_folder import require_orbax
 from dicejax.training.progress import Progress, TrainingProgress, progress_of
 
 MOST_DRAWN = 50  # data sets of scores with figures, which take half a second each
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """Result of a comparison.
-
-    Attributes:
-      rows: one per loss, the baseline first; empty after tuning alone, or while runs
-        are left to other shards.
-      tuned: trials and chosen settings of each loss; empty without tuning.
-      unfinished: number of runs, or after tuning alone of trials, left to other shards.
-      report: path of the HTML page; None without rows.
-      margin: differences within it do not matter in practice, as a fraction.
-      ended: why `until` added no further seeds, and how much they would tell.
-    """
-
-    name: str
-    folder: str
-    rows: tuple[Row, ...] = ()
-    tuned: tuple[tuning.Tuned, ...] = ()
-    unfinished: int = 0
-    report: str | None = None
-    margin: float = MARGIN
-    ended: str | None = None
-
-    def __repr__(self) -> str:
-        if not self.rows:
-            left = f"{self.unfinished} unfinished, " if self.unfinished else ""
-            tuned = ", ".join(each.loss for each in self.tuned) or "none"
-            return f"Comparison({self.name}: {left}tuned: {tuned})"
-        losses = ", ".join(row.loss for row in self.rows)
-        seeds = max(len(row.outcomes) for row in self.rows)
-        verdict = headline(self.rows, self.margin).split("\n")[0]
-        runs = f"{seeds} seed{'s' * (seeds != 1)}"
-        return f"Comparison({self.name}: {losses}; {runs}; {verdict})"
-
-    def _repr_html_(self) -> str:
-        """Return the verdict and a table of all losses, for a notebook."""
-        metric = self.primary_metric
-        if metric is None:
-            return f"<p>{html.escape(repr(self))}</p>"
-        first, *more = headline(self.rows, self.margin).split("\n")
-        texts = [f"<p><b>{html.escape(first)}</b></p>"]
-        texts += [f"<p>{html.escape(line)}</p>" for line in more]
-        cells = [["", metric_of(self.rows), "verdict"]]
-        for row in self.rows:
-            verdict = row.against.verdict.sentence if row.against else "baseline"
-            scores = mean_and_spread(row.scores(metric))
-            cells.append([row.loss, scores, verdict])
-        return "".join([*texts, html_table(cells)])
-
-    @property
-    def primary_metric(self) -> str | None:
-        """Name of the score that losses are compared by; None without rows."""
-        return results_of(self.rows)[0]["primary_metric"] if self.rows else None
-
-    @property
-    def verdicts(self) -> dict[str, Verdict]:
-        """Verdicts on all losses but the baseline."""
-        return {row.loss: row.against.verdict for row in self.rows if row.against}
-
-    def table(self, width: int | None = None) -> rich.table.Table:
-        """Return the scores as a table that fits a width in characters."""
-        return table(self.rows, self.name, width)
-
-    def lines(self) -> list[str]:
-        """Return verdicts, failed runs and tuned settings as lines of text."""
-        lines, rows = [], self.rows
-        if rows:
-            lines += [*headline(rows, self.margin).split("\n"), ""]
-            lines += [f"warning: {warning}" for warning in warnings_of(rows)]
-            metric = metric_of(rows)
-            over = f"({interval_of(rows)}):"
-            lines.append(f"{metric} vs. {baseline_name(rows[0].loss)} {over}")
-            lines += [f"  {line}" for line in remarks(rows)]
-            best, differences = versus_controls(rows)
-            lines += [f"  {best} vs. {k}: {text}" for k, text in differences.items()]
-        lines += [self.ended] if self.ended else []
-        return lines + tuning.remarks(self.tuned)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain dictionaries, as `comparison.json` begins."""
-        return to_json(self.rows, tuning.to_json(self.tuned))
 
 
 def compare(
@@ -251,7 +164,7 @@ def compare(
         if until is not None:
             least = max(seeds, MIN_SEEDS)
             acts = steps.jobs, steps.train, steps.evaluate
-            rows, ended = train_until_decided(
+            judged, ended = train_until_decided(
                 *acts, least=least, budget=limit, say=display.say
             )
         else:
@@ -266,7 +179,7 @@ def compare(
             if waits or not seeds:
                 tuned = tuple(steps.tuned)
                 return dataclasses.replace(result, tuned=tuned, unfinished=left)
-            rows, ended = steps.evaluate(jobs), None
+            judged, ended = steps.evaluate(jobs), None
 
     def read_examples() -> Sequence[Any] | None:
         if "test" in steps.check.changed:
@@ -275,9 +188,8 @@ def compare(
             return experiment.data.load().test
         return None
 
-    page = report.write(rows, folder, margin=fraction, read_examples=read_examples)
-    result = dataclasses.replace(result, rows=tuple(rows), tuned=tuple(steps.tuned))
-    return dataclasses.replace(result, ended=ended, report=page)
+    result = dataclasses.replace(judged, tuned=tuple(steps.tuned), ended=ended)
+    return report.write(quote_changed(result, read_examples))
 
 
 @dataclasses.dataclass
@@ -333,33 +245,45 @@ class _Steps:
         if self.baselines:
             score_baselines(jobs, self.display.say)
 
-    def evaluate(self, jobs: Sequence[Job]) -> list[Row]:
+    def evaluate(self, jobs: Sequence[Job]) -> Comparison:
         """Compare runs, which records a look."""
         jobs = tuning.apply_settings(jobs, self.tuned)
-        record = tuning.to_json(self.tuned)
-        return evaluate_runs(jobs, self.folder, record, margin=self.margin)
+        trials = tuning.to_json(self.tuned)
+        return evaluate_runs(jobs, self.folder, trials, margin=self.margin)
 
 
 def compare_runs(
     paths: Sequence[str],
     *,
     out: str | None = None,
-    baseline: str = name_of(BASELINE),
-    margin: float = 100 * MARGIN,
+    baseline: str | None = None,
+    margin: float | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> Comparison:
     """Test the differences between existing runs, and write a report.
 
     Folders may hold runs at any depth, all of one experiment, which differ in loss and
-    seed alone. By default the report is written to the folder that holds them all.
-    Data that have changed since the runs, or cannot be read, are warned of.
+    seed alone. By default the report is written to the folder that holds them all, the
+    baseline is cross-entropy, and the margin half a point. Data that have changed since
+    the runs, or cannot be read, are warned of. Of one folder without runs, but with the
+    record of a comparison, the report is drawn anew from that.
 
     Raises:
       InputError: runs cannot be read or compared, or the folder cannot be written to.
     """
-    fraction = _fraction(margin)
+    fraction = _fraction(100 * MARGIN if margin is None else margin)
     if not paths:
         raise InputError("report needs run folders: none is named")
+    if len(paths) == 1 and is_alone(paths[0]):
+        for flag, value in (("baseline", baseline), ("margin", margin)):
+            if value is not None:
+                raise InputError(
+                    f"--{flag} compares runs anew, and {paths[0]} has none; leave it "
+                    "out to draw the report of its record"
+                )
+        comparison = record.read(paths[0])
+        return report.write(dataclasses.replace(comparison, folder=out or paths[0]))
+    baseline = name_of(BASELINE) if baseline is None else baseline
     jobs = jobs_from(paths)
     losses = dict.fromkeys(job.loss for job in jobs)
     if baseline not in losses:
@@ -367,14 +291,15 @@ def compare_runs(
             f"no run of {baseline} among these, to compare with; --baseline "
             f"takes another: {', '.join(losses)}"
         )
-    out, name = out or common_folder(paths), jobs[0].experiment.name
     warn_of_changes(jobs, warn)
-    record = tuning_of(jobs)
-    rows, texts = assess_runs(jobs, out, record, baseline=baseline, margin=fraction)
-    page = report.write(rows, out, margin=fraction, texts=texts)
-    return Comparison(
-        name=name, folder=out, rows=tuple(rows), report=page, margin=fraction
+    comparison = assess_runs(
+        jobs,
+        out or common_folder(paths),
+        tuning_of(jobs),
+        baseline=baseline,
+        margin=fraction,
     )
+    return report.write(comparison)
 
 
 def compare_scores(
@@ -399,10 +324,10 @@ def compare_scores(
         control is not in the file, or the folder cannot be written to.
     """
     fraction = _fraction(margin)
-    by_data = scores_file.outcomes_of(path, unit)
+    by_data = scores_file.runs_of(path, unit)
     folders = dict.fromkeys(by_data, out)
-    for data, outcomes in by_data.items():
-        losses = dict.fromkeys(outcome.loss for outcome in outcomes)
+    for data, runs in by_data.items():
+        losses = dict.fromkeys(run.loss for run in runs)
         if baseline not in losses:
             raise InputError(
                 f"{path}: {quote(data)} has no score of {baseline} to compare with; "
@@ -410,7 +335,7 @@ def compare_scores(
             )
         if len(by_data) > 1:
             folders[data] = str(epath.Path(out) / file_name(data, "data set"))
-    names = {run.loss for outcomes in by_data.values() for run in outcomes}
+    names = {run.loss for runs in by_data.values() for run in runs}
     for name in controls:
         if name not in names - {baseline}:
             what = "the baseline" if name == baseline else "not in the file"
@@ -423,22 +348,18 @@ def compare_scores(
     words += ["--controls", *controls] if controls else []
     comparisons: list[Comparison] = []
     contents: dict[str, str] = {}
-    for (data, outcomes), folder in zip(by_data.items(), folders.values(), strict=True):
-        settings = outcomes, folder, None, baseline
-        rows, texts = assess(*settings, margin=fraction, controls=cheap)
-        made = report.contents_of(
-            *(rows, folder),
-            margin=fraction,
+    for (data, runs), folder in zip(by_data.items(), folders.values(), strict=True):
+        judged = assess(runs, folder, baseline, margin=fraction, controls=cheap)
+        comparison = dataclasses.replace(
+            judged,
             name=data,
             command=shlex.join(words),
-            texts=texts,
-            drawn=len(by_data) <= MOST_DRAWN,
+            report=str(epath.Path(folder) / report.PAGE),
         )
+        made = report.contents_of(comparison, drawn=len(by_data) <= MOST_DRAWN)
         place = f"{data}/" if len(by_data) > 1 else ""
         contents |= {f"{place}{name}": text for name, text in made.items()}
-        page = str(epath.Path(folder) / report.PAGE)
-        result = Comparison(name=data, folder=folder, margin=fraction, report=page)
-        comparisons.append(dataclasses.replace(result, rows=tuple(rows)))
+        comparisons.append(comparison)
     write_together(epath.Path(out), contents)
     return comparisons
 

@@ -6,6 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 from dicejax.errors import quote
 from dicejax.study import significance
@@ -18,7 +19,6 @@ from dicejax.study.compare.failures import (
     support_of,
 )
 from dicejax.study.compare.statistics import (
-    NO_CLAIM,
     Row,
     apart,
     metric_of,
@@ -27,8 +27,9 @@ from dicejax.study.compare.statistics import (
     source_of,
 )
 from dicejax.study.compare.table import remedy
-from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
-from dicejax.study.significance import CrossedDifference, signed
+from dicejax.study.compare.testing import LEVEL, MARGIN, NO_CLAIM, baseline_name
+from dicejax.study.sentences import sentences
+from dicejax.study.significance import CrossedDifference
 
 _UNSETTLED = ("baseline", *NO_CLAIM)
 _ALIKE = {
@@ -43,8 +44,7 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
     It begins with the losses that were still improving when training ended.
     """
     caveat, verdict = still_rising(rows, margin), _verdict(rows, margin)
-    later = f"{caveat}\nSo far: {verdict[:1].lower()}{verdict[1:]}"
-    return later if caveat else verdict
+    return _text("later", caveat=caveat, verdict=verdict) if caveat else verdict
 
 
 def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -55,15 +55,9 @@ def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
     rising = [row.loss for row in rows if row.rise > margin]
     if not rising:
         return ""
-    experiment = next(
-        run.experiment for row in rows for run in row.outcomes if run.experiment
-    )
-    flag = f"--training.epochs {2 * experiment.training.epochs}"
-    return (
-        "Train longer: dev scores were still rising, so the order may turn.\n"
-        f"Still rising when training ended: {', '.join(rising)}. Next: dicejax compare "
-        f"with {flag} and another --out."
-    )
+    experiment = next(x for row in rows if (x := row.experiment) is not None)
+    epochs = 2 * experiment.training.epochs
+    return _text("still_rising", losses=rising, epochs=epochs)
 
 
 def cost(row: Row) -> int:
@@ -147,14 +141,17 @@ def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
     metric = metric_of(rows)
     for row in rivals_of(rows):
         if row.versus and row.outcome not in _UNSETTLED:
-            texts = {}
-            for control, versus in row.versus.items():
-                if versus.crossed is None:
-                    texts[control] = versus.verdict.outcome
-                    continue
-                mean, interval = _points(versus.crossed, metric)
-                texts[control] = f"{mean} ({interval}){_alike(row, control)}"
-            return row.loss, texts
+            return row.loss, {
+                control: _text(
+                    "difference",
+                    crossed=versus.crossed,
+                    metric=metric,
+                    alike=_alike(row, control),
+                )
+                if versus.crossed
+                else versus.verdict.outcome
+                for control, versus in row.versus.items()
+            }
     return "", {}
 
 
@@ -175,44 +172,38 @@ def _versus(row: Row, control: Row) -> str:
     return versus.verdict.outcome if versus else "no verdict"
 
 
+def _text(sentence: str, /, **values: Any) -> str:
+    """Return a sentence of the template on the advice."""
+    return getattr(sentences("advice"), sentence)(**values)
+
+
 def _verdict(rows: Sequence[Row], margin: float) -> str:
-    baseline = baseline_name(rows[0].loss)
-    losses = _compared(rows)
+    baseline, losses = baseline_name(rows[0].loss), _compared(rows)
     if not losses:
-        return f"Nothing to compare: only {baseline} has run."
-    finished = [run for row in rows for run in row.outcomes if run.result]
-    if has_few_examples(finished[0]):
-        size = len(finished[0].example_statistics)
-        return (
-            f"No verdict: the test set has {size} example{'s' * (size > 1)}, and it "
-            f"takes {FEWEST_EXAMPLES}.\nNext: a larger test set. Of {FEWEST_EXAMPLES} "
-            "examples each is 10 points, so hundreds tell more."
-        )
+        return _text("alone", baseline=baseline)
+    first = next(run for row in rows for run in row.runs if run.result)
+    if has_few_examples(first):
+        size = len(first.example_statistics)
+        return _text("few_examples", size=size, least=FEWEST_EXAMPLES)
     if all(row.failures.has_learnt_nothing for row in rows if row.failures.runs):
-        text = "Nothing learnt: this says nothing about the losses."
-        return f"{text}\nTo do: {remedy(rows)}."
+        return _text("nothing_learnt", remedy=remedy(rows))
     if rows[0].failures.seeds:
         return _without_baseline(rows)
-    if is_repeated(rows[0].outcomes) or all(is_repeated(x.outcomes) for x in losses):
-        names = [row.loss for row in rows if is_repeated(row.outcomes)]
+    if is_repeated(rows[0].runs) or all(is_repeated(x.runs) for x in losses):
+        repeated = [row.loss for row in rows if is_repeated(row.runs)]
         is_ours = source_of(rows) == "run"
-        todo = "take a larger test set" if is_ours else "check that the seed is used"
-        return (
-            f"No verdict: all seeds of {_listed(names)} have the same scores.\n"
-            f"They are one run. Next: {todo}."
-        )
-    if all(row.against.test is None for row in losses):
+        return _text("repeated", losses=repeated, is_ours=is_ours)
+    if not any(row.against.is_tested for row in losses):
         seeds, least = max(len(x.against.seeds) for x in losses), significance.MIN_SEEDS
         enough = max(least, 5)
-        return (
-            f"No verdict yet: {seeds} seed{'s' * (seeds != 1)}, and it takes {least}.\n"
-            f"Next: {_command(rows, enough)}{_minutes(rows, enough - seeds, losses)}."
-        )
+        more = f"{_command(rows, enough)}{_minutes(rows, enough - seeds, losses)}"
+        return _text("few_seeds", seeds=seeds, least=least, next=more)
     best = recommended(rows, margin)
-    text = _kept(rows, margin) if best is None else _advice(rows, best)
+    if best is not None:
+        return _advice(rows, best)
     unstable = [row.loss for row in rows if row.failures.is_unstable]
-    also = f"\nUnstable: {', '.join(unstable)}." if unstable and best is None else ""
-    return text + also
+    text = _kept(rows, margin)
+    return f"{text}\n{_text('unstable', losses=unstable)}" if unstable else text
 
 
 def _kept(rows: Sequence[Row], margin: float) -> str:
@@ -220,23 +211,30 @@ def _kept(rows: Sequence[Row], margin: float) -> str:
     baseline, metric = baseline_name(rows[0].loss), metric_of(rows)
     stable = _stable(rows)
     if not stable:
-        return "Undecided: every other loss failed in some runs."
+        return _text("all_unstable")
     if (ahead := _ahead(rows, stable, margin)) is not None:
-        mean = 100 * _gain(ahead)
-        text = f"Keep {baseline}: {ahead.loss} is only {mean:.2f} {metric} ahead.\n"
-        within = f"Differences within ±{100 * margin:g} do not matter in practice."
-        return text + f"{_points(ahead.against.crossed, metric)[1]}. {within}"
+        return _text(
+            "barely_ahead",
+            baseline=baseline,
+            loss=ahead.loss,
+            crossed=ahead.against.crossed,
+            metric=metric,
+            margin=margin,
+        )
     if _are_decided(stable):
-        return f"Keep {baseline}: no loss is better, and all are worse or the same."
+        return _text("none_better", baseline=baseline)
     most, gain = stable[0], _possible_gain(rows, stable[0])
-    points = f"{100 * gain:.1f} {metric}"
     if gain <= margin:
-        return f"Keep {baseline}: no loss beats it by more than {points}."
-    more = " by more than the margin" * any(x.outcome == "better" for x in rows)
-    return (
-        f"Undecided: no loss is shown to beat {baseline}{more}.\n"
-        f"A gain of up to {points} ({most.loss}) is still possible."
-        f"{_next(rows, most)}{_first_two(rows)}"
+        return _text("no_gain", baseline=baseline, gain=gain, metric=metric)
+    return _text(
+        "undecided",
+        baseline=baseline,
+        is_better=any(row.outcome == "better" for row in rows),
+        gain=gain,
+        metric=metric,
+        loss=most.loss,
+        next=_next(rows, most),
+        first_two=_first_two(rows),
     )
 
 
@@ -247,7 +245,6 @@ def _without_baseline(rows: Sequence[Row]) -> str:
     tells of losses.
     """
     failed, baseline = rows[0].failures, baseline_name(rows[0].loss)
-    metric = metric_of(rows)
     learnt = [row for row in rows[1:] if row.failures.median is not None]
     learnt.sort(key=lambda row: (cost(row), -row.failures.median))
     sound = [row for row in learnt if not row.failures.seeds]
@@ -255,41 +252,37 @@ def _without_baseline(rows: Sequence[Row]) -> str:
         least = min((row.failures.share for row in learnt), default=1.0)
         fewest = [row for row in learnt if row.failures.share == least]
         if not fewest or compared_failures(fewest[0].failures, failed) > LEVEL:
-            text = "Undecided: every loss failed in some runs."
             names = [row.loss for row in rows if row.failures.seeds]
-            return f"{text}\nFailed: {', '.join(names)}. To do: {remedy(rows)}."
+            return _text("all_failed", losses=names, remedy=remedy(rows))
         sound = fewest[:1]
-    names, do = _listed([row.loss for row in sound]), "do" if sound[1:] else "does"
-    subject = "Cross-entropy" if rows[0].loss == "ce" else baseline
-    mostly = " mostly" if sound[0].failures.seeds else ""
-    if failed.has_learnt_nothing:
-        text = f"{subject} learns nothing here: {names} {do}{mostly}."
-    else:
-        text = f"{subject} fails in {len(failed.seeds)} of {failed.runs} runs: {names} "
-        text += f"{do} not{', mostly' if mostly else ''}."
     controls = [row for row in sound if row.is_control]
     unbeaten = [
         x for x in controls if "better" not in {_versus(y, x) for y in controls}
     ]
     leader = max(sound, key=lambda row: row.failures.median)
     mended = (unbeaten or controls or [leader])[0]
-    p_value = compared_failures(mended.failures, failed)
-    fisher = f"Fisher's exact test of the failed runs: p {_p(p_value)}"
-    if p_value <= LEVEL:
-        text += f"\nTo do: use {_name(mended.loss)}, {remedy(rows)}. {fisher}."
-    else:
-        text += f"\nTo do: {remedy(rows)}. It may be chance ({fisher})."
     medians = {baseline: failed.median, mended.loss: mended.failures.median}
     if medians[baseline] is None:
         del medians[baseline]
     if len(medians) == 1:
         medians[leader.loss] = leader.failures.median
-    listed = ", ".join(f"{name} {100 * x:.1f}" for name, x in medians.items())
-    text += f"\nMedian {metric} of the runs that learn: {listed}.{_first_two(sound)}"
-    if sound[1:]:
-        flag = f"--baseline {quote(mended.loss) if ' ' in mended.loss else mended.loss}"
-        text += f" Next: dicejax report with {flag} compares the others with it."
-    return text
+    p_value = compared_failures(mended.failures, failed)
+    flag = quote(mended.loss) if " " in mended.loss else mended.loss
+    return _text(
+        "baseline_failed",
+        baseline=baseline,
+        failures=failed,
+        losses=[row.loss for row in sound],
+        are_failing=bool(sound[0].failures.seeds),
+        mended=_name(mended.loss),
+        p=p_value,
+        is_shown=p_value <= LEVEL,
+        remedy=remedy(rows),
+        metric=metric_of(rows),
+        medians=medians,
+        first_two=_first_two(sound),
+        flag=flag if sound[1:] else None,
+    )
 
 
 def _first_two(rows: Sequence[Row], pairs: Sequence[set[str]] = ()) -> str:
@@ -308,54 +301,61 @@ def _first_two(rows: Sequence[Row], pairs: Sequence[set[str]] = ()) -> str:
     crossed = apart(ours, other)
     if crossed is None or {ours.loss, other.loss} in pairs:
         return ""
-    mean, interval = _points(crossed, metric_of(rows))
-    name = _name(other.loss) if other.against else baseline_name(other.loss)
-    alike = _alike(ours, other.loss)
-    return f" {_name(ours.loss)} vs. {name}{alike}: {mean} ({interval})."
+    return f" {_pair(rows, ours, other, crossed, _name(ours.loss))}"
+
+
+def _pair(
+    rows: Sequence[Row], ours: Row, other: Row, crossed: CrossedDifference, name: str
+) -> str:
+    """Return the difference of two losses in words, ours by its name there."""
+    return _text(
+        "versus",
+        ours=name,
+        other=_name(other.loss) if other.against else baseline_name(other.loss),
+        alike=_alike(ours, other.loss),
+        crossed=crossed,
+        metric=metric_of(rows),
+    )
 
 
 def _advice(rows: Sequence[Row], best: Row) -> str:
     """Advise a loss or control that is better than the baseline, or not beaten."""
-    baseline = baseline_name(rows[0].loss)
-    metric = metric_of(rows)
     better = [row for row in rows if row.outcome == "better"]
     leader = max(rivals_of(better) or better, key=_gain)
     # The loss that the advice is about: the best, where a control is not better itself.
     claim = best if best in better else leader
-    over = _points(claim.against.crossed, metric)
-    runs, limit = claim.failures.runs, 100 * claim.failures.limit
-    limited = (
-        f" None of its {runs} runs failed; so few may miss a failure rate of up to "
-        f"{limit:.0f}%."
-    )
+    values = {
+        "baseline": baseline_name(rows[0].loss),
+        "crossed": claim.against.crossed,
+        "metric": metric_of(rows),
+    }
+    name = _name(best.loss)
+    texts = [_text("use", name=name, **values)]
+    if best is not claim:
+        texts = [_text("try", control=name, loss=leader.loss, **values)]
+    texts.append(_text("none_failed", failures=claim.failures))
     pairs = [{claim.loss, rows[0].loss}]
     if best.is_control:
-        rivals = [row for row in rivals_of(rows) if best.loss in row.versus]
-        rivals = [row for row in rivals if row.versus[best.loss].crossed is not None]
-        text = f"Use {_name(best.loss)}: {over[0]} over {baseline}.\n{over[1]}."
-        if best is not claim:
-            rivals = [leader] if best.loss in leader.versus else []
-            text = (
-                f"Try {_name(best.loss)} first: {leader.loss} is not shown to beat "
-                f"this control.\n{leader.loss} vs. {baseline}: {over[0]} ({over[1]})."
-            )
-        text += limited
+        rivals = rivals_of(rows) if best is claim else [leader]
+        rivals = [row for row in rivals if best.loss in row.versus]
+        mean = {
+            row.loss: crossed.mean
+            for row in rivals
+            if (crossed := row.versus[best.loss].crossed) is not None
+        }
+        rivals = [row for row in rivals if row.loss in mean]
         if rivals:
             # One that is not shown to be better than the baseline may beat the control,
             # as it has moved decisions there.
             beating = [row for row in rivals if _versus(row, best) == "better"]
-            mean = {row.loss: row.versus[best.loss].crossed.mean for row in rivals}
             rival = max(beating or rivals, key=lambda row: mean[row.loss])
-            apart_ = _points(rival.versus[best.loss].crossed, metric)
-            alike = _alike(rival, best.loss)
-            name = _name(best.loss)
-            text += f" {rival.loss} vs. {name}{alike}: {apart_[0]} ({apart_[1]})."
+            difference = rival.versus[best.loss].crossed
+            texts.append(_pair(rows, rival, best, difference, rival.loss))
             pairs.append({rival.loss, best.loss})
             if best is claim:
-                which = rival.loss if beating else "No loss"
-                text += f" {which} is shown to beat {name}."
-        return text + _first_two(rows, pairs)
-    text = f"Use {best.loss}: {over[0]} over {baseline}.\n{over[1]}.{limited}"
+                which = rival.loss if beating else None
+                texts.append(_text("beats_control", loss=which, control=name))
+        return " ".join(texts) + _first_two(rows, pairs)
     controls = sorted((row for row in rows if row.is_control), key=cost)
     # The error rate holds up to the first that is not beaten.
     beaten = []
@@ -363,40 +363,17 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
         alike = _alike(best, row.loss).removeprefix(", ")
         beaten.append(f"{_name(row.loss)} ({alike})" if alike else _name(row.loss))
     if beaten:
-        text += f" It beats {_listed(beaten)} too."
+        texts.append(_text("beats_controls", controls=beaten))
     elif not controls:
-        text += " No control took part: class weights or a threshold may do as well."
+        texts.append(_text("no_control"))
     more = [row.loss for row in rivals_of(better) if row is not best]
     if more:
-        are = "are" if more[1:] else "is"
-        text += f" {_listed(more)} {are} better than {baseline} too."
-    return text + _first_two(rows, pairs)
+        texts.append(_text("better_too", losses=more, baseline=values["baseline"]))
+    return " ".join(texts) + _first_two(rows, pairs)
 
 
 def _name(control: str) -> str:
     return "class weights (wce)" if control == "wce" else control
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as a part of a sentence, of more than three the first two.
-
-    >>> _listed(["a"]), _listed("abc"), _listed("abcd")
-    ('a', 'a, b and c', 'a, b and others')
-    """
-    *first, last = names if len(names) < 4 else [*names[:2], "others"]
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"= {value:.2g}"
-
-
-def _points(difference: CrossedDifference, metric: str) -> tuple[str, str]:
-    """Return a difference and its interval in points, in words."""
-    digits = 2 if difference.high - difference.low < 0.1 else 1
-    ends = (difference.mean, difference.low, difference.high)
-    mean, low, high = (signed(100 * end, digits) for end in ends)
-    return f"{mean} {metric}", f"95% CI {low} to {high}"
 
 
 def _next(rows: Sequence[Row], row: Row) -> str:
@@ -408,32 +385,26 @@ def _next(rows: Sequence[Row], row: Row) -> str:
         [crossed.seeds, seeds], LEVEL / max(len(rivals), 1)
     )
     if significance.detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
-        return f" More seeds will not decide it: the test set {_size(rows)}."
+        run = next(run for row in rows for run in row.runs if run.result)
+        counts = support_of(results_of(rows)[0]["test"])
+        rarest = min(counts, key=lambda name: counts[name], default=None)
+        size = len(run.example_statistics)
+        count = counts[rarest] if rarest is not None else 0
+        return " " + _text("test_set", examples=size, rarest=rarest, count=count)
     settled = significance.detectable(crossed, level, seeds=seeds)
-    text = f" Next: {_command(rows, seeds)}{_minutes(rows, more, rivals)}"
     # No difference is as large where scores would pass 1.
-    if not 0.0005 <= settled <= 1 - rows[0].summary.mean:
-        return f"{text}."
-    return f"{text} would settle differences of {100 * settled:.1f}."
-
-
-def _size(rows: Sequence[Row]) -> str:
-    """Say how small the test set is, and its rarest class where it has classes."""
-    result = results_of(rows)[0]
-    run = next(run for row in rows for run in row.outcomes if run.result)
-    counts = support_of(result["test"])
-    text = f"is too small, with {len(run.example_statistics):,} examples"
-    if counts:
-        rarest = min(counts, key=lambda name: counts[name])
-        text += f", {counts[rarest]:,} of {quote(rarest)}"
-    return text
+    is_possible = 0.0005 <= settled <= 1 - rows[0].summary.mean
+    return " " + _text(
+        "more_seeds",
+        command=_command(rows, seeds),
+        minutes=_minutes(rows, more, rivals),
+        settled=settled if is_possible else None,
+    )
 
 
 def _command(rows: Sequence[Row], seeds: int) -> str:
     """Say what leads to a number of seeds, which scores from elsewhere have not."""
-    if source_of(rows) == "run":
-        return f"dicejax compare with --seeds {seeds}"
-    return f"scores of {seeds} seeds of each loss"
+    return _text("command", seeds=seeds, is_ours=source_of(rows) == "run")
 
 
 def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
@@ -442,6 +413,6 @@ def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
     seconds = [result["seconds"] for result in trained if result.get("seconds")]
     if not seconds:
         return ""
-    runs = seeds * (1 + sum(bool(rival.outcomes) for rival in rivals))
+    runs = seeds * (1 + sum(bool(rival.runs) for rival in rivals))
     minutes = math.ceil(statistics.fmean(seconds) * runs / 60)
-    return f" (about {minutes:,} more minute{'s' * (minutes > 1)} of training)"
+    return " " + _text("minutes", number=minutes)

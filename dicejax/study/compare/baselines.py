@@ -17,12 +17,7 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.metrics import thresholds
 from dicejax.objectives import Candidate, FromPrior, WeightedCrossEntropy, name_of
-from dicejax.study.compare.jobs import (
-    BASELINE,
-    Job,
-    Outcome,
-    outcome_of,
-)
+from dicejax.study.compare.jobs import BASELINE, Job, ScoredRun, scored
 from dicejax.study.compare.same_data import require_one_data
 from dicejax.tasks import Target, scoring
 from dicejax.tasks.priors import log_priors
@@ -151,17 +146,20 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
             say(f"{job.loss} seed {job.seed}: {texts}")
 
 
-def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
-    """Return the outcomes of runs, moved decisions too, and the names of controls."""
-    outcomes = [outcome_of(job) for job in jobs]
-    require_one_data(outcomes)
+def scored_runs(jobs: Sequence[Job]) -> tuple[list[ScoredRun], list[str]]:
+    """Read what runs have measured, moved decisions too, and the names of controls."""
+    runs = [scored(job) for job in jobs]
+    require_one_data(runs)
     standard = name_of(BASELINE)
-    outcomes = [dataclasses.replace(run, moved=_moved(run)) for run in outcomes]
-    for run in [outcome for outcome in outcomes if outcome.loss == standard]:
-        for name, moved in run.moved.items():
+    runs = [dataclasses.replace(run, moved=_moved(run)) for run in runs]
+    for run in [run for run in runs if run.loss == standard]:
+        for name, (result, statistics) in run.moved.items():
             label = f"{standard} + {name}"
-            outcomes.append(Outcome(label, run.seed, run.folder, "finished", *moved))
-    return outcomes, controls_among(run.loss for run in outcomes)
+            moved = ScoredRun(
+                label, run.seed, run.folder, "finished", result, statistics
+            )
+            runs.append(moved)
+    return runs, controls_among(run.loss for run in runs)
 
 
 def controls_among(losses: Iterable[str]) -> list[str]:
@@ -177,7 +175,7 @@ def controls_among(losses: Iterable[str]) -> list[str]:
     return sorted({x for x in losses if x in plain or x.startswith(from_prior)})
 
 
-def _moved(run: Outcome) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
+def _moved(run: ScoredRun) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
     """Read the result and statistics of a run with each move of its decisions."""
     scored = Run(epath.Path(run.folder)).baselines() if run.result else None
     moved = {}

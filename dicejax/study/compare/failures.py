@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from dicejax.metrics.scores import are_of_texts
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.significance import MIN_SEEDS, failure_limit
 
 FEWEST_EXAMPLES = 10
@@ -54,33 +54,19 @@ class Failures:
         return len(self.seeds) / max(self.runs, 1)
 
     @property
-    def limit(self) -> float:
+    def limit(self) -> float | None:
         """Largest share of runs that may fail, with a confidence of 95 %."""
-        return failure_limit(len(self.seeds), self.runs)
-
-    @property
-    def sentence(self) -> str:
-        """Number of failures with its limit, in words."""
-        runs = f"{self.runs} run{'s' * (self.runs > 1)}"
-        limit = f"up to {100 * self.limit:.0f}% may fail"
-        if not self.seeds:
-            return f"no failure in {runs}: {limit}"
-        return f"failed in {len(self.seeds)} of {runs}, {limit}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain dictionaries."""
-        limit = self.limit if self.runs else None
-        return {"seeds": sorted(self.seeds), "runs": self.runs, "limit": limit}
+        return failure_limit(len(self.seeds), self.runs) if self.runs else None
 
 
-def failures_of(outcomes: Sequence[Outcome]) -> Failures:
+def failures_of(runs: Sequence[ScoredRun]) -> Failures:
     """Return the runs of a loss that diverged, learnt nothing or score far below.
 
     That is below half of the median of the runs that learnt something; or a quarter
     below it, as fewer than half of them are, and further below the other runs than
     these lie apart. A spread of three runs says too little to be the only measure.
     """
-    ended = [run for run in outcomes if run.status != "missing"]
+    ended = [run for run in runs if run.status != "missing"]
     finished = [run for run in ended if run.result]
     learnt = [run for run in finished if not learnt_nothing(run)]
     low = far_below([run.score for run in learnt])
@@ -127,26 +113,26 @@ def compared_failures(ours: Failures, others: Failures) -> float:
     return float(stats.fisher_exact(table).pvalue)
 
 
-def is_repeated(outcomes: Sequence[Outcome]) -> bool:
+def is_repeated(runs: Sequence[ScoredRun]) -> bool:
     """Return whether runs are one: of three or more seeds, all of the same scores.
 
     Where all is right, or nothing, seeds make no difference.
     """
-    finished = [run for run in outcomes if run.result]
+    finished = [run for run in runs if run.result]
     if len(finished) < MIN_SEEDS or not 0 < finished[0].score < 1:
         return False
     first, *others = (run.item_statistics for run in finished)
     return all(np.array_equal(first, other) for other in others)
 
 
-def has_few_examples(run: Outcome) -> bool:
+def has_few_examples(run: ScoredRun) -> bool:
     """Return whether a run was scored on too few test examples to decide anything."""
     counts = run.example_statistics
     is_by_example = run.source != "run scores" and counts is not None
     return is_by_example and len(counts) < FEWEST_EXAMPLES
 
 
-def learnt_nothing(run: Outcome) -> bool:
+def learnt_nothing(run: ScoredRun) -> bool:
     """Return whether a finished run scores 0, or has one answer for all texts.
 
     With few test examples that is no sign of it.

@@ -15,6 +15,7 @@ from dicejax.io import files
 from dicejax.objectives import name_of
 from dicejax.study.compare import tuning
 from dicejax.study.compare.jobs import Job, candidates_of, is_resampled, with_seed
+from dicejax.study.compare.record import FILE as RECORD
 from dicejax.training.logging import is_local
 from dicejax.training.run_folder import DATA, EXPERIMENT, PLACES, Run
 
@@ -99,6 +100,12 @@ def common_folder(paths: Sequence[str]) -> str:
     while not all(path.is_relative_to(folder) for path in folders):
         folder = folder.parent
     return str(folder)
+
+
+def is_alone(folder: str) -> bool:
+    """Return whether a folder has the record of a comparison, and no run."""
+    has_record = (epath.Path(folder) / RECORD).exists()
+    return has_record and next(_runs_in([folder]), None) is None
 
 
 def _runs_in(paths: Sequence[str]) -> Iterator[Run]:

@@ -23,6 +23,7 @@ from dicejax.objectives import (
     name_of,
     names_of,
 )
+from dicejax.study.gradients.history import History
 from dicejax.tasks import Task
 from dicejax.tasks.priors import require_classes
 from dicejax.training.checkpoint import only_weights_stay
@@ -262,19 +263,28 @@ def train_all(
         progress.advance(overall)
 
 
+EMPTY: np.ndarray = np.zeros((0, 2))
+
+
 @dataclasses.dataclass(frozen=True)
-class Outcome:
-    """Result of one run, which is missing if it has neither finished nor diverged.
+class ScoredRun:
+    """One run, which is missing if it has neither finished nor diverged.
 
     Of a finished run it has the contents of `result.json`, the statistics of each test
-    example, float `[N, C, 2]`, and dev scores. Scores from elsewhere have no
-    experiment; those of whole runs have two equal examples.
+    example, float `[N, C, 2]`, and what was measured on the way. Scores from elsewhere
+    have no experiment, nor has a run that was not begun; those of whole runs have two
+    equal examples.
 
     Attributes:
       groups: group of each test example, such as its document, int `[N]`; None where
         examples are independent.
+      dev: step and primary metric on dev at each evaluation, float `[S, 2]`.
+      training_loss: step and loss of each line of metrics, float `[S, 2]`.
+      score_counts: counts of `score_counts.count_scores` on test by output, without the
+        negative class.
+      gradients: measurements of the gradients by output.
       moved: result and statistics with moved decisions, by the name of the move.
-      names: names of the test examples in scores from elsewhere.
+      names: names of the test examples in scores from elsewhere, `[N]`; empty else.
     """
 
     loss: str
@@ -286,13 +296,16 @@ class Outcome:
     experiment: Experiment | None = None
     source: Source = "run"
     groups: np.ndarray | None = None
-    dev: tuple[float, ...] = ()
+    dev: np.ndarray = dataclasses.field(default_factory=EMPTY.copy)
+    training_loss: np.ndarray = dataclasses.field(default_factory=EMPTY.copy)
+    score_counts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    gradients: tuple[History, ...] = ()
     moved: Mapping[str, tuple[Mapping[str, Any], np.ndarray]] = dataclasses.field(
         default_factory=dict
     )
-    names: tuple[str, ...] = ()
+    names: np.ndarray | None = None
 
-    def with_move(self, move: str) -> Outcome | None:
+    def with_move(self, move: str) -> ScoredRun | None:
         """Return the run with moved decisions; None if it has no such scores."""
         if self.result is None:  # it has no decisions to move
             return self
@@ -317,31 +330,51 @@ class Outcome:
         return sums
 
 
-def outcome_of(job: Job) -> Outcome:
-    """Read the result of a run, an InputError if one of its files is damaged."""
-    run, dev, groups = Run(epath.Path(job.folder)), [], None
-    if run.is_finished:
-        ended = "finished", run.result(), run.example_statistics()
-        groups = run.test_array("groups")
-        if point := ended[1].get("at_constraint"):  # where the threshold will be used
-            scores = {**ended[1]["test"], point["name"]: point["value"]}
-            result = {**ended[1], "primary_metric": point["name"], "test": scores}
-            ended = "finished", result, run.test_array("at_constraint")
-        name = f"dev/{job.experiment.task.primary_metric}"
-        dev = [x[name] for x in run.records(METRICS) if x.get(name) is not None]
-    else:
-        ended = "missing" if run.diverged() is None else "diverged", None, None
-    settings = job.loss, job.seed, job.folder, *ended, job.experiment
-    return Outcome(*settings, groups=groups, dev=tuple(dev))
+def scored(job: Job) -> ScoredRun:
+    """Read what a run has measured, an InputError if one of its files is damaged."""
+    run = Run(epath.Path(job.folder))
+    begun = job.experiment if (run.path / EXPERIMENT).exists() else None
+    if not run.is_finished:
+        status = "missing" if run.diverged() is None else "diverged"
+        return ScoredRun(job.loss, job.seed, job.folder, status, experiment=begun)
+    result, statistics = run.result(), run.example_statistics()
+    if point := result.get("at_constraint"):  # where the threshold will be used
+        scores = {**result["test"], point["name"]: point["value"]}
+        result = {**result, "primary_metric": point["name"], "test": scores}
+        statistics = run.test_array("at_constraint")
+    records, task = run.records(METRICS), job.experiment.task
+    targets = task.targets(run.labels())
+    return ScoredRun(
+        job.loss,
+        job.seed,
+        job.folder,
+        "finished",
+        result,
+        statistics,
+        experiment=begun,
+        groups=run.test_array("groups"),
+        dev=_by_step(records, f"dev/{task.primary_metric}"),
+        training_loss=_by_step(records, "loss"),
+        score_counts={
+            output: counts[int(targets[output].has_negative) :]
+            for output, counts in run.score_counts().items()
+        },
+    )
 
 
-def share_groups(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _by_step(records: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
+    """Return step and value of a metric; values that were not finite are null there."""
+    points = [(x["step"], x[name]) for x in records if x.get(name) is not None]
+    return np.array(points, np.float64).reshape(-1, 2)
+
+
+def share_groups(runs: Sequence[ScoredRun]) -> list[ScoredRun]:
     """Return runs of one test set, all with the groups that any of them recorded.
 
     Raises:
       InputError: two runs have other groups.
     """
-    grouped = [run for run in outcomes if run.groups is not None]
+    grouped = [run for run in runs if run.groups is not None]
     for run in grouped:
         if not np.array_equal(run.groups, grouped[0].groups):
             raise InputError(
@@ -349,7 +382,7 @@ def share_groups(outcomes: Sequence[Outcome]) -> list[Outcome]:
                 f"of {grouped[0].folder}; their scores cannot be compared"
             )
     groups = grouped[0].groups if grouped else None
-    return [dataclasses.replace(run, groups=groups) for run in outcomes]
+    return [dataclasses.replace(run, groups=groups) for run in runs]
 
 
 def unfinished(jobs: Sequence[Job]) -> int:

@@ -11,21 +11,21 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError, quote
 from dicejax.formats import FileSource
 from dicejax.io import files
-from dicejax.study.compare.jobs import Job, Outcome
+from dicejax.study.compare.jobs import Job, ScoredRun
 from dicejax.training.encoded import identity_of, several_of
 from dicejax.training.identity import Identity, changed
 from dicejax.training.run_folder import DATA, EXPERIMENT, Run
 
 
-def require_one_data(outcomes: Sequence[Outcome]) -> None:
+def require_one_data(runs: Sequence[ScoredRun]) -> None:
     """Raise an InputError unless runs have one data, encoder and primary metric.
 
     Samples of train that are drawn for each seed count as one, if what they are drawn
     from is. Runs of versions that kept no checksum of a part are taken as they are.
     """
-    finished = [run for run in outcomes if run.result]
-    firsts: dict[tuple[str, str], Outcome] = {}
-    others: dict[str, list[Outcome]] = {}
+    finished = [run for run in runs if run.result]
+    firsts: dict[tuple[str, str], ScoredRun] = {}
+    others: dict[str, list[ScoredRun]] = {}
     for run in finished:
         positive, first = (
             each.result["test"].get("positive") for each in (run, finished[0])
@@ -153,7 +153,7 @@ def _pool_of(experiment: Experiment) -> str:
     return repr(data)
 
 
-def names_of(runs: Sequence[Job | Outcome]) -> str:
+def names_of(runs: Sequence[Job | ScoredRun]) -> str:
     """Return the names of run folders, of losses with the same ones together.
 
     >>> losses, seeds = ("ce", "dice"), (0, 1, 2)

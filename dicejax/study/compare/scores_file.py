@@ -13,7 +13,7 @@ from etils import epath
 
 from dicejax.errors import InputError, quote
 from dicejax.io import files
-from dicejax.study.compare.jobs import Outcome, Source
+from dicejax.study.compare.jobs import ScoredRun, Source
 
 DATA = "data"
 COLUMNS = ("loss", "seed", "score")
@@ -34,8 +34,8 @@ class _Line(NamedTuple):
     score: float
 
 
-def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]:
-    """Read scores as the outcomes of runs, by data set.
+def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
+    """Read scores as runs, by data set.
 
     A row is the score of a run, or with a column `example` that of one test example,
     whose mean is the run's score. Without it a run has two examples of the same score:
@@ -66,7 +66,7 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
         raise InputError(f"{path}: holds no scores; write a row of {want} for each run")
     if unit is None:
         _require_points(path, (x for run in by_run.values() for x in run.values()))
-    outcomes: dict[str, list[Outcome]] = {}
+    by_data: dict[str, list[ScoredRun]] = {}
     firsts: dict[str, dict[str, _Line]] = {}
     for (data, loss, seed), run in by_run.items():
         first = firsts.setdefault(data, run)
@@ -96,16 +96,21 @@ def outcomes_of(path: str, unit: Unit | None = None) -> dict[str, list[Outcome]]
             scores, source = np.repeat(scores, 2), "run scores"
         shares = np.stack([scores, np.ones_like(scores)], -1)[:, None]
         result = {"primary_metric": "score", "test": {"score": float(scores.mean())}}
-        outcome = Outcome(
-            *(loss, seed, path, "finished", result, shares),
+        scored = ScoredRun(
+            loss,
+            seed,
+            path,
+            "finished",
+            result,
+            shares,
             source=source,
-            names=tuple(first),
+            names=np.array([*first], str),
             groups=groups if len(names) > 1 and len(groups) == len(shares) else None,
         )
-        outcomes.setdefault(data, []).append(outcome)
-    for runs in outcomes.values():
-        runs.sort(key=lambda outcome: (outcome.loss, outcome.seed))
-    return outcomes
+        by_data.setdefault(data, []).append(scored)
+    for runs in by_data.values():
+        runs.sort(key=lambda scored: (scored.loss, scored.seed))
+    return by_data
 
 
 def _require_points(path: str, lines: Iterable[_Line]) -> None:

@@ -6,18 +6,20 @@ import dataclasses
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 from etils import epath
 from scipy import stats
 
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import InputError
 from dicejax.io.files import write_whole
-from dicejax.io.json_text import field, read, value_of
-from dicejax.study.compare.testing import LEVEL, baseline_name
+from dicejax.study.compare.record import FILE as RECORD
+from dicejax.study.compare.record import read
+from dicejax.study.compare.statistics import Row, results_of
+from dicejax.study.compare.testing import LEVEL, Contrast, baseline_name
 from dicejax.study.significance import MIN_SEEDS, holm, signed
 from dicejax.study.significance.several import AcrossSets, across_sets, holds_on
+from dicejax.training.identity import test_checksum
 
 FILE = "several.json"
 
@@ -57,18 +59,6 @@ class OfLoss:
             "of runs"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain dictionaries."""
-        content = dataclasses.asdict(self)
-        return {"found" if k == "estimate" else k: v for k, v in content.items()}
-
-
-class _OnSet(NamedTuple):
-    mean: float
-    error: float
-    p_value: float
-    differences: list[float]
-
 
 def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[OfLoss]]:
     """Combine comparisons by their `comparison.json`, and write `out/several.json`.
@@ -82,9 +72,11 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
     if len(folders) < 2:
         message = "--across combines two or more comparisons; name their folders"
         raise InputError(message)
-    contents = [_content(folder) for folder in folders]
+    comparisons = {folder: read(folder) for folder in folders}
+    sets = [_tested(folder, each.rows) for folder, each in comparisons.items()]
     tests: dict[str, str] = {}  # folders by the checksum of their test set
-    for folder, (_, _, checksum) in zip(folders, contents, strict=True):
+    for folder, comparison in comparisons.items():
+        checksum = test_checksum(results_of(comparison.rows)[0])
         if checksum in tests:
             raise InputError(
                 f"{folder}: has the test set of {tests[checksum]}: both are one data "
@@ -92,45 +84,53 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
             )
         if checksum is not None:
             tests[checksum] = folder
-    baselines = dict.fromkeys(baseline for baseline, _, _ in contents)
+    baselines = dict.fromkeys(each.rows[0].loss for each in comparisons.values())
     if len(baselines) > 1:
         raise InputError(
             f"comparisons with {' and '.join(baselines)} cannot be combined; report "
             "them with one --baseline"
         )
-    sets = [losses for _, losses, _ in contents]
     names = dict.fromkeys(name for losses in sets for name in losses)
     names = [name for name in names if sum(name in losses for losses in sets) > 1]
     if not names:
         raise InputError(f"no loss is in two of {', '.join(folders)}")
     shared = [losses for losses in sets if all(name in losses for name in names)]
     means = [
-        [losses[name].mean if name in losses else math.nan for name in names]
+        [losses[name].crossed.mean if name in losses else math.nan for name in names]
         for losses in shared or sets
     ]
     ranks = stats.rankdata(-np.array(means), axis=1, nan_policy="omit")
     ranks = np.nanmean(ranks, axis=0).tolist()
     by_loss = {name: [x[name] for x in sets if name in x] for name in names}
     estimates = {
-        name: across_sets([x.mean for x in results], [x.error for x in results])
+        name: across_sets(
+            [x.crossed.mean for x in results], [_error(x) for x in results]
+        )
         for name, results in by_loss.items()
-        if all(x.error > 0 for x in results)
+        if all(_error(x) > 0 for x in results)
     }
     p_holm = holm([estimate.p_value for estimate in estimates.values()]).tolist()
     adjusted = dict(zip(estimates, p_holm, strict=True))
     combined = []
     for (name, results), rank in zip(by_loss.items(), ranks, strict=True):
         better, worse = (
-            holds_on([x.p_value / 2 if sign * x.mean > 0 else 1.0 for x in results])
-            for sign in (1, -1)
+            holds_on([_one_sided(x, sign) for x in results]) for sign in (1, -1)
         )
         ahead = [np.mean(np.sign(x.differences) / 2 + 0.5) for x in results]
-        values = estimates.get(name), adjusted.get(name), better, worse, rank
-        combined.append(OfLoss(name, *values, float(np.mean(ahead))))
+        statement = OfLoss(
+            loss=name,
+            estimate=estimates.get(name),
+            p_holm=adjusted.get(name),
+            better_on=better,
+            worse_on=worse,
+            rank=rank,
+            improvement=float(np.mean(ahead)),
+        )
+        combined.append(statement)
     if out is not None:
         content = {
             "comparisons": list(folders),
-            "losses": {result.loss: result.to_json() for result in combined},
+            "losses": {x.loss: dataclasses.asdict(x) for x in combined},
         }
         write_whole(epath.Path(out), FILE, json.dumps(content, indent=2) + "\n")
     return next(iter(baselines)), combined
@@ -143,32 +143,24 @@ def lines(baseline: str, results: Sequence[OfLoss], sets: int) -> list[str]:
     return [f"{head} (for one look at each):", *lines]
 
 
-def _content(folder: str) -> tuple[str, dict[str, _OnSet], str | None]:
-    """Return the baseline's name, comparisons with an interval, and test's checksum."""
-    file = epath.Path(folder) / "comparison.json"
-    if not file.exists():
-        raise InputError(f"{file}: missing; run dicejax report on the runs first")
-    losses = {}
-    try:
-        content = read(file)
-        for name, row in field(content, "losses", dict).items():
-            against = value_of(row, dict).get("against_baseline")
-            if against is None or value_of(against, dict).get("crossed") is None:
-                continue
-            crossed = field(against, "crossed", dict)
-            p_alone = field(against, "p_alone", float)
-            keys = "mean", "seed_error", "sentence_error"
-            mean, *errors = (field(crossed, key, float) for key in keys)
-            apart = [value_of(x, float) for x in field(against, "differences", list)]
-            losses[name] = _OnSet(mean, math.hypot(*errors), p_alone, apart)
-        baseline = field(content, "baseline", str)
-        checksums = field(content, "checksums", dict, {})
-        test = field(checksums, "test", str, "") or None
-    except Flaw as flaw:
-        raise flaw.at(file, flaw.line) from None
-    if not losses:
+def _tested(folder: str, rows: Sequence[Row]) -> dict[str, Contrast]:
+    """Return what the losses of a comparison are that have an interval."""
+    pairs = ((row.loss, row.against) for row in rows if row.against)
+    contrasts = {loss: against for loss, against in pairs if against.crossed}
+    if not contrasts:
         raise InputError(
-            f"{file}: no loss has a confidence interval, which --across combines; "
-            f"compare at least {MIN_SEEDS} seeds"
+            f"{epath.Path(folder) / RECORD}: no loss has a confidence interval, which "
+            f"--across combines; compare at least {MIN_SEEDS} seeds"
         )
-    return baseline, losses, test
+    return contrasts
+
+
+def _error(contrast: Contrast) -> float:
+    """Return the standard error of a difference, for new seeds and test examples."""
+    crossed = contrast.crossed
+    return math.hypot(crossed.seed_error, crossed.sentence_error)
+
+
+def _one_sided(contrast: Contrast, sign: int) -> float:
+    """Return the p-value of a difference with a sign."""
+    return contrast.p_alone / 2 if sign * contrast.crossed.mean > 0 else 1.0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from dicejax import config
+from dicejax.config import Experiment
 from dicejax.errors import InputError, quote
 from dicejax.metrics.scores import heading, primary_name, rarest_of
 from dicejax.study import significance
@@ -19,68 +22,16 @@ from dicejax.study.compare.failures import (
     has_few_examples,
     is_repeated,
 )
-from dicejax.study.compare.jobs import Outcome, Source
-from dicejax.study.compare.testing import MARGIN, Look, Test, Tests, Versus
+from dicejax.study.compare.jobs import ScoredRun, Source
+from dicejax.study.compare.testing import (
+    MARGIN,
+    Contrast,
+    Look,
+    Tests,
+    differences_of,
+)
+from dicejax.study.sentences import sentences
 from dicejax.study.significance import CrossedDifference, ScoreSummary, Verdict
-
-NO_CLAIM = ("unstable", "nothing learnt", "no verdict")
-"""Outcomes without an interval, which would be that of what went wrong."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Against:
-    """A loss vs. the baseline: differences of the primary metric by common seed.
-
-    A diverged run scores 0. There is no test of fewer than 3 seeds.
-    """
-
-    seeds: tuple[int, ...]
-    differences: tuple[float, ...]
-    test: Test | None
-    verdict: Verdict
-
-    @property
-    def mean(self) -> float | None:
-        """Mean difference; None without a common seed."""
-        return float(np.mean(self.differences)) if self.differences else None
-
-    @property
-    def crossed(self) -> CrossedDifference | None:
-        """Difference over seeds and test examples; None where no claim is made."""
-        if self.test is None or self.verdict.outcome in NO_CLAIM:
-            return None
-        return self.test.crossed
-
-    @property
-    def needed(self) -> str:
-        """Range of the number of seeds needed, in words."""
-        if self.test is None or self.crossed is None:
-            return "-"
-        fewest, most = self.test.seeds_needed
-        if fewest is None:
-            return "never"
-        if math.isinf(fewest):
-            return "> 1,000"
-        if most is None or math.isinf(most):
-            return f"{fewest:,} or more"
-        return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain dictionaries; infinity as a string."""
-        test = dict.fromkeys(field.name for field in dataclasses.fields(Test))
-        if self.test is not None:
-            crossed = self.crossed and self.crossed.to_json()
-            if crossed and self.test.randomisation is None:
-                crossed["sentences"] = None
-            test = vars(self.test) | {"crossed": crossed}
-        return {
-            "seeds": self.seeds,
-            "differences": self.differences,
-            **test,
-            "seeds_needed": self.needed,
-            "verdict": dataclasses.asdict(self.verdict),
-            "mean": self.mean,
-        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,20 +39,29 @@ class Row:
     """Statistics of one loss by the primary metric, vs. nothing for the baseline.
 
     Controls are baselines of another kind: class weights, or moved decisions. Each
-    loss is compared with them, by name, over the seeds that both have.
+    loss is compared with them, by name, over the seeds that both have. Settings are
+    those of the first run's experiment, as `config.to_json` writes them.
     """
 
     loss: str
-    outcomes: tuple[Outcome, ...]
+    runs: tuple[ScoredRun, ...]
     summary: ScoreSummary
-    against: Against | None
+    against: Contrast | None
     is_control: bool = False
     failures: Failures = Failures()
-    versus: Mapping[str, Versus] = dataclasses.field(default_factory=dict)
+    versus: Mapping[str, Contrast] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, Any] | None = None
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """Experiment of the first run; None for moved decisions and other scores."""
+        if self.settings is None:
+            return None
+        return config.from_json(json.dumps(self.settings))
 
     def scores(self, name: str) -> list[float]:
         """Return a score of the finished runs on the test set."""
-        return [run.result["test"][name] for run in self.outcomes if run.result]
+        return [run.result["test"][name] for run in self.runs if run.result]
 
     def class_scores(self, label: str, name: str) -> list[float]:
         """Return a score of one class in the finished runs on the test set."""
@@ -110,13 +70,13 @@ class Row:
 
     @property
     def outcome(self) -> str:
-        """Outcome of the verdict; "baseline" for the baseline."""
+        """ScoredRun of the verdict; "baseline" for the baseline."""
         return self.against.verdict.outcome if self.against else "baseline"
 
     @property
     def rise(self) -> float:
         """Rise of the mean dev score at the end, if best there, and in most runs."""
-        curves = [run.dev for run in self.outcomes if len(run.dev) > 1]
+        curves = [run.dev[:, 1] for run in self.runs if len(run.dev) > 1]
         if not curves:
             return 0.0
         mean = np.mean([dev for dev in curves if len(dev) == len(curves[0])], axis=0)
@@ -127,33 +87,11 @@ class Row:
     @property
     def missing(self) -> int:
         """Number of runs that have not finished."""
-        return sum(run.status == "missing" for run in self.outcomes)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain dictionaries, without per-example statistics."""
-        return {
-            "runs": [
-                {key: getattr(run, key) for key in ("seed", "folder", "status")}
-                | {"test": run.result["test"] if run.result else None}
-                for run in self.outcomes
-            ],
-            "summary": dataclasses.asdict(self.summary),
-            "is_control": self.is_control,
-            "failures": self.failures.to_json(),
-            "against_baseline": self.against.to_json() if self.against else None,
-            "against_controls": {
-                control: versus._asdict()
-                | {
-                    "crossed": versus.crossed and versus.crossed.to_json(),
-                    "verdict": vars(versus.verdict),
-                }
-                for control, versus in self.versus.items()
-            },
-        }
+        return sum(run.status == "missing" for run in self.runs)
 
 
 def rows_of(
-    outcomes: Sequence[Outcome],
+    scored: Sequence[ScoredRun],
     baseline: str,
     *,
     controls: Sequence[str] = (),
@@ -172,8 +110,8 @@ def rows_of(
     Raises:
       InputError: no run of the baseline is finished.
     """
-    by_loss: dict[str, list[Outcome]] = {baseline: []}
-    for run in outcomes:
+    by_loss: dict[str, list[ScoredRun]] = {baseline: []}
+    for run in scored:
         by_loss.setdefault(run.loss, []).append(run)
     finished = [run for run in by_loss[baseline] if run.result]
     if not finished:
@@ -181,7 +119,7 @@ def rows_of(
             f"no run of {baseline} is finished, so there is nothing to compare with"
         )
     tests = Tests(
-        runs=_statistics_of(outcomes, finished[0]),
+        runs=_statistics_of(scored, finished[0]),
         failures={loss: failures_of(runs) for loss, runs in by_loss.items()},
         looks=looks,
         margin=margin,
@@ -196,11 +134,11 @@ def rows_of(
     rivals = [k for k in others_of if k not in controls]
     moved = [k for k in others_of if k in controls]
     dropped = {loss for look in looks for loss in look} - {baseline, *others_of}
-    tested: dict[str, tuple[Test, Verdict]] = {}
+    tested: dict[str, Contrast] = {}
     for family, borrowing in ((rivals, rivals), (moved, ())):
         others = sum((k in controls) == (family is moved) for k in dropped)
-        tested |= tests.against(baseline, family, borrowing, others)
-    versus: dict[str, dict[str, Versus]] = {loss: {} for loss in by_loss}
+        tested |= tests.contrasts(baseline, family, borrowing, others, plans=True)
+    versus: dict[str, dict[str, Contrast]] = {loss: {} for loss in by_loss}
     for control in moved:
         family = [k for k in others_of if k != control]
         alike = _decided_alike(by_loss, family, control)
@@ -208,10 +146,10 @@ def rows_of(
         runs = {**tests.runs, **_statistics_of(ended, finished[0])}
         failures = {**tests.failures, **{k: failures_of(alike[k]) for k in alike}}
         equal = dataclasses.replace(tests, runs=runs, failures=failures)
-        for loss, (test, verdict) in equal.verdicts(control, family, rivals).items():
+        for loss, contrast in equal.contrasts(control, family, rivals).items():
             is_alike = loss in alike if " + " in control else None
-            crossed = None if verdict.outcome in NO_CLAIM else test.crossed
-            versus[loss][control] = Versus(crossed, verdict, is_alike)
+            contrast = dataclasses.replace(contrast, decided_alike=is_alike)
+            versus[loss][control] = contrast
     rows, places = [], {}
     for loss, runs in by_loss.items():
         scores = [run.score for run in runs if run.result]
@@ -220,8 +158,19 @@ def rows_of(
         against = None
         if loss != baseline:
             against = _compare(tests, by_loss, loss, baseline, tested.get(loss))
-        counted = loss in controls, tests.failures[loss], versus[loss]
-        rows.append(Row(loss, tuple(runs), summary, against, *counted))
+        experiments = [run.experiment for run in runs if run.experiment is not None]
+        settings = [json.loads(config.to_json(each)) for each in experiments[:1]]
+        row = Row(
+            loss,
+            tuple(runs),
+            summary,
+            against,
+            is_control=loss in controls,
+            failures=tests.failures[loss],
+            versus=versus[loss],
+            settings=settings[0] if settings else None,
+        )
+        rows.append(row)
         mean = against and against.mean
         worst = math.inf if mean is None else -mean
         places[loss] = against is not None, loss in controls, worst, loss
@@ -230,7 +179,7 @@ def rows_of(
 
 def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     """Return the results of all finished runs."""
-    return [run.result for row in rows for run in row.outcomes if run.result]
+    return [run.result for row in rows for run in row.runs if run.result]
 
 
 def metric_of(rows: Sequence[Row]) -> str:
@@ -264,7 +213,7 @@ def columns_of(rows: Sequence[Row]) -> dict[str, list[list[float]]]:
 
 def source_of(rows: Sequence[Row]) -> Source:
     """Return where the scores of a comparison are from."""
-    return next(run.source for row in rows for run in row.outcomes if run.result)
+    return next(run.source for row in rows for run in row.runs if run.result)
 
 
 def interval_of(rows: Sequence[Row]) -> str:
@@ -274,7 +223,7 @@ def interval_of(rows: Sequence[Row]) -> str:
 
 def samples_of(rows: Sequence[Row]) -> str:
     """Return what the intervals of a comparison are over, in words."""
-    first = next(run for row in rows for run in row.outcomes if run.result)
+    first = next(run for row in rows for run in row.runs if run.result)
     if first.source == "run scores":
         return "seeds"
     if first.groups is None:
@@ -298,25 +247,25 @@ def apart(ours: Row, other: Row) -> CrossedDifference | None:
         return ours.against.crossed
     if other.loss in ours.versus:
         return ours.versus[other.loss].crossed
-    pair = [{x.seed: x.item_statistics for x in y.outcomes} for y in (ours, other)]
+    pair = [{x.seed: x.item_statistics for x in y.runs} for y in (ours, other)]
     seeds = sorted(pair[0].keys() & pair[1].keys())
-    tests = [row.against.test for row in (ours, other)]
     failed = any(row.failures.seeds for row in (ours, other))
-    if failed or None in tests or len(seeds) < significance.MIN_SEEDS:
+    is_tested = all(row.against.is_tested for row in (ours, other))
+    if failed or not is_tested or len(seeds) < significance.MIN_SEEDS:
         return None
     stacked = (np.stack([runs[seed] for seed in seeds]) for runs in pair)
-    return significance.seeds_and_items(*stacked, level=tests[0].crossed.level)
+    return significance.seeds_and_items(*stacked, level=ours.against.level)
 
 
 def _decided_alike(
-    by_loss: Mapping[str, Sequence[Outcome]], family: Sequence[str], control: str
-) -> dict[str, list[Outcome]]:
+    by_loss: Mapping[str, Sequence[ScoredRun]], family: Sequence[str], control: str
+) -> dict[str, list[ScoredRun]]:
     """Return the runs of a family with the moved decisions of a control.
 
     The control's loss and losses of which a finished run lacks them are left out.
     """
     loss_of_control, _, move = control.rpartition(" + ")
-    alike: dict[str, list[Outcome]] = {}
+    alike: dict[str, list[ScoredRun]] = {}
     for loss in family if loss_of_control else ():
         runs = [run.with_move(move) for run in by_loss[loss]]
         if loss != loss_of_control and None not in runs:
@@ -325,12 +274,12 @@ def _decided_alike(
 
 
 def _statistics_of(
-    outcomes: Sequence[Outcome], finished: Outcome
+    scored: Sequence[ScoredRun], finished: ScoredRun
 ) -> dict[str, dict[int, np.ndarray]]:
     """Return the statistics of each run that has ended, by loss and seed."""
     nothing = finished.item_statistics * [0, 1]  # a diverged run scores 0
-    ended: dict[str, dict[int, np.ndarray]] = {run.loss: {} for run in outcomes}
-    for run in sorted(outcomes, key=lambda run: run.seed):
+    ended: dict[str, dict[int, np.ndarray]] = {run.loss: {} for run in scored}
+    for run in sorted(scored, key=lambda run: run.seed):
         if run.status != "missing":
             counts = run.item_statistics
             ended[run.loss][run.seed] = nothing if counts is None else counts
@@ -339,40 +288,34 @@ def _statistics_of(
 
 def _compare(
     tests: Tests,
-    by_loss: Mapping[str, Sequence[Outcome]],
+    by_loss: Mapping[str, Sequence[ScoredRun]],
     loss: str,
     baseline: str,
-    tested: tuple[Test, Verdict] | None,
-) -> Against:
+    tested: Contrast | None,
+) -> Contrast:
     """Compare a loss with the baseline; without a test there is no verdict."""
-    pairs = tests.pairs(loss, baseline)
-    differences = tuple(
-        float(significance.score(ours) - significance.score(standard))
-        for ours, standard in pairs.values()
-    )
-    numbers = ", ".join(significance.signed(100 * x) for x in differences)
-    repeated = [name for name in (loss, baseline) if is_repeated(by_loss[name])]
-    few = [run for run in by_loss[loss] if has_few_examples(run)]
-    sentence = "no seed in common with the baseline"
-    if few:
-        count = len(few[0].example_statistics)
-        sentence = f"no verdict from {count} test example{'s' * (count > 1)}, which "
-        sentence += f"takes {FEWEST_EXAMPLES}"
-    elif repeated:
-        sentence = f"no verdict: all seeds of {' and of '.join(repeated)} have the same"
-        sentence += " scores, so they are one run"
-    elif pairs:
-        sentence = (
-            f"no verdict from {len(pairs)} seed{'s' * (len(pairs) > 1)}, which takes "
-            f"{significance.MIN_SEEDS}: {numbers} {tests.metric}"
-        )
-    test, verdict = tested or (None, Verdict("no verdict", sentence))
-    untaught = [
-        f"{name} in {failed.learnt_nothing} of {failed.finished} runs"
+    pairs, texts = tests.pairs(loss, baseline), sentences("verdicts")
+    differences = differences_of(pairs)
+    if tested is None:
+        repeated = [name for name in (loss, baseline) if is_repeated(by_loss[name])]
+        few = [run for run in by_loss[loss] if has_few_examples(run)]
+        sentence = texts.no_common_seed()
+        if few:
+            size = len(few[0].example_statistics)
+            sentence = texts.few_examples(size=size, least=FEWEST_EXAMPLES)
+        elif repeated:
+            sentence = texts.repeated(losses=repeated)
+        elif pairs:
+            values = {"least": significance.MIN_SEEDS, "metric": tests.metric}
+            sentence = texts.few_seeds(differences=differences, **values)
+        verdict = Verdict("no verdict", sentence)
+        tested = Contrast(seeds=tuple(pairs), differences=differences, verdict=verdict)
+    untaught = {
+        name: failed
         for name in (loss, baseline)
         if (failed := tests.failures[name]).has_learnt_nothing
-    ]
-    if untaught:
-        sentence = f"nothing learnt by {'; '.join(untaught)}"
-        verdict = Verdict("nothing learnt", sentence)
-    return Against(tuple(pairs), differences, test, verdict)
+    }
+    if not untaught:
+        return tested
+    verdict = Verdict("nothing learnt", texts.nothing_learnt(failures=untaught))
+    return dataclasses.replace(tested, verdict=verdict, crossed=None)

@@ -12,9 +12,10 @@ from rich.table import Table
 from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
 from dicejax.study.compare.failures import is_repeated, learnt_nothing, one_class
-from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.statistics import Row, columns_of, results_of, source_of
 from dicejax.study.compare.unlearnt import unlearnt
+from dicejax.study.sentences import sentences
 
 GAP = 3
 """Blanks between two columns."""
@@ -22,12 +23,6 @@ LOSS_WIDTH = 34
 """Longer names of losses are folded where the table is too wide."""
 MOST_SEEDS = 20
 """Seeds of a list; of more their number is said."""
-CONSEQUENCES = {
-    "missing": "are not finished and left out of all numbers; the command that started "
-    "the comparison resumes them",
-    "diverged": "diverged: they count as a score of 0 in the verdict, and are left out "
-    "of means",
-}
 
 
 def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
@@ -67,9 +62,9 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         parts = [] if row.against is None else [row.against.verdict.sentence]
         if row.summary.diverged:
-            parts.append(f"{row.summary.diverged} of {len(row.outcomes)} diverged")
+            parts.append(f"{row.summary.diverged} of {len(row.runs)} diverged")
         if row.missing:
-            parts.append(f"{row.missing} of {len(row.outcomes)} not finished")
+            parts.append(f"{row.missing} of {len(row.runs)} not finished")
         if parts:
             lines.append(f"{row.loss}: {'; '.join(parts)}")
     return lines
@@ -94,7 +89,7 @@ def seeds_of(rows: Sequence[Row]) -> str:
     """Say over how many seeds means are, of each loss where the numbers differ."""
     by_count: dict[int, list[str]] = {}
     for row in rows:
-        count = sum(run.result is not None for run in row.outcomes)
+        count = sum(run.result is not None for run in row.runs)
         by_count.setdefault(count, []).append(row.loss)
     if len(by_count) == 1:
         (count,) = by_count
@@ -105,63 +100,40 @@ def seeds_of(rows: Sequence[Row]) -> str:
 
 def remedy(rows: Sequence[Row]) -> str:
     """Return what may help where runs learnt nothing."""
-    experiments = [run.experiment for row in rows for run in row.outcomes]
-    if any(x and isinstance(x.encoder, ScratchEncoder) for x in experiments):
-        return "train longer, raise the learning rate, or take a pretrained encoder"
-    return "train longer, or try another learning rate"
+    experiments = [row.experiment for row in rows]
+    scratch = any(x and isinstance(x.encoder, ScratchEncoder) for x in experiments)
+    return sentences("warnings").remedy(from_scratch=scratch)
 
 
-def _checksums(run: Outcome) -> Mapping[str, Any]:
+def _checksums(run: ScoredRun) -> Mapping[str, Any]:
     return (run.result or {}).get("checksums") or {}
 
 
 def warnings_of(rows: Sequence[Row]) -> list[str]:
     """Return the warnings to show before any number, the gravest first."""
-    messages = []
-    runs = [
-        (f"{row.loss} seed {run.seed}", run) for row in rows for run in row.outcomes
-    ]
-    untaught = [name for name, run in runs if learnt_nothing(run)]
-    alike = [run for run in results_of(rows) if one_class(run["test"])]
-    answer = (
-        f" {len(alike)} of them predict the same class for every test example, so that "
-        "their scores measure the frequency of that class."
-    )
-    if untaught:
-        messages.append(
-            f"{len(untaught)} of {len(runs)} runs learnt nothing: "
-            f"{', '.join(untaught)}.{answer if alike else ''} To do: {remedy(rows)}."
-        )
+    texts, messages = sentences("warnings"), []
+    runs = [(f"{row.loss} seed {run.seed}", run) for row in rows for run in row.runs]
+    total = len(runs)
+    if untaught := [name for name, run in runs if learnt_nothing(run)]:
+        alike = sum(one_class(result["test"]) for result in results_of(rows))
+        values = {"names": untaught, "alike": alike, "remedy": remedy(rows)}
+        messages.append(texts.learnt_nothing(runs=total, **values))
     messages += unlearnt(rows)
-    for status, consequence in CONSEQUENCES.items():
-        names = [name for name, run in runs if run.status == status]
-        if names:
-            messages.append(
-                f"{len(names)} of {len(runs)} runs {consequence}: {', '.join(names)}."
-            )
-    repeated = [row.loss for row in rows if is_repeated(row.outcomes)]
-    if repeated:
+    for status, text in (("missing", texts.missing), ("diverged", texts.diverged)):
+        if names := [name for name, run in runs if run.status == status]:
+            messages.append(text(names=names, runs=total))
+    if repeated := [row.loss for row in rows if is_repeated(row.runs)]:
         # A run of ours has used its seed; of a file of scores nobody knows.
         is_ours = source_of(rows) == "run"
-        why = "they answer alike." if is_ours else "was the seed used?"
-        messages.append(
-            f"All seeds of {', '.join(repeated)} have the same scores: {why} They are "
-            "one run, without a verdict."
-        )
-    seeds = {run.seed for row in rows for run in row.outcomes}
+        messages.append(texts.repeated(losses=repeated, is_ours=is_ours))
+    seeds = {run.seed for row in rows for run in row.runs}
     for row in rows:
-        missing = sorted(seeds - {run.seed for run in row.outcomes})
-        if missing and not row.is_control:
-            listed = ", ".join(map(str, missing[:MOST_SEEDS]))
-            listed += f" and {len(missing) - MOST_SEEDS:,} more" * (
-                len(missing) > MOST_SEEDS
-            )
-            messages.append(f"{row.loss} has no run of seed {listed}.")
+        lacking = sorted(seeds - {run.seed for run in row.runs})
+        if lacking and not row.is_control:
+            values = {"seeds": lacking, "most": MOST_SEEDS}
+            messages.append(texts.no_run(loss=row.loss, **values))
     older = [n for n, run in runs if run.result and "test" not in _checksums(run)]
     if any("test" in _checksums(run) for _, run in runs) and older:
-        messages.append(
-            f"{len(older)} of {len(runs)} runs are of a version that kept no checksums "
-            f"of the data: whether it was the same is not known: {', '.join(older)}."
-        )
+        messages.append(texts.no_checksums(names=older, runs=total))
     cut = (text for result in results_of(rows) for text in result.get("cut", ()))
     return [*messages, *dict.fromkeys(cut)]

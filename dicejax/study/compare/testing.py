@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dicejax.study import significance
 from dicejax.study.compare.failures import Failures, compared_failures
 from dicejax.study.compare.jobs import Source
+from dicejax.study.sentences import sentences
 from dicejax.study.significance import CrossedDifference, Verdict
 
 MARGIN = 0.005
@@ -22,38 +23,56 @@ Look = Mapping[str, Sequence[int]]
 """Seeds by loss, of one look at a comparison."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Test:
-    """Test of a loss vs. the baseline, with the interval of this look.
+NO_CLAIM = ("unstable", "nothing learnt", "no verdict")
+"""Outcomes without an interval, which would be that of what went wrong."""
 
-    P-values are those over all looks, adjusted for the number of losses, `p_alone` not
-    adjusted, and `p_equal` for a difference within the margin. `randomisation` is that
-    over test examples for these runs; None without examples. Fewest and most seeds are
-    needed to show the true difference with power 0.8, at a confidence of 80 %; None
-    where no number suffices, infinite above 1,000. These runs show the detectable
-    difference with power 0.8.
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """A loss vs. the baseline or a control, by the primary metric and common seed.
+
+    P-values are those over all looks; they are None where nothing was tested, as of
+    fewer than 3 seeds.
+
+    Attributes:
+      seeds: seeds that both have.
+      differences: difference of each; a diverged run scores 0.
+      crossed: difference over seeds and test examples, with the interval of this look;
+        None where no claim is made.
+      level: an interval of this look has at least the coverage 1 - level.
+      p_value: adjusted for the number of losses.
+      p_alone: not adjusted.
+      p_equal: for a difference within the margin, adjusted.
+      randomisation: over test examples for these runs; None without examples.
+      seeds_needed: fewest and most seeds that show the true difference with power 0.8,
+        at a confidence of 80 %; None where no number suffices, infinite above 1,000.
+      detectable: difference that these runs show with power 0.8.
+      decided_alike: whether decisions are moved as the control's are; None for a
+        control whose decisions are not moved.
     """
 
-    crossed: CrossedDifference
-    randomisation: float | None
-    p_value: float
-    p_alone: float
-    p_equal: float
-    seeds_needed: tuple[int | float | None, int | float | None]
-    detectable: float
-
-
-class Versus(NamedTuple):
-    """A loss vs. a control, of which p-values are adjusted for all other losses.
-
-    There is no interval where runs of either failed. It is decided alike if its
-    decisions are moved as the control's are; None for a control whose decisions are
-    not.
-    """
-
-    crossed: CrossedDifference | None
+    seeds: tuple[int, ...]
+    differences: tuple[float, ...]
     verdict: Verdict
+    crossed: CrossedDifference | None = None
+    level: float | None = None
+    p_value: float | None = None
+    p_alone: float | None = None
+    p_equal: float | None = None
+    randomisation: float | None = None
+    seeds_needed: tuple[int | float | None, int | float | None] | None = None
+    detectable: float | None = None
     decided_alike: bool | None = None
+
+    @property
+    def mean(self) -> float | None:
+        """Mean difference; None without a common seed."""
+        return float(np.mean(self.differences)) if self.differences else None
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether there is a test, though it may make no claim."""
+        return self.p_value is not None
 
 
 def baseline_name(loss: str) -> str:
@@ -67,17 +86,6 @@ def baseline_name(loss: str) -> str:
 
 Pairs = Mapping[int, tuple[np.ndarray, np.ndarray]]
 """Statistics of the test examples, [N, C, 2], of a loss and the baseline, by seed."""
-
-
-class _Tested(NamedTuple):
-    """Difference with the interval of the last look, and p-values over all looks."""
-
-    crossed: CrossedDifference
-    seeds: list[int]  # at each look
-    p_value: float
-    p_alone: float
-    p_equal: float
-    comparisons: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,56 +106,20 @@ class Tests:
         ours, standard = self.runs[loss], self.runs[baseline]
         return {seed: (ours[seed], standard[seed]) for seed in ours if seed in standard}
 
-    def against(
-        self,
-        baseline: str,
-        family: Sequence[str],
-        borrowing: Sequence[str],
-        others: int,
-    ) -> dict[str, tuple[Test, Verdict]]:
-        """Test a family vs. the baseline; `others` were dropped from it."""
-        results = {}
-        verdicts = self.verdicts(baseline, family, borrowing, others)
-        for loss, (result, verdict) in verdicts.items():
-            crossed, seeds, *p_values, comparisons = result
-            pairs, randomisation = self.pairs(loss, baseline), None
-            if self.source != "run scores":
-                stacked = _stack(pairs, pairs)
-                randomisation = significance.approximate_randomisation(*stacked)
-            needed = significance.seeds_range(
-                crossed, seeds, comparisons=comparisons, level=LEVEL
-            )
-            level = significance.nominal_level(seeds, LEVEL / comparisons)
-            least = significance.detectable(crossed, level)
-            test = Test(crossed, randomisation, *p_values, needed, least)
-            results[loss] = test, verdict
-        return results
-
-    def verdicts(
+    def contrasts(
         self,
         baseline: str,
         family: Sequence[str],
         borrowing: Collection[str],
         others: int = 0,
-    ) -> dict[str, tuple[_Tested, Verdict]]:
-        """Return the tests of a family vs. a baseline, and verdicts with failed runs.
+        *,
+        plans: bool = False,
+    ) -> dict[str, Contrast]:
+        """Test the losses of a family that have 3 seeds in common with a baseline.
 
-        Losses that borrow share variances; `others` were dropped from the family.
+        Losses that borrow share variances; `others` were dropped from the family. Of
+        those that are planned with it is known what these and further seeds show.
         """
-        tested = self._test(baseline, family, borrowing, others)
-        return {
-            loss: (result, self._with_failures(self._verdict(result), loss, baseline))
-            for loss, result in tested.items()
-        }
-
-    def _test(
-        self,
-        baseline: str,
-        family: Sequence[str],
-        borrowing: Collection[str],
-        others: int,
-    ) -> dict[str, _Tested]:
-        """Test the losses of a family that have 3 seeds in common with a baseline."""
         pairs = {loss: self.pairs(loss, baseline) for loss in family}
         # Controls have looks too; the baseline's are those of its rivals.
         looks: list[Look] = []
@@ -156,34 +128,72 @@ class Tests:
             looks.append({k: [x for x in v if x in both[k]] for k, v in look.items()})
         crossed = _cross_at_looks(pairs, looks, borrowing)
         # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
-        alone = []
-        for at in crossed.values():
+        alone: dict[str, np.ndarray] = {}
+        for loss, at in crossed.items():
             p_values = [
                 (x.p_value, x.p_equal(self.margin)) if x else (1.0, 1.0)
                 for x in at.values()
             ]
-            alone.append(significance.sequential_p_value(p_values, list(at)))
-        columns = np.reshape([*alone, *[(1.0, 1.0)] * others], (-1, 2)).T
-        adjusted = np.transpose([significance.holm(column) for column in columns])
-        tested = {}
+            alone[loss] = significance.sequential_p_value(p_values, list(at))
+        dropped = [1.0] * others
+        p_value = significance.holm([*(x for x, _ in alone.values()), *dropped])
+        p_equal = significance.holm([*(x for _, x in alone.values()), *dropped])
+        contrasts = {}
         for index, (loss, at) in enumerate(crossed.items()):
             *_, last = at.values()
-            if last is not None:
-                level = significance.nominal_level(list(at), LEVEL)
-                last = dataclasses.replace(last, level=level)
-                p_value, p_equal = adjusted[index].tolist()
-                p_values = p_value, float(alone[index][0]), p_equal
-                tested[loss] = _Tested(last, list(at), *p_values, len(adjusted))
-        return tested
+            if last is None:
+                continue
+            level = significance.nominal_level(list(at), LEVEL)
+            last = dataclasses.replace(last, level=level)
+            values = float(p_value[index]), float(p_equal[index])
+            verdict = self._verdict(last, *values, comparisons=len(p_value))
+            verdict = self._with_failures(verdict, loss, baseline)
+            contrasts[loss] = Contrast(
+                seeds=tuple(pairs[loss]),
+                differences=differences_of(pairs[loss]),
+                verdict=verdict,
+                crossed=None if verdict.outcome in NO_CLAIM else last,
+                level=level,
+                p_value=values[0],
+                p_alone=float(alone[loss][0]),
+                p_equal=values[1],
+            )
+            if plans:
+                plan = self._plan(last, list(at), len(p_value), pairs[loss])
+                contrasts[loss] = dataclasses.replace(contrasts[loss], **plan)
+        return contrasts
 
-    def _verdict(self, result: _Tested) -> Verdict:
+    def _plan(
+        self, crossed: CrossedDifference, looks: list[int], losses: int, pairs: Pairs
+    ) -> dict[str, Any]:
+        """Return what these runs show of these examples, and what more seeds would."""
+        of_examples = None
+        if self.source != "run scores":
+            of_examples = significance.approximate_randomisation(*_stack(pairs, pairs))
+        level = significance.nominal_level(looks, LEVEL / losses)
+        return {
+            "randomisation": of_examples,
+            "seeds_needed": significance.seeds_range(
+                crossed, looks, comparisons=losses, level=LEVEL
+            ),
+            "detectable": significance.detectable(crossed, level),
+        }
+
+    def _verdict(
+        self,
+        crossed: CrossedDifference,
+        p_value: float,
+        p_equal: float,
+        *,
+        comparisons: int,
+    ) -> Verdict:
         verdict = significance.verdict(
-            result.crossed,
-            result.p_value,
-            result.p_equal,
+            crossed,
+            p_value,
+            p_equal,
             margin=self.margin,
             metric=self.metric,
-            comparisons=result.comparisons,
+            comparisons=comparisons,
             level=LEVEL,
         )
         if verdict.outcome == "identical predictions" and self.source != "run":
@@ -199,26 +209,28 @@ class Tests:
         would be that of the failures, so that medians and counts stand instead of it.
         """
         ours, theirs = self.failures[loss], self.failures[baseline]
-        name = baseline_name(baseline)
+        texts = sentences("verdicts")
         if not (ours.is_unstable or theirs.is_unstable):
             if verdict.outcome != "better":
                 return verdict
-            return Verdict("better", f"{verdict.sentence}; {ours.sentence}")
-        counts = [ours.sentence] if ours.is_unstable or not theirs.seeds else []
-        if theirs.seeds:
-            counts.append(f"{name} {theirs.sentence}")
-        p_value = compared_failures(ours, theirs)
-        medians = [
-            f"{who}{100 * failures.median:.1f}"
-            for who, failures in (("", ours), (f"{name} ", theirs))
-            if failures.median is not None
-        ]
-        return Verdict(
-            "unstable",
-            f"unstable: {'; '.join(counts)} (Clopper-Pearson, one-sided 95%; Fisher's "
-            f"exact test of both: p = {p_value:.2g}); median {self.metric} of the "
-            f"others {', '.join(medians)}",
+            limited = texts.failures(ours)
+            return Verdict("better", f"{verdict.sentence}; {limited}")
+        sentence = texts.unstable(
+            ours=ours,
+            theirs=theirs,
+            baseline=baseline_name(baseline),
+            p=compared_failures(ours, theirs),
+            metric=self.metric,
         )
+        return Verdict("unstable", sentence)
+
+
+def differences_of(pairs: Pairs) -> tuple[float, ...]:
+    """Return the difference of the scores of each pair."""
+    return tuple(
+        float(significance.score(ours) - significance.score(standard))
+        for ours, standard in pairs.values()
+    )
 
 
 def _cross_at_looks(

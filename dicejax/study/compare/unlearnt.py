@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from dicejax.errors import quote
 from dicejax.metrics.scores import FEWEST
 from dicejax.study.compare.statistics import Row, results_of
 from dicejax.study.compare.testing import baseline_name
+from dicejax.study.sentences import sentences
 
 LEARNT = 0.5
 """Mean F1 of the baseline on a class from which it has learnt it."""
@@ -24,20 +24,17 @@ def unlearnt(rows: Sequence[Row]) -> list[str]:
         return []
     base, *others = rows
     names = results_of([base])[0]["test"].get("per_type", {})
-    sentences = []
+    texts = []
     for row in others:
-        missed = []
+        missed, runs = {}, 0
         for name, scores in names.items():
             ours, theirs = row.class_scores(name, "f1"), base.class_scores(name, "f1")
             is_scored = ours and theirs and scores.get("support", 0) >= FEWEST
             if is_scored and not any(ours) and statistics.fmean(theirs) >= LEARNT:
-                missed.append((name, len(ours), statistics.fmean(theirs)))
+                missed[name] = statistics.fmean(theirs)
+                runs = runs or len(ours)
         if not missed or len(missed) == len(names):  # or it learnt nothing at all
             continue
-        runs = missed[0][1]
-        texts = ", ".join(f"{quote(name)} ({100 * f1:.1f})" for name, _, f1 in missed)
-        sentences.append(
-            f"{row.loss} gets nothing of {texts} right in {runs} of {runs} runs; in "
-            f"brackets the F1 of {baseline_name(base.loss)}."
-        )
-    return sentences
+        values = {"missed": missed, "runs": runs, "baseline": baseline_name(base.loss)}
+        texts.append(sentences("warnings").unlearnt(loss=row.loss, **values))
+    return texts

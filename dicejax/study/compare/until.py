@@ -10,6 +10,7 @@ from dicejax.errors import InputError, quote
 from dicejax.study import significance
 from dicejax.study.compare import jobs
 from dicejax.study.compare.jobs import Job
+from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import Row, rivals_of
 from dicejax.study.compare.table import remedy
 from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
@@ -48,23 +49,23 @@ def seconds_of(duration: str) -> float:
 def train_until_decided(
     jobs_of: Callable[[int], list[Job]],
     train: Callable[[list[Job]], None],
-    evaluate: Callable[[list[Job]], list[Row]],
+    evaluate: Callable[[list[Job]], Comparison],
     *,
     least: int,
     budget: float | None,
     say: Callable[[str], None],
     unfinished: Callable[[list[Job]], int] = jobs.unfinished,
     clock: Callable[[], float] = time.monotonic,
-) -> tuple[list[Row], str]:
+) -> tuple[Comparison, str]:
     """Train round after round of seeds for the losses that are not settled.
 
     The first round has the least seeds and runs whatever the budget, in seconds. A
     control never keeps a comparison going. The baseline has as many seeds as its
     longest rival: more would need unpaired tests, whose error rates do not hold where
-    spreads differ. Returned are the last rows, and why it ended, in a sentence.
+    spreads differ. Returned are the last comparison, and why it ended, in a sentence.
     """
     since, a_run = clock(), 0.0
-    rows: list[Row] = []
+    comparison: Comparison | None = None
     waiting: list[Row] = []
     settled: dict[str, int] = {}  # seeds of each loss that needs no more
     for seeds in [least, *(look for look in LOOKS if look > least)]:
@@ -72,12 +73,14 @@ def train_until_decided(
         first = runs[0].seed
         runs = [r for r in runs if r.seed - first < settled.get(r.loss, seeds)]
         count, began = unfinished(runs), clock()
-        if rows and budget is not None and began - since + count * a_run > budget:
-            return rows, f"the budget is spent; {_outlook(waiting, a_run)}"
+        is_late = budget is not None and began - since + count * a_run > budget
+        if comparison is not None and is_late:
+            return comparison, f"the budget is spent; {_outlook(waiting, a_run)}"
         train(runs)
         if count:
             a_run = (clock() - began) / count
-        rows = evaluate(runs)
+        comparison = evaluate(runs)
+        rows = comparison.rows
         for row in rows:
             crossed = row.against and row.against.crossed
             is_hopeless = crossed and crossed.mean + crossed.half(FUTILE) < 0
@@ -90,14 +93,17 @@ def train_until_decided(
             name = baseline_name(rows[0].loss)
             what = f"{name} failed in {len(failed.seeds)} of {failed.runs} runs"
         if what:
-            return rows, f"{what}, so further seeds would not help: {remedy(rows)}"
+            what += f", so further seeds would not help: {remedy(rows)}"
+            return comparison, what
         waiting = [row for row in rivals_of(rows) if row.loss not in settled]
         if not waiting:
             rising = [row.loss for row in rows if row.rise > MARGIN]
             updates = f", but {', '.join(rising)} still improved: see the first line"
-            return rows, "every loss is decided, or hopeless" + updates * bool(rising)
+            return comparison, "every loss is decided, or hopeless" + updates * bool(
+                rising
+            )
         say(f"{seeds} seeds: not decided: {', '.join(row.loss for row in waiting)}")
-    return rows, f"{LOOKS[-1]} seeds are the last look"
+    return comparison, f"{LOOKS[-1]} seeds are the last look"
 
 
 def _outlook(waiting: Sequence[Row], a_run: float) -> str:
@@ -110,11 +116,12 @@ def _outlook(waiting: Sequence[Row], a_run: float) -> str:
     if not more:
         return f"a further seed of {names} takes {a_seed / 60:.0f} minutes"
     then = []
-    for row, test in ((r, r.against.test) for r in waiting if r.against.test):
-        now, seeds = test.crossed.seeds, test.crossed.seeds + more
+    for row in (row for row in waiting if row.against.crossed):
+        crossed, least = row.against.crossed, row.against.detectable
+        now, seeds = crossed.seeds, crossed.seeds + more
         level = significance.nominal_level([now, seeds], LEVEL / len(waiting))
-        later = significance.detectable(test.crossed, level, seeds=seeds)
-        then.append(f"{row.loss} ±{100 * later:.1f} (now ±{100 * test.detectable:.1f})")
+        later = significance.detectable(crossed, level, seeds=seeds)
+        then.append(f"{row.loss} ±{100 * later:.1f} (now ±{100 * least:.1f})")
     return (
         f"in another hour {more} more seeds would show differences of "
         f"{', '.join(then)} points with a power of 80%"

@@ -45,15 +45,20 @@ _GREY = "#9A9A9A"
 
 
 def figures_of_run(folder: str) -> dict[str, Figure]:
-    """Return the figures of a run that measured gradients; save them within `look`.
-
-    Their names are those of `FIGURES`, with several outputs after the output's and a
-    hyphen. The run may be unfinished.
+    """Return `figures_of` a run that measured gradients, which may be unfinished.
 
     Raises:
       InputError: there is no run, or nothing was measured in it.
     """
-    histories = read(Run.at(folder))
+    return figures_of(read(Run.at(folder)))
+
+
+def figures_of(histories: tuple[History, ...]) -> dict[str, Figure]:
+    """Return the figures of gradients by name; save them within `look`.
+
+    Their names are those of `FIGURES`, with several outputs after the output's and a
+    hyphen.
+    """
     with look(histories):
         return dict(draw(histories))
 

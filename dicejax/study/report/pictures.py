@@ -15,6 +15,7 @@ import numpy as np
 from dicejax.metrics import score_counts
 from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.study import figures
+from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import Row, metric_of
 from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.compare.testing import baseline_name
@@ -26,7 +27,15 @@ from dicejax.study.report.document import (
     number,
     scores_of_runs,
 )
-from dicejax.study.report.facts import Facts, LossFacts, Probabilities
+from dicejax.study.report.measured import (
+    Probabilities,
+    classes_of,
+    dev_of,
+    measured,
+    probabilities_of,
+    training_of,
+)
+from dicejax.study.sentences import sentences
 from dicejax.study.significance import signed
 
 if TYPE_CHECKING:
@@ -90,23 +99,25 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
             mean = signed(100 * row.against.crossed.mean, digits)
             text = f"{mean} ({low} to {high})"
         about.append(f"{row.loss} {MARKS[row.outcome]} {text}")
-    key, what = [("dot", "loss")], "difference by seed"
+    key = [("dot", "loss")]
     if any(row.is_control for row in drawn):
         key.append(("square", "control"))
     if any(ends is not None for ends in intervals):
         key.append(("mean", "95% CI"))
-        what = "mean difference over seeds with its 95% confidence interval"
     within = f"within ±{100 * margin:g} points: no difference in practice"
     beyond = sum(
         int((abs(ticks) > limit).sum())
         for ticks, counts in zip(seeds, learnt, strict=True)
         if counts
     )
-    ticks = f"small ticks are seeds{f' ({beyond} beyond the axis)' if beyond else ''}"
-    caption = f"Test {metric}, {what}; {ticks}. Right of 0 the loss is "
+    caption = sentences("page").forest(
+        metric=metric,
+        has_intervals=any(ends is not None for ends in intervals),
+        beyond=beyond,
+    )
     title = f"Difference to {baseline}"
     panels = [Panel(title, "; ".join(about), axes.figure)]
-    return Picture(title, f"{caption}better.", [*key, ("margin", within)], panels)
+    return Picture(title, caption, [*key, ("margin", within)], panels)
 
 
 def _draw_difference(
@@ -138,7 +149,7 @@ def _draw_difference(
 def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     """Draw the test score of each run, with equal seeds joined."""
     metric, title = metric_of(rows), "Every run"
-    scores = [{r.seed: 100 * r.score for r in x.outcomes if r.result} for x in rows]
+    scores = [{r.seed: 100 * r.score for r in x.runs if r.result} for x in rows]
     spreads = [mean_and_spread(row.scores(primary_metric)) for row in rows]
     axes = _new_chart(rows, f"Test {metric} (%)")
     right = axes.secondary_yaxis("right")
@@ -156,11 +167,7 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     mean = statistics.fmean(scores[0].values())
     axes.vlines(mean, 0, len(rows) - 0.5, zorder=0, **BASELINE)
     about = "; ".join(f"{r.loss} {text}" for r, text in zip(rows, spreads, strict=True))
-    caption = (
-        f"Test {metric} of each run, one row per loss. Thin lines join runs "
-        "with the same seed: parallel ones mean that the seed makes the difference, "
-        "not the loss."
-    )
+    caption = sentences("page").strip(metric=metric)
     names = {"dot": "run", "bar": "mean", "seed": "same seed"}
     key = [*names.items(), ("baseline", f"mean of {rows[0].loss}")]
     panels = [Panel(title, about, axes.figure)]
@@ -189,15 +196,14 @@ def _new_chart(rows: Sequence[Row], label: str) -> Axes:
     return axes
 
 
-def learning(facts: Facts) -> Iterator[Picture]:
+def learning(comparison: Comparison) -> Iterator[Picture]:
     """Draw the dev score and the training loss by training step."""
-    metric, baseline = f"Dev {metric_of(facts.rows)}", facts.baseline
-    scale = ", logarithmic. Each loss has its own scale, so heights cannot be "
-    scale += "compared."
+    rows = measured(comparison.rows)
+    metric, baseline = f"Dev {metric_of(comparison.rows)}", comparison.rows[0].loss
     for is_score in (True, False):
         what = f"{metric} (%)" if is_score else "Training loss"
         title = f"{metric} during training" if is_score else what
-        bands = {k: x.dev if is_score else x.training for k, x in facts.losses.items()}
+        bands = {x.loss: dev_of(x) if is_score else training_of(x) for x in rows}
         bands = {loss: band for loss, band in bands.items() if len(band.steps)}
         if not bands:
             continue
@@ -228,27 +234,28 @@ def learning(facts: Facts) -> Iterator[Picture]:
             axes.plot(steps, means[loss], **MEAN)
             axes.set_xlim(0, max(int(band.steps[-1]) for band in bands.values()))
         key = (MEAN_KEY, BAND_KEY, BASELINE_KEY)[: 2 + is_score]
-        caption = f"{what} by training step{'.' if is_score else scale}"
+        caption = sentences("page").learning(values=what, is_score=is_score)
         yield Picture(title, caption, key, panels, data)
 
 
-def by_class(facts: Facts) -> Iterator[Picture]:
+def by_class(comparison: Comparison) -> Iterator[Picture]:
     """Draw the F1 of each class by its frequency."""
     counts: dict[str, int] = {}
     f1: dict[str, dict[str, float]] = {}  # by loss and class
-    for loss, classes in facts.classes.items():
-        for name, runs in classes.items():
+    for row in comparison.rows:
+        for name, runs in classes_of(row).items():
             if scores := [run["f1"] for run in runs if "f1" in run]:
-                f1.setdefault(loss, {})[name] = 100 * statistics.fmean(scores)
+                f1.setdefault(row.loss, {})[name] = 100 * statistics.fmean(scores)
                 counts[name] = int(runs[0]["support"])
     if not f1:
         return
-    others = dict.fromkeys(f1, f1.get(facts.baseline, {})) | {facts.baseline: {}}
+    baseline = comparison.rows[0].loss
+    others = dict.fromkeys(f1, f1.get(baseline, {})) | {baseline: {}}
     notes = dict.fromkeys(f1, "baseline")
     for loss, ours in f1.items():
         if both := ours.keys() & others[loss].keys():
             higher = sum(ours[name] > others[loss][name] for name in both)
-            notes[loss] = f"{higher} of {len(both)} classes above {facts.baseline}"
+            notes[loss] = f"{higher} of {len(both)} classes above {baseline}"
     ends = [value for by_name in f1.values() for value in by_name.values()]
     room = max(0.06 * np.ptp(ends), 0.5)
     panels = new_panels(notes, "Count in test set", "F1 (%)")
@@ -274,33 +281,30 @@ def by_class(facts: Facts) -> Iterator[Picture]:
         scores = {loss: number(by_name.get(name)) for loss, by_name in f1.items()}
         lines.append(line | scores)
     what = "F1 (%) of each class on the test set, mean over seeds"
-    caption = f"{what}, by its count in the test set. A line joins the two marks of a "
+    caption = sentences("page").by_class(values=what)
     title, data = "F1 of each class by its frequency", TextTable(what, lines)
-    yield Picture(title, f"{caption}class.", (DOT_KEY, SQUARE_KEY), panels, data)
+    yield Picture(title, caption, (DOT_KEY, SQUARE_KEY), panels, data)
 
 
-def thresholds(facts: Facts) -> Iterator[Picture]:
+def thresholds(comparison: Comparison) -> Iterator[Picture]:
     """Draw precision against recall, and F1 against the threshold, by output."""
     key = (("mean", "all seeds"), ("seed", "each seed"), BASELINE_KEY)
-    for output, losses in _by_output(facts.losses).items():
+    baseline = comparison.rows[0].loss
+    for output, losses in _by_output(comparison.rows).items():
         data = _table_of_seeds(
             f"Average precision (%) on the test set{output}",
             losses,
             lambda counts: 100 * score_counts.curve(counts).average_precision,
         )
-        notes = _notes(data, "AP", "all seeds", facts.baseline)
+        notes = _notes(data, "AP", "all seeds", baseline)
         panels = new_panels(notes, "Recall", "Precision", shares=True)
         _draw_curves(  # where anything is predicted
             panels,
             losses,
-            facts.baseline,
+            baseline,
             lambda c: (c.recall[c.predicted > 0], c.precision[c.predicted > 0]),
         )
-        caption = (
-            "Precision by recall on the test set, for all thresholds on the "
-            "probability of a class; of single elements (words, texts), not of whole "
-            "entities. AP: average precision (%)."
-        )
+        caption = sentences("page").precision_recall()
         yield Picture(f"Precision and recall{output}", caption, key, panels, data)
         lines, at_default = [], f"at {THRESHOLD}"
         for loss, pooled in losses.items():
@@ -309,18 +313,13 @@ def thresholds(facts: Facts) -> Iterator[Picture]:
             line["at best"] = number(100 * curve.f1[best])
             lines.append(line | {"best threshold": f"{curve.thresholds[best]:.3f}"})
         data = TextTable(f"F1 (%) of elements by threshold{output}, all seeds", lines)
-        notes = _notes(data, f"{at_default}:", at_default, facts.baseline)
+        notes = _notes(data, f"{at_default}:", at_default, baseline)
         panels = new_panels(notes, "Threshold", "F1", shares=True)
         rule = {"color": figures.RULE, "linewidth": 1.5, "linestyle": "--"}
         for panel in panels:
             panel.figure.axes[0].axvline(THRESHOLD, **rule)
-        _draw_curves(panels, losses, facts.baseline, lambda c: (c.thresholds, c.f1))
-        caption = (
-            "F1 of elements on the test set by the probability from which a "
-            f"class is predicted. {THRESHOLD} is the default where there are two "
-            "classes; with more, the most probable class is predicted. Choosing a "
-            "threshold from this figure would be tuning on the test set."
-        )
+        _draw_curves(panels, losses, baseline, lambda c: (c.thresholds, c.f1))
+        caption = sentences("page").f1_by_threshold(threshold=THRESHOLD)
         keys = (*key, ("rule", f"threshold {THRESHOLD}"))
         yield Picture(f"F1 by threshold{output}", caption, keys, panels, data)
 
@@ -341,20 +340,21 @@ def _draw_curves(
         axes.plot(*points(ours.curve), **MEAN)
 
 
-def calibration(facts: Facts) -> Iterator[Picture]:
+def calibration(comparison: Comparison) -> Iterator[Picture]:
     """Draw reliability diagrams, by output."""
-    for output, losses in _by_output(facts.losses).items():
+    baseline = comparison.rows[0].loss
+    for output, losses in _by_output(comparison.rows).items():
         data = _table_of_seeds(
             f"Expected calibration error (%) on the test set{output}",
             losses,
             lambda counts: 100 * score_counts.calibration_error(counts),
         )
-        notes = _notes(data, "ECE", "all seeds", facts.baseline)
+        notes = _notes(data, "ECE", "all seeds", baseline)
         panels = new_panels(notes, "Predicted probability", "Frequency", shares=True)
         for panel in panels:
             (axes,) = panel.figure.axes
             axes.plot((0, 1), (0, 1), ":", color=figures.SOFT, linewidth=1)
-            looks = {facts.baseline: (BASELINE, "s", figures.PAGE)}
+            looks = {baseline: (BASELINE, "s", figures.PAGE)}
             looks[panel.name] = MEAN, "o", figures.LOSS
             for loss, (look, marker, face) in looks.items():
                 bins = losses[loss].bins if loss in losses else ()
@@ -363,21 +363,17 @@ def calibration(facts: Facts) -> Iterator[Picture]:
                 edge = {"facecolor": face, "edgecolor": look["color"], "zorder": 3}
                 axes.plot(x, y, **look | {"linewidth": 1.25})
                 axes.scatter(x, y, sizes, marker=marker, clip_on=False, **edge)
-        caption = (
-            "Frequency of a class by its predicted probability, on the "
-            "test set. Larger marks stand for more elements. ECE: expected "
-            "calibration error (%) of elements predicted to be of a class."
-        )
+        caption = sentences("page").calibration()
         key = (DOT_KEY, SQUARE_KEY, ("even", "perfectly calibrated"))
         yield Picture(f"Calibration{output}", caption, key, panels, data)
 
 
-def _by_output(losses: Mapping[str, LossFacts]) -> dict[str, dict[str, Probabilities]]:
+def _by_output(rows: Sequence[Row]) -> dict[str, dict[str, Probabilities]]:
     """Return probabilities by output and loss; a single output needs no name."""
     by_output: dict[str, dict[str, Probabilities]] = {}
-    for loss, facts in losses.items():
-        for output, pooled in facts.probabilities.items():
-            by_output.setdefault(f", {output}", {})[loss] = pooled
+    for row in measured(rows):
+        for output, pooled in probabilities_of(row).items():
+            by_output.setdefault(f", {output}", {})[row.loss] = pooled
     return {"": by_output.popitem()[1]} if len(by_output) == 1 else by_output
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from etils import epath
-
-from dicejax.errors import quote, visible
-from dicejax.io import files
+from dicejax.errors import visible
 from dicejax.metrics.scores import heading
 from dicejax.objectives import FromPrior
 from dicejax.study import figures
-from dicejax.study.compare.advice import headline, versus_controls
+from dicejax.study.compare.advice import versus_controls
+from dicejax.study.compare.changed import rival_of
 from dicejax.study.compare.jobs import is_resampled
+from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import (
     Row,
     columns_of,
@@ -24,11 +24,11 @@ from dicejax.study.compare.statistics import (
     source_of,
 )
 from dicejax.study.compare.table import mean_and_spread, warnings_of
-from dicejax.study.compare.testing import baseline_name
+from dicejax.study.compare.testing import Contrast, baseline_name
 from dicejax.study.compare.tuning import settings_text
 from dicejax.study.gradients import plot
 from dicejax.study.report import pictures
-from dicejax.study.report.changed import rival_of
+from dicejax.study.report.changed import changed_answers
 from dicejax.study.report.document import (
     Document,
     Panel,
@@ -37,9 +37,17 @@ from dicejax.study.report.document import (
     TextTable,
     scores_of_runs,
 )
-from dicejax.study.report.facts import RERUN, Facts
+from dicejax.study.report.measured import classes_of
+from dicejax.study.report.reproduce import FILE as RERUN
+from dicejax.study.report.reproduce import (
+    command_of,
+    experiment_of,
+    folders_of,
+    provenance_of,
+    seeds_of,
+)
+from dicejax.study.sentences import sentences
 from dicejax.study.significance import signed
-from dicejax.training.gradients.probe import FILE as GRADIENTS
 from dicejax.training.outcome import always, constant_scores
 from dicejax.training.progress import encoder_name
 
@@ -48,140 +56,98 @@ CONTROLS = {
     "tuned threshold": "cross-entropy runs, decision threshold chosen on dev",
 }
 FROM_PRIOR = " Heads begin at the class frequencies and learn faster."
-PAIRED = (
-    "All runs of a seed start from the same weights and see the same data in the same "
-    "order, so each loss is paired with {baseline} seed by seed. "
-)
-SAMPLES = {
-    "run": "Two sources of chance remain: the seeds, and the {items} of the test set. "
-    "The confidence interval covers both (seeds crossed with {items}): with other "
-    "seeds and another test set of the same kind, 95 of 100 such intervals contain "
-    "the true difference.",
-    "run scores": "There is one score for each run, so the confidence interval covers "
-    "the seeds alone: it is about this test set.",
-}
-FAILED = {
-    "run": "diverged, learnt nothing or scored far below the median of its loss",
-    "run scores": "scored 0 or far below the median of its loss",
-}
 PRECISION = "Precision, recall and thresholds"
-READING = (
-    "Among ten losses one looks good by chance. The p-values are therefore corrected "
-    "for the number of losses by Holm's procedure: the chance that any verdict of this "
-    "page is wrong where no loss makes a difference is at most 5%. A confidence "
-    "interval is that of one loss alone, so it may exclude 0 where the verdict is "
-    "inconclusive. Both hold over all looks at this comparison: seeds may be added "
-    "until it is clear.",
-    "The first line advises the cheapest setting that nothing is shown to beat: "
-    "{baseline}, then a tuned threshold, class weights or adjusted logits, heads that "
-    "begin at the class frequencies, and only then a loss with hyper-parameters. "
-    "Whatever it calls better is so with an error rate of 5% over all these steps.",
-    "These error rates hold for runs that learn. A run has failed if it {failed}: "
-    "below half of it, or by a quarter and further below the other runs than these lie "
-    "apart. Where a loss or {baseline} has such runs the comparison is unstable: it "
-    "shows medians, numbers of failed runs with Fisher's exact test, and no interval. "
-    "No number of seeds excludes failures: after 5 runs without any, up to 45% may "
-    "fail (Clopper-Pearson, one-sided 95%). Seeds that all have the same scores are "
-    "one run, without a verdict.",
-    "Inconclusive does not mean that there is no difference. It means that these runs "
-    "do not show one; the interval says how large it may be. Seeds needed are how many "
-    "would show the true difference with power 0.8, as a range with a confidence of "
-    "80%; they are for planning, not a result; never means that the test set is too "
-    "small. Detectable is the smallest difference that these runs show with power "
-    "0.8.",
-    "Better and worse hold for this data and for the settings of these runs. Other "
-    "hyper-parameters of a loss, or another learning rate, are another comparison.",
-)
 
 
 def reading(rows: Sequence[Row]) -> list[str]:
     """Return how to read a page, by where its scores are from."""
     source, items = source_of(rows), samples_of(rows).partition(" and ")[2]
-    names = {
-        "baseline": baseline_name(rows[0].loss),
-        "items": items.removeprefix("test ") or "examples",
-        "failed": FAILED["run" if source == "run" else "run scores"],
-    }
-    first = PAIRED if source == "run" else "Losses are paired with {baseline} by seed. "
-    first += SAMPLES["run scores" if source == "run scores" else "run"]
-    return [text.format(**names) for text in (first, *READING)]
+    baseline, texts = baseline_name(rows[0].loss), sentences("reading")
+    items = items.removeprefix("test ") or "examples"
+    return [
+        texts.samples(baseline=baseline, items=items, source=source),
+        texts.p_values(),
+        texts.advice(baseline=baseline),
+        texts.failures(baseline=baseline, source=source),
+        texts.inconclusive(),
+        texts.scope(),
+    ]
 
 
-def document_of(facts: Facts, *, drawn: bool = True) -> Document:
+def document_of(comparison: Comparison, *, drawn: bool = True) -> Document:
     """Return the report of a comparison; sections without content are left out.
 
     Where nothing is drawn a table of all runs is in the place of figures.
     """
-    rows = facts.rows
-    plain = [scores(facts), classes(facts)]
-    if changed := facts.changed:
-        title = "Changed answers"
-        plain.append(Section("changed", title, [changed.summary], changed.tables))
-    plain.append(time(rows))
-    differences, measured = None, []
+    rows = comparison.rows
+    plain = [scores(rows), classes(comparison), changed_answers(comparison), time(rows)]
+    differences, figures_ = None, []
     if drawn:
-        differences, measured = figures_of(facts)
+        differences, figures_ = figures_of(comparison)
     else:
         table = scores_of_runs(rows)
-        measured = [Section("runs", "Every run", tables=[table])]
+        figures_ = [Section("runs", "Every run", tables=[table])]
     losses = {}
     for row in rows:
         text = CONTROLS.get(row.loss.rpartition(" + ")[2], "")
-        if row.loss in facts.losses:  # the first sentence of its documentation
-            objective = facts.losses[row.loss].experiment.objective
+        if row.experiment is not None:  # the first sentence of its documentation
+            objective = row.experiment.objective
             text = (type(objective).__doc__ or "").partition("\n")[0]
             text += FROM_PRIOR * (FromPrior.SUFFIX in row.loss)
         if text:
             end = " (control)" if row.is_control else "."
             losses[row.loss] = f"{text.rstrip('.')}{end}"
     folded = [
-        *measured,
+        *figures_,
         Section("gradients", "Gradients", pictures=[*gradients(rows)]),
-        tuned(facts.tuning),
+        tuned(comparison.tuning),
         Section("reading", "How to read this", reading(rows)),
-        reproduce(facts),
+        reproduce(comparison),
     ]
     return Document(
-        title=f"{facts.name}: loss comparison",
-        context=context(facts),
+        title=f"{comparison.name}: loss comparison",
+        context=context(comparison),
         losses=losses,
-        verdict=headline(rows, facts.margin),
+        verdict=comparison.verdict,
         forest=differences,
         warnings=warnings_of(rows),
-        claims={row.loss: row.against.verdict for row in rows if row.against},
+        claims=comparison.verdicts,
         sections=[s for s in [*plain, *folded] if s.text or s.tables or s.pictures],
         folded=[section.key for section in folded],
     )
 
 
-def figures_of(facts: Facts) -> tuple[Picture | None, list[Section]]:
+def figures_of(comparison: Comparison) -> tuple[Picture | None, list[Section]]:
     """Draw the differences, and the sections that are figures."""
-    rows = facts.rows
+    rows = comparison.rows
     with figures.look([row.loss for row in rows], pictures.SETTINGS):
-        differences = pictures.forest(rows, facts.margin)
+        differences = pictures.forest(rows, comparison.margin)
+        runs = pictures.strip(rows, comparison.primary_metric)
         drawn = [
-            ("frequency", "Rare and frequent classes", [*pictures.by_class(facts)]),
-            ("runs", "Every run", [pictures.strip(rows, facts.metric)]),
-            ("learning", "Learning curves", [*pictures.learning(facts)]),
-            ("thresholds", PRECISION, [*pictures.thresholds(facts)]),
-            ("calibration", "Calibration", [*pictures.calibration(facts)]),
+            ("frequency", "Rare and frequent classes", pictures.by_class(comparison)),
+            ("runs", "Every run", [runs]),
+            ("learning", "Learning curves", pictures.learning(comparison)),
+            ("thresholds", PRECISION, pictures.thresholds(comparison)),
+            ("calibration", "Calibration", pictures.calibration(comparison)),
         ]
-    return differences, [Section(key, t, pictures=each) for key, t, each in drawn]
+        sections = [Section(key, t, pictures=[*each]) for key, t, each in drawn]
+    return differences, sections
 
 
-def context(facts: Facts) -> dict[str, str]:
+def context(comparison: Comparison) -> dict[str, str]:
     """Return names and texts of the context; numbers that runs lack are left out."""
-    experiment = facts.experiment
-    finished = [run for row in facts.rows for run in row.outcomes if run.result]
-    first = next(x for x in results_of(facts.rows) if "control" not in x)
-    seeds = sorted({run.seed for row in facts.rows for run in row.outcomes})
+    rows, name = comparison.rows, comparison.name
+    experiment, _ = experiment_of(comparison)
+    finished = [run for row in rows for run in row.runs if run.result]
+    first = next(x for x in results_of(rows) if "control" not in x)
+    seeds = seeds_of(comparison)
     seeds_text = f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if seeds[1:] else "1"
     sizes = dict(first.get("examples") or {})
-    if source_of(facts.rows) == "example scores":
+    if source_of(rows) == "example scores":
         sizes = {"test": len(finished[0].example_statistics)}
     data = " / ".join(f"{n:,} {split}" for split, n in sizes.items())
-    data = f"{facts.name}: {data} examples" if data else facts.name
-    groups = samples_of(facts.rows).partition(" and ")[2]
+    data = f"{name}: {data} examples" if data else name
+    groups = samples_of(rows).partition(" and ")[2]
     data += f" in {groups}" if finished[0].groups is not None else ""
     if experiment is None:
         scores = f"{len(finished):,} runs in {finished[0].folder}"
@@ -203,11 +169,11 @@ def context(facts: Facts) -> dict[str, str]:
     return texts
 
 
-def scores(facts: Facts) -> Section:
+def scores(rows: Sequence[Row]) -> Section:
     """Return tables of all losses: differences, then the other scores."""
-    (metric, primary), *others = columns_of(facts.rows).items()
-    scored, lines, more = results_of(facts.rows)[0]["test"], [], []
-    for place, row in enumerate(facts.rows):
+    (metric, primary), *others = columns_of(rows).items()
+    scored, lines, more = results_of(rows)[0]["test"], [], []
+    for place, row in enumerate(rows):
         line = {
             "loss": row.loss,
             "difference": "baseline",
@@ -222,28 +188,42 @@ def scores(facts: Facts) -> Section:
         }
         if against := row.against:
             line |= dict.fromkeys(("95% CI", "p (Holm)", "detectable"), "-")
-            mean, test, crossed = against.mean, against.test, against.crossed
+            mean, crossed = against.mean, against.crossed
             is_shown = mean is not None and row.outcome != "unstable"
             line["difference"] = signed(100 * mean) if is_shown else "-"
-            line["seeds needed"] = against.needed
-            if test is not None and crossed is not None:
-                ends, p = (crossed.low, crossed.high), test.p_value
+            line["seeds needed"] = needed(against)
+            if crossed is not None:
+                ends, p = (crossed.low, crossed.high), against.p_value
                 line["95% CI"] = " to ".join(signed(100 * end) for end in ends)
                 line["p (Holm)"] = "< 0.001" if p < 0.001 else f"{p:.3f}"
-                line["detectable"] = f"±{100 * test.detectable:.2f}"
+                line["detectable"] = f"±{100 * against.detectable:.2f}"
         lines.append(line)
         cells = {name: mean_and_spread(values[place]) for name, values in others}
         more.append({"loss": row.loss, **cells})
-    over = f"({interval_of(facts.rows)}), and mean ± SD over seeds"
-    name = baseline_name(facts.baseline)
+    over = f"({interval_of(rows)}), and mean ± SD over seeds"
+    name = baseline_name(rows[0].loss)
     tables = [_filled(f"Test {metric} (%): difference to {name} {over}", lines)]
     if others:
         tables.append(_filled("Other test scores (%), mean ± SD over seeds", more))
-    best, differences = versus_controls(facts.rows)
+    best, differences = versus_controls(rows)
     apart = [{"control": k, "difference": x} for k, x in differences.items()]
     if apart:
         tables.append(TextTable(f"{best} minus each control", apart))
     return Section("scores", "Scores", all_positive(scored), tables)
+
+
+def needed(against: Contrast) -> str:
+    """Return the range of the number of seeds needed, in words."""
+    if against.seeds_needed is None or against.crossed is None:
+        return "-"
+    fewest, most = against.seeds_needed
+    if fewest is None:
+        return "never"
+    if math.isinf(fewest):
+        return "> 1,000"
+    if most is None or math.isinf(most):
+        return f"{fewest:,} or more"
+    return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
 
 def all_positive(test: Mapping[str, Any]) -> list[str]:
@@ -260,11 +240,11 @@ def all_positive(test: Mapping[str, Any]) -> list[str]:
     return [always(positive, {names[x]: y for x, y in rows[positive].items()})]
 
 
-def classes(facts: Facts) -> Section:
+def classes(comparison: Comparison) -> Section:
     """Return precision, recall and F1 of each class: baseline and the page's rival."""
-    rival = rival_of(facts.rows, facts.margin)
-    names = [row.loss for row in (facts.rows[0], rival) if row is not None]
-    both = {loss: facts.classes[loss] for loss in names if facts.classes[loss]}
+    rival = rival_of(comparison.rows, comparison.margin)
+    pair = [row for row in (comparison.rows[0], rival) if row is not None]
+    both = {row.loss: scored for row in pair if (scored := classes_of(row))}
     support: dict[str, int] = {}
     for by_name in both.values():
         support |= {name: int(runs[0]["support"]) for name, runs in by_name.items()}
@@ -288,11 +268,7 @@ def _few(support: Mapping[str, int]) -> list[str]:
     name = min(support, key=lambda name: support[name], default="")
     if not 0 < support.get(name, 0) <= 100:
         return []
-    return [
-        f"The test set has only {support[name]} of the rarest class, {quote(name)}: "
-        f"each is {100 / support[name]:.1f} points of its recall, so its scores "
-        "depend on few examples."
-    ]
+    return [sentences("page").few_of_class(count=support[name], name=name)]
 
 
 def _table(caption: str, lines: Sequence[Mapping[str, str]]) -> list[TextTable]:
@@ -326,12 +302,7 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
     if tuning is None:
         return Section("tuning", "Tuning")
     metric = f"dev {heading(tuning['primary_metric'])}"
-    text = (
-        f"Before the comparison each loss or seed below had {tuning['trials']} "
-        "trials of learning rate and hyper-parameters, with a seed that no run "
-        "here has, and the best on dev was chosen. The test set was not used. "
-        "Gains on dev are of one seed, chosen as the best of many, and no result."
-    )
+    text = sentences("page").tuning(trials=tuning["trials"])
     lines = []
     for loss, entry in tuning["losses"].items():
         trials = entry["trials"]
@@ -352,35 +323,24 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
 def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
     """Draw the gradients of the first run of each loss that recorded them."""
     for row in rows:
-        for run in row.outcomes:
-            # Controls have the runs of the baseline, scores from elsewhere have none.
-            is_trained = run.source == "run" and "control" not in (run.result or ())
-            folder = epath.Path(run.folder)
-            if not (run.result and is_trained and files.was_written(folder, GRADIENTS)):
-                continue
-            for name, figure in plot.figures_of_run(run.folder).items():
+        for run in (run for run in row.runs if run.gradients):
+            for name, figure in plot.figures_of(run.gradients).items():
                 title = f"{row.loss}, seed {run.seed}: {name}"
                 caption = plot.CAPTIONS[name.rpartition("-")[2]]
                 yield Picture(title, caption, (), [Panel(title, caption, figure)])
-            break
 
 
-def reproduce(facts: Facts) -> Section:
+def reproduce(comparison: Comparison) -> Section:
     """Return the section with the provenance of the runs."""
-    lines = [{"what": name, "value": value} for name, value in facts.provenance.items()]
-    code = {"Command": facts.command}
-    text = "The command reads the file of scores again; it has no settings of runs."
+    experiment, differences = experiment_of(comparison)
+    provenance = provenance_of(comparison, experiment)
+    lines = [{"what": name, "value": value} for name, value in provenance.items()]
+    code = {"Command": command_of(comparison, experiment)}
+    text = sentences("page").reproduce(file=RERUN if experiment else None)
     caption = "Data and seeds of the scores"
-    if facts.experiment is not None:
-        text = (
-            f"{RERUN}, in the folder of this page, is the experiment as Python, with "
-            "every setting and every loss. Paths of data and encoder in it are those "
-            "of the runs; where they were relative, run the command in the same "
-            "folder. dicejax export RUN FOLDER writes a run as a model folder, with a "
-            "card for the hub that repeats this verdict."
-        )
+    if experiment is not None:
         caption = "Hardware, versions and data of the runs"
-        code["Folders of the runs"] = "\n".join(map(visible, facts.folders))
-    texts = [text, *(f"{difference}." for difference in facts.differences)]
+        code["Folders of the runs"] = "\n".join(map(visible, folders_of(comparison)))
+    texts = [text, *(f"{difference}." for difference in differences)]
     tables = [TextTable(caption, lines)]
     return Section("reproduce", "Reproduce", texts, tables, code=code)

@@ -91,11 +91,6 @@ class CrossedDifference:
         rest = special.stdtrit(self.sentences - 1, level / 2) * self.sentence_error
         return float(seeds**2 + rest**2)
 
-    def to_json(self) -> dict[str, float]:
-        """Return all numbers, the interval and the p-value among them."""
-        ends = {"low": self.low, "high": self.high, "p_value": self.p_value}
-        return dataclasses.asdict(self) | ends
-
 
 def seeds_and_items(
     ours: ArrayLike, baseline: ArrayLike, *, level: float = 0.05
@@ -203,7 +198,7 @@ def contrast(
         seed_error=float(differences.std(ddof=1)) / math.sqrt(seeds),
         sentence_error=math.sqrt(max(float(between - rest), 0.0)),
         same_seeds_error=math.sqrt(float(between)),
-        freedom=seeds - 1,
+        freedom=float(seeds - 1),
         level=level,
     )
 

@@ -1,0 +1,106 @@
+"""Curves and probabilities of the runs of a loss, over seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dicejax.metrics import score_counts
+from dicejax.metrics.calibration import ReliabilityBin
+from dicejax.metrics.score_counts import ThresholdCurve
+from dicejax.study.compare.statistics import Row, results_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Band:
+    """A metric by training step: mean and sample SD of the seeds that have the step."""
+
+    steps: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+    seeds: tuple[int, ...]
+
+
+def band_of(points: Mapping[int, np.ndarray]) -> Band:
+    """Return a metric of runs by seed, of which points are step and value, `[S, 2]`.
+
+    >>> band = band_of({0: np.array([[10, 1.0], [20, 4.0]]), 1: np.array([[10, 3.0]])})
+    >>> band.mean.tolist(), band.sd.round(3).tolist()
+    ([2.0, 4.0], [1.414, 0.0])
+    """
+    values: dict[int, list[float]] = {}
+    for step, value in np.concatenate([np.zeros((0, 2)), *points.values()]).tolist():
+        values.setdefault(int(step), []).append(value)
+    by_step = [values[step] for step in sorted(values)]
+    return Band(
+        np.array(sorted(values), int),
+        np.array([statistics.fmean(x) for x in by_step]),
+        np.array([statistics.stdev(x) if len(x) > 1 else 0.0 for x in by_step]),
+        tuple(points),
+    )
+
+
+def measured(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with curves of their own, of losses that have begun.
+
+    A row that shares its runs with an earlier one, as a tuned threshold does, has none.
+    """
+    begun: list[Row] = []
+    read: set[str] = set()
+    for row in rows:
+        folders = {run.folder for run in row.runs}
+        if row.settings is not None and not folders <= read:
+            begun.append(row)
+        read |= folders
+    return begun
+
+
+def dev_of(row: Row) -> Band:
+    """Return the primary metric on dev by training step."""
+    return band_of({run.seed: run.dev for run in row.runs if run.result})
+
+
+def training_of(row: Row) -> Band:
+    """Return the training loss by training step."""
+    return band_of({run.seed: run.training_loss for run in row.runs if run.result})
+
+
+@dataclasses.dataclass(frozen=True)
+class Probabilities:
+    """Predicted probabilities of one output on the test set.
+
+    Counts, int `[C, 2, BINS]`, are without the negative class, bins without empty ones.
+    """
+
+    by_seed: Mapping[int, np.ndarray]
+    counts: np.ndarray
+    curve: ThresholdCurve
+    bins: Sequence[ReliabilityBin]
+
+
+def probabilities_of(row: Row) -> dict[str, Probabilities]:
+    """Return the probabilities of each output."""
+    by_output: dict[str, dict[int, np.ndarray]] = {}
+    for run in row.runs:
+        for output, counts in run.score_counts.items():
+            by_output.setdefault(output, {})[run.seed] = counts
+    probabilities = {}
+    for output, by_seed in by_output.items():
+        total = np.sum(list(by_seed.values()), axis=0)
+        bins = [b for b in score_counts.reliability(total).bins if b.count]
+        curve = score_counts.curve(total)
+        probabilities[output] = Probabilities(by_seed, total, curve, bins)
+    return probabilities
+
+
+def classes_of(row: Row) -> dict[str, list[Mapping[str, float]]]:
+    """Return the scores of each class in each run that has the class."""
+    by_name: dict[str, list[Mapping[str, float]]] = {}
+    for result in results_of([row]):
+        for name, scores in result["test"].get("per_type", {}).items():
+            if scores.get("support"):
+                by_name.setdefault(name, []).append(scores)
+    return by_name

@@ -1,0 +1,88 @@
+"""What trains the runs of a comparison again, and what they were made with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dicejax.config import Experiment
+from dicejax.study.compare import jobs
+from dicejax.study.compare.finding import changed_settings
+from dicejax.study.compare.record import Comparison
+from dicejax.study.compare.statistics import results_of
+from dicejax.study.report.measured import measured
+
+FILE = "rerun.py"
+
+
+def experiment_of(comparison: Comparison) -> tuple[Experiment | None, list[str]]:
+    """Return the experiment of all losses, and the settings that only one has.
+
+    It has the first seed; scores from elsewhere have none.
+    """
+    rows = measured(comparison.rows)
+    experiments = [row.experiment for row in rows]
+    if not experiments:
+        return None, []
+    candidates = jobs.candidates_of(experiments)
+    # The others follow from one that does not begin at the class frequencies.
+    plain = [each for each in experiments if each.training.head_bias == "zeros"]
+    first = (plain or experiments)[0]
+    seed = seeds_of(comparison)[0]
+    seeded = jobs.with_seed(first, seed, jobs.is_resampled(first))
+    experiment = dataclasses.replace(seeded, compared=tuple(candidates))
+    differences = []
+    for row, candidate, each in zip(rows, candidates, experiments, strict=True):
+        same = jobs.with_candidate(experiment, candidate)
+        if settings := changed_settings(same, each):
+            text = f"{row.loss} has its own settings: {'; '.join(settings)}"
+            differences.append(text)
+    return experiment, differences
+
+
+def seeds_of(comparison: Comparison) -> list[int]:
+    """Return the seeds that any loss has."""
+    return sorted({run.seed for row in comparison.rows for run in row.runs})
+
+
+def command_of(comparison: Comparison, experiment: Experiment | None) -> str:
+    """Return the command that trains the runs again, or reads their scores."""
+    if experiment is None:
+        return comparison.command
+    seeds = seeds_of(comparison)
+    resample = "--resample " * jobs.is_resampled(experiment)
+    count = seeds[-1] - seeds[0] + 1
+    return f"dicejax compare {FILE} --seeds {count} {resample}--out FOLDER"
+
+
+def provenance_of(
+    comparison: Comparison, experiment: Experiment | None
+) -> dict[str, str]:
+    """Return data, seeds, hardware and versions of the runs."""
+    results = results_of(comparison.rows)
+    versions = [result["versions"] for result in results if "versions" in result]
+    names = dict.fromkeys(name for by_name in versions for name in by_name)
+    checksums = [x["checksums"] for x in results if x.get("checksums")]
+    parts = dict.fromkeys(name for sums in checksums for name in sums) or ["test"]
+    columns: list[tuple[str, Sequence[Mapping[str, Any]], str]] = [
+        *((f"checksum of {name}", checksums, name) for name in parts),
+        ("devices", results, "devices"),
+        ("hardware", results, "device_kind"),
+        *((f"version of {name}", versions, name) for name in names),
+        *(() if versions else [("versions", (), "")]),
+    ]
+    seeds = ", ".join(map(str, seeds_of(comparison)))
+    provenance = {"data set": comparison.name, "seeds": seeds}
+    if experiment is None:
+        provenance["scores"] = comparison.rows[0].runs[0].folder
+    for title, records, key in columns if experiment else ():
+        texts = dict.fromkeys(str(record[key]) for record in records if key in record)
+        provenance[title] = ", ".join(texts) or "not recorded by these runs"
+    return provenance
+
+
+def folders_of(comparison: Comparison) -> list[str]:
+    """Return the folders of all runs."""
+    runs = (run for row in comparison.rows for run in row.runs)
+    return list(dict.fromkeys(run.folder for run in runs))
