@@ -38,7 +38,13 @@ from dicejax.models.encoder import EncoderConfig
 from dicejax.models.origin import PretrainedEncoder as PretrainedEncoder
 from dicejax.models.origin import ScratchEncoder as ScratchEncoder
 from dicejax.models.settings import Remat, check_fields
-from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice, sets
+from dicejax.objectives import (
+    CrossEntropy,
+    Objective,
+    PositionCrossEntropy,
+    SelfAdjustingDice,
+    sets,
+)
 from dicejax.optimizers import AdamW, Optimizer
 from dicejax.tasks import Tagging, Task
 
@@ -183,7 +189,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         files.file_name(self.name, "name")
-        positions = any(term.reads_positions for term in self.objective.terms())
+        positions = PositionCrossEntropy in map(type, self.objective.terms())
         object.__setattr__(self, "task", self.task.over_positions(positions))
 
 

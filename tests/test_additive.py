@@ -31,6 +31,8 @@ from dicejax.objectives import (
     objective,
 )
 
+from .losses.binding import bound
+
 ROWS, TOKENS, CLASSES = 8, 6, 4
 PLAIN = {name: cls() for name, cls in by_short_name().items()}
 ADDING = {
@@ -51,9 +53,11 @@ OF_TWO_OUTPUTS = {
     "sum": WeightedSum(parts=tuple(CE_AND_FOCAL.values()), weights=(0.3, 2.0)),
     "linear": LinearSchedule(**CE_AND_FOCAL, begin=0.1, end=0.9),
     "step": StepSchedule(**CE_AND_FOCAL),
-    "nested": WeightedSum(
-        parts=(ZLPR(), LinearSchedule(**CE_AND_FOCAL)), weights=(0.3, 2.0)
-    ).bind_outputs(["start", "end"], {"end": 0.1}),
+    "nested": bound(
+        WeightedSum(parts=(ZLPR(), LinearSchedule(**CE_AND_FOCAL)), weights=(0.3, 2.0)),
+        {},
+        {"start": 1.0, "end": 0.1},
+    ),
 }
 OTHERS = {
     "dice": Dice(),
@@ -185,7 +189,7 @@ def test_micro_batches_add_up_to_the_batch(objective, form, request):
     for dtype, tolerance, numbers in ways:
         with jax.enable_x64(dtype == np.float64):
             outputs, targets, counts = outputs_and_targets(form, dtype)
-            fitted = objective.with_class_counts(counts)
+            fitted = bound(objective, counts, dict.fromkeys(outputs, 1.0))
             value, gradient = at_once(fitted, outputs, targets, 0.5)
             assert value.dtype == dtype
             for number in numbers:
@@ -200,7 +204,7 @@ def test_micro_batches_add_up_to_the_batch(objective, form, request):
 @over(OTHERS, additive=False, fast=("softmax",))
 def test_no_counts_make_a_mean_of_the_others(objective, form):
     outputs, targets, counts = outputs_and_targets(form)
-    fitted, seen = objective.with_class_counts(counts), targets["tags"] != -100
+    fitted, seen = bound(objective, counts), targets["tags"] != -100
     tokens = seen if form == "softmax" else seen.any(-1)
     whole, gradient = at_once(fitted, outputs, targets, 0.5)
     halves = split((outputs, targets), 2)

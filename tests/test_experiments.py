@@ -11,7 +11,7 @@ import pytest
 from dicejax import config
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
-from dicejax.objectives import by_short_name
+from dicejax.objectives import PositionCrossEntropy, by_short_name
 from dicejax.training.setup import prepare
 from dicejax.training.step import train_step
 
@@ -153,7 +153,7 @@ def pairs():
         elif head == "several_labels":  # with counts of the 0s and 1s of each label
             chosen = ("dice", "distribution_balanced")
         for loss, cls in by_short_name().items():
-            if cls.reads_positions and "over positions" not in head:
+            if issubclass(cls, PositionCrossEntropy) and "over positions" not in head:
                 continue  # another form of the task, see tests/tasks
             marks = [] if loss in chosen else [pytest.mark.exhaustive]
             yield pytest.param(head, loss, marks=marks, id=f"{head}-{loss}")

@@ -14,6 +14,7 @@ from dicejax.objectives import (
     Tversky,
     name_of,
 )
+from dicejax.tasks import Target
 
 ROWS, TOKENS, CLASSES = 4, 11, 3
 
@@ -83,4 +84,4 @@ def test_a_mined_loss_refuses_positions_and_names_the_loss_within():
     mined = Mined(of=SelfAdjustingDice(alpha=0.1, smooth=0.01))
     assert name_of(mined) == "mined-of=dsc-alpha=0.1-smooth=0.01"
     with pytest.raises(ValueError, match="'start' are positions"):
-        mined.bind_outputs(("start",)).with_class_counts({})
+        mined.bind({"start": Target("positions")})

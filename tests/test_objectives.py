@@ -21,8 +21,10 @@ from dicejax.objectives import (
     Focal,
     LinearSchedule,
     LogitAdjusted,
+    Metro,
     Mined,
     Objective,
+    PositionCrossEntropy,
     SelfAdjustingDice,
     SoftF1,
     StepSchedule,
@@ -33,10 +35,12 @@ from dicejax.objectives import (
     objective,
 )
 from dicejax.objectives.parsing import objective_named
+from dicejax.tasks import Target
 
 from . import write_objectives
 from .kinds import CHOSEN, NAMES, exhaustive_but
 from .losses import oracle_density
+from .losses.binding import bound
 from .shrinking import ROOT
 
 CLASSES = 5
@@ -103,7 +107,7 @@ def mean_of_function(declared, logits, labels, counts):
 @pytest.mark.parametrize("name", exhaustive_but(REDUCED, REGISTRY))
 def test_an_objective_is_the_mean_of_its_function(name, form):
     logits, labels, counts = draw_batch(form)
-    fitted = by_short_name()[name]().with_class_counts({"tags": counts})
+    fitted = bound(by_short_name()[name](), {"tags": counts})
     expected = mean_of_function(REGISTRY[name], logits, labels, counts)
     result = fitted({"tags": logits}, {"tags": labels})[0]
     assert float(result) == pytest.approx(float(expected), rel=1e-5)
@@ -111,7 +115,7 @@ def test_an_objective_is_the_mean_of_its_function(name, form):
 
 def value(objective, **keywords):
     outputs, targets = {"tags": LOGITS, "other": LOGITS * 0}, {"tags": LABELS}
-    objective = objective.bind_outputs(["tags"]).with_class_counts({"tags": COUNTS})
+    objective = bound(objective, {"tags": COUNTS})
     return float(objective(outputs, targets, **keywords)[0])
 
 
@@ -119,7 +123,7 @@ def value(objective, **keywords):
 @pytest.mark.parametrize("name", NAMES)
 def test_masked_entries_change_nothing(name, form):
     logits, labels, counts = draw_batch(form)
-    objective = by_short_name()[name]().with_class_counts({"tags": counts})
+    objective = bound(by_short_name()[name](), {"tags": counts})
 
     def loss(logits, labels):
         return objective({"tags": logits}, {"tags": labels}, progress=0.5)[0]
@@ -149,7 +153,7 @@ def test_descending_it_learns_a_rare_class(name, form):
     targets, columns, rate = labels, 2, 0.2
     if form == "sigmoid":  # one logit moves half as far as the difference of two
         targets, counts, columns, rate = labels[:, None], counts[None], 1, 0.4
-    objective = by_short_name()[name]().with_class_counts({"tags": counts})
+    objective = bound(by_short_name()[name](), {"tags": counts})
 
     def loss(weights, state, progress):
         logits = features @ weights[:3] + weights[3]
@@ -230,15 +234,14 @@ def test_state_goes_from_call_to_call_through_sums_and_schedules():
 
 
 def test_counts_of_the_training_data_are_filled_in_once_at_least_1():
-    fitted = LinearSchedule(
-        first=LogitAdjusted(), then=LDAM(class_counts=(1.0, 2.0))
-    ).with_class_counts({"tags": np.array([5, 0])})
+    schedule = LinearSchedule(first=LogitAdjusted(), then=LDAM(class_counts=(1.0, 2.0)))
+    fitted = bound(schedule, {"tags": np.array([5, 0])})
     assert fitted.first.class_counts == (5.0, 1.0)
     assert fitted.then.class_counts == (1.0, 2.0)
-    assert CrossEntropy().with_class_counts({}) == CrossEntropy()
-    assert Focal().with_class_counts({}) == Focal()
-    assert LDAM().with_class_counts({"has": np.array([[9, 1], [10, 0]])}) == LDAM(
-        class_counts=(9.0, 1.0, 10.0, 1.0)
+    for unchanged in (CrossEntropy(output="has"), Focal(output="has")):
+        assert unchanged.bind(PLACES) == unchanged
+    assert bound(LDAM(), {"has": np.array([[9, 1], [10, 0]])}) == LDAM(
+        output="has", class_counts=(9.0, 1.0, 10.0, 1.0)
     )
 
 
@@ -247,10 +250,16 @@ def multi_label_loss(objective, classes):
     return objective.loss(logits, labels)
 
 
-TWO = ["start", "end"]
-NOT_THERE = "output 'stat' is none of the task's: 'start', 'end'; did you mean 'start'"
+TWO, PLACES = ["start", "end"], {"has": Target("positions")}
+
+
+def of_two(objective, weight=1.0):
+    """Return an objective for outputs `TWO`, the second of a weight."""
+    return bound(objective, {}, dict(zip(TWO, (1.0, weight), strict=True)))
+
+
+NOT_THERE = "output 'stat' is none of the task's: 'start', 'end'; did you mean start"
 THREE = LogitAdjusted(class_counts=(1.0, 2.0, 3.0))
-POSITIONS = WeightedCrossEntropy().bind_outputs(["start", "has"])
 
 
 @pytest.mark.parametrize(
@@ -258,16 +267,18 @@ POSITIONS = WeightedCrossEntropy().bind_outputs(["start", "has"])
     [
         (
             lambda: LogitAdjusted()({"tags": LOGITS}, {"tags": LABELS}),
-            "class_counts is empty: call `with_class_counts`",
+            "class_counts is empty: call `bind`",
         ),
         (
-            lambda: POSITIONS.with_class_counts({"has": np.array([[9, 1]])}),
-            "objective wce needs class counts, but the labels of output 'start' are "
-            "positions",
+            lambda: WeightedCrossEntropy().bind(PLACES),
+            "wce needs class counts, but the",
         ),
+        (lambda: Dice().bind(PLACES), "compares classes over the batch, but labels of"),
+        (lambda: Metro().bind(PLACES), "metro needs classes, but the labels of"),
+        (lambda: Metro().bind({"it": Target("classes")}), "no class of output 'it' is"),
         (
-            lambda: WeightedCrossEntropy().with_class_counts({}),
-            "objective wce names no output",
+            lambda: bound(PositionCrossEntropy(), {"tags": COUNTS}),
+            "reads positions, but",
         ),
         (
             lambda: multi_label_loss(THREE, 3),
@@ -286,12 +297,8 @@ POSITIONS = WeightedCrossEntropy().bind_outputs(["start", "has"])
             r"exclude_class is \(0,\) but there are 1 classes",
         ),
         (lambda: WeightedSum(weights=(1.0,)), "weights has 1 numbers for 2 parts"),
-        (
-            lambda: StepSchedule(first=Dice(output="stat")).bind_outputs(TWO),
-            NOT_THERE,
-        ),
-        (lambda: Dice().bind_outputs(TWO, {"stat": 2.0}), NOT_THERE),
-        (lambda: Dice().bind_outputs([]), "objective dice has no output to read"),
+        (lambda: of_two(StepSchedule(first=Dice(output="stat"))), NOT_THERE),
+        (lambda: Dice().bind({}), "objective dice has no output to read"),
         (
             lambda: CrossEntropy()(*2 * [dict.fromkeys(TWO, LOGITS)]),
             r"objective ce names no output and there are 2 \(start, end\): call `bind",
@@ -307,7 +314,7 @@ def test_what_does_not_fit_is_refused(attempt, message):
 def test_every_scheme_of_weights_runs_in_a_compiled_step(scheme):
     logits, labels = jnp.zeros((4, 3)), jnp.array([0, 1, 2, 0])
     counts = {"tags": np.array([2, 1, 1])}
-    weighted = WeightedCrossEntropy(scheme=scheme).with_class_counts(counts)
+    weighted = bound(WeightedCrossEntropy(scheme=scheme), counts)
 
     def loss(objective):
         return objective({"tags": logits}, {"tags": labels})[0]
@@ -315,38 +322,37 @@ def test_every_scheme_of_weights_runs_in_a_compiled_step(scheme):
     np.testing.assert_allclose(jax.jit(loss)(weighted), loss(weighted), rtol=1e-6)
 
 
-def test_reading_fills_in_the_outputs_that_are_not_named():
-    tags = ["tags"]
-    assert Dice(smooth=2.0).bind_outputs(tags) == Dice(output="tags", smooth=2.0)
-    assert Dice(output="end").bind_outputs(TWO, {"end": 3.0}) == Dice(output="end")
-    both = Dice().bind_outputs(TWO, {"end": 3.0})
+def test_binding_fills_in_the_outputs_that_are_not_named():
+    tags = {"tags": COUNTS}
+    assert bound(Dice(smooth=2.0), tags) == Dice(output="tags", smooth=2.0)
+    assert of_two(Dice(output="end"), 3.0) == Dice(output="end")
+    both = of_two(Dice(), 3.0)
     assert both == WeightedSum(
         parts=(Dice(output="start"), Dice(output="end")), weights=(1.0, 3.0)
     )
-    assert Dice().bind_outputs(tags, {"tags": 0.5}) == WeightedSum(
+    assert bound(Dice(), {}, {"tags": 0.5}) == WeightedSum(
         parts=(Dice(output="tags"),), weights=(0.5,)
     )
-    assert both.bind_outputs(TWO, {"end": 3.0}) == both
+    assert of_two(both, 3.0) == both
 
 
-def test_reading_goes_into_sums_and_schedules():
-    outputs, weights = TWO, {"start": 2.0}
+def test_binding_goes_into_sums_and_schedules():
     parts = (GHM(), Dice(output="end"))
-    read = WeightedSum(parts=parts, weights=(1.0, 4.0)).bind_outputs(outputs, weights)
-    assert read.parts == (GHM().bind_outputs(outputs, weights), parts[1])
+    read = of_two(WeightedSum(parts=parts, weights=(1.0, 4.0)), 2.0)
+    assert read.parts == (of_two(GHM(), 2.0), parts[1])
     assert read.weights == (1.0, 4.0)
     schedule = StepSchedule(first=Dice(output="end"), then=CrossEntropy())
-    read = schedule.bind_outputs(outputs, weights)
+    read = of_two(schedule, 2.0)
     assert read.first == Dice(output="end")
-    assert read.then == CrossEntropy().bind_outputs(outputs, weights)
+    assert read.then == of_two(CrossEntropy(), 2.0)
 
 
 @pytest.mark.parametrize("kind", [GHM, Mined])
 def test_the_sum_over_outputs_is_that_of_its_copies_each_with_its_state(kind):
     logits, labels, _ = draw_batch(3)
     outputs, targets = {"tags": LOGITS, "has": logits}, {"tags": LABELS, "has": labels}
-    objective = kind().bind_outputs(["tags", "has"], {"has": 0.25})
-    copies = {name: kind().bind_outputs([name]) for name in outputs}
+    objective = bound(kind(), {}, {"tags": 1.0, "has": 0.25})
+    copies = {name: bound(kind(), {}, {name: 1.0}) for name in outputs}
     state = objective.initial_state()
     states = {name: copy.initial_state() for name, copy in copies.items()}
     for scale in (1.0, 2.0):

@@ -31,8 +31,10 @@ from dicejax.objectives import (
     loss,
 )
 from dicejax.objectives.parsing import objective_named
+from dicejax.tasks import Target
 
 from .losses import oracle
+from .losses.binding import bound
 from .losses.peers import adapters
 
 ROWS, TOKENS, CLASSES = 5, 4, 3
@@ -201,11 +203,11 @@ def test_a_class_left_out_has_no_gradient_and_the_rarest_class_the_most():
 
 
 def test_counts_of_the_training_data_weigh_classes():
-    assert Dice().with_class_counts({"tags": COUNTS}).class_counts == ()
+    assert bound(Dice(), {"tags": COUNTS}).class_counts == ()
     dice = Dice(class_weights="inverse", output="tags")
     with pytest.raises(ValueError, match="class_counts is empty"):
         dice.loss(*SOFTMAX)
-    counted = dice.with_class_counts({"tags": COUNTS})
+    counted = bound(dice, {"tags": COUNTS})
     assert counted == Dice(output="tags", **weighed("inverse", "softmax"))
 
 
@@ -274,11 +276,11 @@ NAMES = {"tags": ("O", "B-LOC", "B-PER", "I-PER")}
 )
 def test_classes_left_out_are_named_or_numbered(names, negative, left_out, numbers):
     dice = Dice(output="tags", exclude_class=left_out)
-    bound = dice.bind_classes({"tags": names}, negative)
-    assert bound.exclude_class == numbers
+    targets = {"tags": Target("classes", tuple(names), has_negative=bool(negative))}
+    fitted = dice.bind(targets)
+    assert fitted.exclude_class == numbers
     both = WeightedSum(parts=(CrossEntropy(), Dice(exclude_class=left_out)))
-    both = both.bind_outputs(["tags"]).bind_classes({"tags": names}, negative)
-    assert both.parts[1] == bound
+    assert both.bind(targets).parts[1] == fitted
 
 
 SOFTMAX, INVERSE = batch("softmax"), weighed("inverse", "softmax")
@@ -286,7 +288,7 @@ SOFTMAX, INVERSE = batch("softmax"), weighed("inverse", "softmax")
 
 def of_tags(left_out):
     dice = Dice(output="tags", exclude_class=left_out)
-    return dice.bind_classes(NAMES, ["tags"])
+    return dice.bind({"tags": Target("classes", NAMES["tags"], has_negative=True)})
 
 
 @pytest.mark.parametrize(
@@ -305,7 +307,7 @@ def of_tags(left_out):
         (lambda: UnifiedFocal(class_weights="inverse"), "takes no class_weights"),
         (lambda: UnifiedFocal(exclude_class="0"), "unified_focal takes no exclude_cl"),
         (lambda: Dice(exclude_class=""), "exclude_class has an empty name"),
-        (lambda: Dice(exclude_class="PER").loss(*SOFTMAX), "want `bind_classes`"),
+        (lambda: Dice(exclude_class="PER").loss(*SOFTMAX), "want `bind`"),
         (lambda: Dice(exclude_class="7").loss(*SOFTMAX), "but there are 3 classes"),
         (lambda: of_tags("PRE"), "'PRE', which output 'tags' lacks: O, B-LOC"),
         (lambda: of_tags("negative"), "did you mean negatives"),
@@ -371,7 +373,7 @@ PUBLISHED = {"classes": ["published"], "reduce": "sum", "weights": "none"}
         (PUBLISHED | {"over": "published"}, DSCOfficial()),
         (PUBLISHED | {"over": 36}, DSCOfficial(over=36)),
         (ALL | {"classes": ["PER"]}, "classes is ['PER']; it is now exclude_class"),
-        (ALL | {"reduce": "sum"}, "reduce is sum; it is now average"),
+        (ALL | {"reduce": "sum"}, "reduce is sum; only dsc-official"),
     ],
 )
 def test_what_an_earlier_version_recorded_is_the_same_objective(said, now):

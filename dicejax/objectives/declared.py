@@ -19,7 +19,7 @@ from jax import Array
 from dicejax.losses import contract
 from dicejax.losses.declaration import Bounds, Declaration, Kind
 from dicejax.objectives.loss_objective import LossObjective
-from dicejax.objectives.objective import objective
+from dicejax.objectives.objective import objective, register
 from dicejax.objectives.sets import SetObjective, Sets
 
 P = ParamSpec("P")
@@ -42,15 +42,19 @@ def of_loss(
         cls.declaration = declaration
         cls.short_name = preset or declaration.short_name
         for name in cls.__annotations__.keys() & declaration.bounds.keys():
-            tuning = declaration.bounds[name].tuning
-            default, metadata = vars(cls)[name], {"range": tuning}
-            setattr(cls, name, dataclasses.field(default=default, metadata=metadata))
+            setattr(cls, name, _field(declaration, name, vars(cls)[name]))
         objective(cls)
         if preset is None:
             vars(function)["objective"] = cls
         return cls
 
     return decorate
+
+
+def _field(declaration: Declaration, name: str, default: Any) -> Any:
+    bounds = declaration.bounds.get(name)
+    metadata = {"range": bounds.tuning} if bounds else {}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 class OwnObjective(Protocol[P]):
@@ -108,16 +112,19 @@ def loss(
     def decorate(formula: Callable[Concatenate[Array, Array, P], R_co]) -> Any:
         function = declare(formula)
         declaration: Declaration = vars(function)["declaration"]
-        settings = declaration.settings()
-        members = {name: default for name, (_, default) in settings.items()}
-        members["__annotations__"] = {
-            name: hint for name, (hint, _) in settings.items()
-        }
-        members["__doc__"] = formula.__doc__
-        # That of an experiment file is no module, where help would look for a source.
-        members["__module__"] = __package__
+        members = {"__doc__": formula.__doc__, "declaration": declaration}
+        # An experiment file is no module, where help would look for a source.
+        members |= {"__module__": __package__, "short_name": declaration.short_name}
+        fields = [
+            (name, hint, _field(declaration, name, default))
+            for name, (hint, default) in declaration.settings().items()
+        ]
         base = SetObjective if declaration.kind == "set" else LossObjective
-        of_loss(function)(type(declaration.class_name, (base,), members))
+        how: Any = {"bases": (base,), "frozen": True, "kw_only": True}
+        made = dataclasses.make_dataclass(
+            declaration.class_name, fields, namespace=members, **how
+        )
+        vars(function)["objective"] = register(made)
         return function
 
     return decorate

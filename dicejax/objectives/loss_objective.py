@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -21,6 +20,7 @@ from dicejax.objectives.objective import (
     Objective,
     State,
     Targets,
+    _Target,
     objective,
 )
 
@@ -50,7 +50,6 @@ class LossObjective(Objective):
     `SetObjective`.
     """
 
-    takes_gold: ClassVar[bool] = True
     declaration: ClassVar[Declaration]
 
     @property
@@ -177,18 +176,18 @@ class LossObjective(Objective):
         """Return which sets have a label of each class that counts, and how many."""
         return labelled, counts.labelled
 
-    def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
+    def fit(self, target: _Target, counts: np.ndarray | None) -> Objective:
         """Return the objective with the counts of its output, if it takes any."""
         if not self._wants_counts or vars(self)["class_counts"]:
             return self
-        name = self._output_among(class_counts)
-        if name not in class_counts:
+        if counts is None:
             raise ValueError(
                 f"objective {self._name} needs class counts, but the labels of output "
-                f"{name!r} are positions"
+                f"{self.output!r} are positions"
             )
-        counts = np.maximum(class_counts[name], 1)
-        changes: dict[str, Any] = {"class_counts": tuple(map(float, counts.ravel()))}
+        changes: dict[str, Any] = {
+            "class_counts": tuple(map(float, np.maximum(counts, 1).ravel()))
+        }
         return dataclasses.replace(self, **changes)
 
     @property
@@ -203,8 +202,7 @@ class LossObjective(Objective):
         class_counts = vars(self)["class_counts"]
         if not class_counts:
             raise ValueError(
-                "class_counts is empty: call `with_class_counts` with those of the "
-                "training data"
+                "class_counts is empty: call `bind` with those of the training data"
             )
         shape = (classes, 2) if several else (classes,)
         if len(class_counts) != math.prod(shape):
@@ -246,4 +244,12 @@ class PositionCrossEntropy(LossObjective):
 
     short_name: ClassVar[str] = "position_ce"
     declaration: ClassVar[Declaration] = REGISTRY["ce"]
-    reads_positions: ClassVar[bool] = True
+
+    def fit(self, target: _Target, counts: np.ndarray | None) -> Objective:
+        """Return the objective, for labels that are positions."""
+        if target.kind != "positions":
+            raise ValueError(
+                f"reads positions, but labels of output {self.output!r} are classes; "
+                "it is for question answering"
+            )
+        return super().fit(target, counts)

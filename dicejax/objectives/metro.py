@@ -15,7 +15,7 @@ from dicejax.losses import class_weights
 from dicejax.losses.declaration import REGISTRY, Declaration
 from dicejax.objectives.gold import Gold, as_gold
 from dicejax.objectives.loss_objective import LossObjective
-from dicejax.objectives.objective import Objective, State, objective
+from dicejax.objectives.objective import Objective, State, _Target, objective
 
 
 @objective
@@ -50,7 +50,6 @@ class Metro(LossObjective):
 
     short_name: ClassVar[str] = "metro"
     declaration: ClassVar[Declaration] = REGISTRY["ce"]
-    reads_decisions: ClassVar[bool] = True
 
     beta: float = 1.0
     f: tuple[float, ...] = ()
@@ -70,16 +69,17 @@ class Metro(LossObjective):
         layout |= {"class_weights": weights}
         return super().values(logits, labels, state, **layout)
 
-    def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
+    def fit(self, target: _Target, counts: np.ndarray | None) -> Objective:
         """Return the objective with an F for each label of several, or one."""
-        name = self._output_among(class_counts)
-        if name not in class_counts:
+        output = f"output {self.output!r}"
+        if target.kind == "positions":
             raise ValueError(
-                f"objective {self._name} needs classes, but the labels of output "
-                f"{name!r} are positions"
+                f"objective {self._name} needs classes, but the labels of {output} are "
+                "positions"
             )
-        counts = class_counts[name]
-        expected = len(counts) if counts.ndim == 2 else 1
+        if target.kind == "classes" and not target.has_negative:
+            raise ValueError(f"weights positives, but no class of {output} is negative")
+        expected = len(target.classes) if target.kind == "multi_label" else 1
         if len(self.f or [1.0] * expected) != expected:
             raise ValueError(f"f has {len(self.f)} numbers; want {expected}")
         return dataclasses.replace(self, f=self.f or (1.0,) * expected)
@@ -90,7 +90,7 @@ class Metro(LossObjective):
         if name not in decisions:  # before the first epoch
             return self
         cells = np.asarray(decisions[name], np.float64)
-        if len(cells) > len(self.f):  # a softmax; `with_class_counts` gave it one F
+        if len(cells) > len(self.f):  # a softmax; `fit` gave it one F
             elements = cells[0].sum()
             cells = cells[1:].sum(axis=0, keepdims=True)
         else:

@@ -16,11 +16,13 @@ from dicejax.losses.mining import hard_negative_mask
 from dicejax.objectives.gold import Gold
 from dicejax.objectives.objective import (
     GOLD_REFUSED,
+    NO_COUNTS,
     Combination,
     LabelCounts,
     Objective,
     State,
     Targets,
+    _Target,
     at_defaults,
     objective,
     tunable,
@@ -94,15 +96,20 @@ class Mined(Combination):
         )
         return jnp.where(mask, labels, MASKED_LABEL)
 
-    def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the objective with class counts, which outputs of positions lack."""
-        for leaf in self.terms():
-            if leaf.output is not None and leaf.output not in class_counts:
+    def bind(
+        self,
+        targets: Mapping[str, _Target],
+        class_counts: Mapping[str, np.ndarray] = NO_COUNTS,
+    ) -> Objective:
+        """Return the objective with its members bound, of outputs with classes."""
+        read = {leaf.output for leaf in self.terms()}
+        for name, target in targets.items():
+            if target.kind == "positions" and (name in read or None in read):
                 raise ValueError(
-                    f"objective mined chooses negatives, but labels of output "
-                    f"{leaf.output!r} are positions, none of which is negative"
+                    f"objective mined chooses negatives, but labels of output {name!r} "
+                    "are positions, none of which is negative"
                 )
-        return super().with_class_counts(class_counts)
+        return super().bind(targets, class_counts)
 
     def combine_losses(self, values: Sequence[Array], progress: float | Array) -> Array:
         """Return the loss of what stays."""
@@ -113,7 +120,3 @@ class Mined(Combination):
     def is_additive(self) -> bool:
         """Return False: the negatives are chosen from the whole batch."""
         return False
-
-    def elements(self, targets: Targets) -> LabelCounts:
-        """Raise a TypeError: it is not additive."""
-        return Objective.elements(self, targets)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import types
 import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+)
 
 import jax
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
+from dicejax.errors import hint
 from dicejax.losses.declaration import Range
 from dicejax.objectives.gold import Gold
 
@@ -27,10 +35,23 @@ GOLD_REFUSED = (
     "train has example weights or class probabilities, which this objective does not "
     "take; choose a loss over elements, such as ce, or leave them out"
 )
-NO_WEIGHTS: Mapping[str, float] = types.MappingProxyType({})
+NO_COUNTS: Mapping[str, np.ndarray] = types.MappingProxyType({})
 
 CLASSES: dict[str, type[Objective]] = {}
 """The objectives by the name of their class, which JSON carries."""
+
+
+class _Target(Protocol):
+    """What an objective sees of an output: a `Target` of the task."""
+
+    @property
+    def kind(self) -> Literal["classes", "multi_label", "positions"]: ...
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+    @property
+    def has_negative(self) -> bool: ...
+    @property
+    def weight(self) -> float: ...
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -40,8 +61,15 @@ def objective(cls: _Class) -> _Class:
     Fields whose type is float, or made of floats or objectives, are traced: a new value
     runs the program already compiled. All others are part of the program.
     """
-    cls.__annotations__ = inspect.get_annotations(cls, eval_str=True)
     dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    hints = inspect.get_annotations(cls, eval_str=True)
+    for field in dataclasses.fields(cls):
+        field.type = hints.get(field.name, field.type)
+    return register(cls)
+
+
+def register(cls: _Class) -> _Class:
+    """Make a frozen dataclass an objective, see `objective`."""
     fields = dataclasses.fields(cls)
     traced = {field.name for field in fields if _is_traced(field.type)}
     jax.tree_util.register_dataclass(
@@ -98,16 +126,6 @@ class Objective:
     """
 
     short_name: ClassVar[str]
-    reads_positions: ClassVar[bool] = False
-    """Whether labels are to be positions in a sequence, where a task can choose."""
-    is_of_a_set: ClassVar[bool] = False
-    """Whether it compares classes over a set of elements, such as the batch: not for
-    outputs whose labels are positions in a sequence."""
-    takes_gold: ClassVar[bool] = False
-    """Whether it takes `Gold`: soft labels and the weights of examples."""
-
-    reads_decisions: ClassVar[bool] = False
-    """Whether `after_epoch` reads the decisions on dev, which want a negative class."""
 
     output: str | None = None
 
@@ -135,15 +153,19 @@ class Objective:
         del progress
         name = self._output_among(outputs)
         part = () if counts is None else (counts,)
-        labels: Any = targets[name]
-        if isinstance(labels, Gold) and not self.takes_gold:
-            raise ValueError(GOLD_REFUSED)
-        return self.loss_and_state(outputs[name], labels, state, *part)
+        return self.loss_and_state(outputs[name], targets[name], state, *part)
 
     def loss_and_state(
-        self, logits: Array, labels: Array, state: State, counts: LabelCounts = None
+        self,
+        logits: Array,
+        labels: Array | Gold,
+        state: State,
+        counts: LabelCounts = None,
     ) -> tuple[Array, State]:
         """Return the loss of one output, and the next state."""
+        del counts
+        if isinstance(labels, Gold):
+            raise ValueError(GOLD_REFUSED)
         return self.loss(logits, labels), state
 
     def loss(self, logits: Array, labels: Array) -> Array:
@@ -207,78 +229,66 @@ class Objective:
         """Return the state for the first call: those of its members, empty for most."""
         return tuple(member.initial_state() for member in self.members)
 
-    def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the objective with the training data's class counts, if it needs them.
+    def bind(
+        self,
+        targets: Mapping[str, _Target],
+        class_counts: Mapping[str, np.ndarray] = NO_COUNTS,
+    ) -> Objective:
+        """Return the objective for the outputs of a task and the training data.
+
+        Where no output is named it is a weighted sum of one copy for each. An output
+        that is named is not weighed.
 
         Args:
+          targets: what the task trains by output, as of `Task.targets`.
           class_counts: by output, the count of each class, `[C]`, or of its 0s and 1s,
             `[C, 2]`. Outputs whose labels are positions have none.
 
         Raises:
-          ValueError: the output it reads has no counts, or is one of several and none
-            is named.
+          ValueError: the task has no outputs, or not the one that is named here, or
+            the objective does not fit it.
         """
-        return self.with_members(
-            member.with_class_counts(class_counts) for member in self.members
-        )
+        if self.members:
+            bound = [member.bind(targets, class_counts) for member in self.members]
+            return self.with_members(bound)
+        if self.output is not None:
+            if self.output not in targets:
+                raise ValueError(
+                    f"output {self.output!r} is none of the task's: "
+                    f"{', '.join(map(repr, targets))}{hint(self.output, targets)}"
+                )
+            return self.fit(targets[self.output], class_counts.get(self.output))
+        if not targets:
+            raise ValueError(f"objective {self._name} has no output to read")
+        copies = (dataclasses.replace(self, output=name) for name in targets)
+        parts = tuple(copy.bind(targets, class_counts) for copy in copies)
+        weights = tuple(target.weight for target in targets.values())
+        if weights == (1.0,):
+            return parts[0]
+        return WeightedSum(parts=parts, weights=weights)
+
+    def fit(self, target: _Target, counts: np.ndarray | None) -> Objective:
+        """Return the objective for the output that it names, see `bind`."""
+        del target, counts
+        return self
 
     def after_epoch(self, decisions: Mapping[str, ArrayLike]) -> Objective:
         """Return the objective of the next epoch.
 
         Args:
           decisions: counts of elements of dev by output, int `[C, 2, 2]`: by class, by
-            whether it is gold, by whether it is predicted.
+            whether it is gold, by whether it is predicted. Of outputs that are bound
+            and, before the first epoch, of none.
         """
         return self.with_members(
             member.after_epoch(decisions) for member in self.members
         )
 
-    def bind_classes(
-        self, names: Mapping[str, Sequence[str]], negative: Collection[str]
-    ) -> Objective:
-        """Return the objective with the numbers of the classes that it names.
-
-        Args:
-          names: names of the classes by output, of outputs that have classes.
-          negative: outputs whose first class is the negative one.
-
-        Raises:
-          ValueError: there is no such class.
-        """
-        return self.with_members(
-            member.bind_classes(names, negative) for member in self.members
-        )
-
-    def bind_outputs(
-        self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
-    ) -> Objective:
-        """Return the objective with every output that is None filled in.
-
-        Where there are several outputs of the task, a weighted sum of one copy for
-        each, with weights by output, else 1. An output that is named stays, and is not
-        weighed.
-
-        Raises:
-          ValueError: the task has no outputs, or not one that is named here.
-        """
-        named = () if self.output is None else (self.output,)
-        for name in (*named, *weights):
-            if name not in outputs:
-                close = difflib.get_close_matches(name, outputs, 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                choices = ", ".join(map(repr, outputs))
-                raise ValueError(
-                    f"output {name!r} is none of the task's: {choices}{hint}"
-                )
-        if named:
-            return self
-        if not outputs:
-            raise ValueError(f"objective {self._name} has no output to read")
-        copies = tuple(dataclasses.replace(self, output=name) for name in outputs)
-        shares = tuple(weights.get(name, 1.0) for name in outputs)
-        if shares == (1.0,):
-            return copies[0]
-        return WeightedSum(parts=copies, weights=shares)
+    @property
+    def follows_decisions(self) -> bool:
+        """Whether `after_epoch` changes it, or a member of it."""
+        kinds: list[type[Objective]] = [type(term) for term in self.terms()]
+        return any(kind.after_epoch is not Objective.after_epoch for kind in kinds)
 
     @property
     def members(self) -> tuple[Objective, ...]:
@@ -316,7 +326,7 @@ class Objective:
         if len(outputs) != 1:
             raise ValueError(
                 f"objective {self._name} names no output and there are {len(outputs)}"
-                f" ({', '.join(outputs)}): call `bind_outputs` with those of the task"
+                f" ({', '.join(outputs)}): call `bind` with those of the task"
             )
         return next(iter(outputs))
 
@@ -362,15 +372,9 @@ class Combination(Objective):
 
     def elements(self, targets: Targets) -> LabelCounts:
         """Return the counts of the members."""
+        if not self.is_additive:
+            return super().elements(targets)
         return tuple(member.elements(targets) for member in self.members)
-
-    def bind_outputs(
-        self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
-    ) -> Objective:
-        """Return the combination with the members' outputs filled in."""
-        return self.with_members(
-            member.bind_outputs(outputs, weights) for member in self.members
-        )
 
 
 @objective

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +15,7 @@ from dicejax.losses.contract import MASKED_LABEL
 from dicejax.losses.declaration import Average, Scheme, check_choice
 from dicejax.objectives.gold import Gold, as_gold
 from dicejax.objectives.loss_objective import LossObjective, SetCounts, or_one
-from dicejax.objectives.objective import Objective, State, objective
+from dicejax.objectives.objective import Objective, State, _Target, objective
 
 Sets = Literal["batch", "sequence", "element"]
 ClassWeights = Literal["none", Scheme]
@@ -62,8 +61,6 @@ class SetObjective(LossObjective):
     class_weights: ClassWeights = "none"
     class_counts: tuple[float, ...] = ()
 
-    is_of_a_set: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         if isinstance(self.over, str):
             check_choice("over", self.over, get_args(Sets))
@@ -79,18 +76,15 @@ class SetObjective(LossObjective):
             raise ValueError(
                 "exclude_class has an empty name; want negatives, names or numbers"
             )
-        asked = {
-            "axis": self.over != "batch",
-            "exclude_class": bool(self.exclude_class),
-            "average": self.average != "none",
-            "class_weights": self.class_weights != "none",
-        }
-        for name, is_asked in asked.items():
-            if is_asked and name not in self.declaration.takes:
-                field = "over" if name == "axis" else name
+        for name in ("over", "exclude_class", "average", "class_weights"):
+            word, value = "axis" if name == "over" else name, getattr(self, name)
+            if (
+                value not in ("batch", (), "none")
+                and word not in self.declaration.takes
+            ):
                 raise ValueError(
-                    f"{field} is {getattr(self, field)!r}, but the function of "
-                    f"{self._name} takes no {name}"
+                    f"{name} is {value!r}, but the function of {self._name} takes no "
+                    f"{word}"
                 )
 
     @classmethod
@@ -104,9 +98,10 @@ class SetObjective(LossObjective):
             return fields
         left = {"average": "none", "exclude_class": None} | fields
         classes, reduce, weights = map(left.pop, RENAMED)
-        is_said = {"classes": tuple(classes) in _LEFT_OUT, "reduce": reduce != "sum"}
-        for name in (name for name, holds in is_said.items() if not holds):
-            raise InputError(f"{name} is {fields[name]}; it is now {RENAMED[name]}")
+        if tuple(classes) not in _LEFT_OUT:
+            raise InputError(f"classes is {classes}; it is now {RENAMED['classes']}")
+        if reduce == "sum":
+            raise InputError("reduce is sum; only dsc-official adds classes now")
         if reduce == "micro":
             left["average"] = "micro"
         number = left["exclude_class"]
@@ -150,22 +145,25 @@ class SetObjective(LossObjective):
             layout["axis"] = tuple(range(1, logits.ndim - 1)) if whole else ()
         return super().values(logits, Gold(labels, soft), state, **layout)
 
-    def bind_classes(
-        self, names: Mapping[str, Sequence[str]], negative: Collection[str]
-    ) -> Objective:
+    def fit(self, target: _Target, counts: np.ndarray | None) -> Objective:
         """Return the objective with the numbers of the classes left out."""
-        if not self.exclude_class:
-            return self
-        output = self._output_among(names)
-        class_names = list(names[output])
-        has_negative = output in negative or not class_names
-        numbers: set[int] = set()
-        for name in self.exclude_class:
-            if name != NEGATIVES:
-                numbers |= _numbers(name, output, class_names)
+        if target.kind == "positions":
+            raise ValueError(
+                f"compares classes over the batch, but labels of output "
+                f"{self.output!r} are positions; choose another form of the task "
+                "(--task.form sigmoid) or loss"
+            )
+        numbers = {
+            number
+            for name in self.exclude_class
+            if name != NEGATIVES
+            for number in _numbers(name, self.output, target.classes)
+        }
+        has_negative = target.has_negative or not target.classes
         first = (NEGATIVES,) if NEGATIVES in self.exclude_class and has_negative else ()
         excluded = (*first, *map(str, sorted(numbers)))
-        return dataclasses.replace(self, exclude_class=excluded)
+        changed = dataclasses.replace(self, exclude_class=excluded)
+        return super(SetObjective, changed).fit(target, counts)
 
     def _excluded(self, classes: int, several: bool) -> tuple[int, ...]:
         """Return the numbers of the classes left out."""
@@ -174,9 +172,7 @@ class SetObjective(LossObjective):
             if name.isdecimal():
                 numbers.add(int(name))
             elif name != NEGATIVES:
-                raise ValueError(
-                    f"exclude_class has {name!r}: names want `bind_classes`"
-                )
+                raise ValueError(f"exclude_class has {name!r}: names want `bind`")
             elif classes > 1 and not several:
                 numbers.add(0)
         return tuple(sorted(numbers))
@@ -226,7 +222,7 @@ class SetObjective(LossObjective):
         return weights / or_one(jnp.mean(weights[self._chosen(classes, several)]))
 
 
-def _numbers(name: str, output: str, class_names: list[str]) -> set[int]:
+def _numbers(name: str, output: str | None, class_names: tuple[str, ...]) -> set[int]:
     """Return the numbers of the classes that a name, a type of tags or a number is."""
     types = [tag.partition("-")[2] for tag in class_names]
     numbers = {n for n, label in enumerate(class_names) if label == name}

@@ -114,7 +114,7 @@ class Setup:
         task, name = self.experiment.task, objective.short_name
         rule = task.threshold_rule
         if rule is not None and rule.constraint is not None:
-            if any(term.reads_decisions for term in objective.terms()):
+            if objective.follows_decisions:
                 raise InputError(
                     f"task.threshold: {name} learns from decisions on dev, which then "
                     "promise nothing for new data; take another loss, or "
@@ -126,36 +126,7 @@ class Setup:
             require_attainable(rule.constraint, judged, epochs)
         targets = task.targets(self.data.labels)
         try:
-            weights = {output: target.weight for output, target in targets.items()}
-            objective = objective.bind_outputs(tuple(targets), weights)
-            for leaf in objective.terms():
-                output = str(leaf.output)
-                target = targets[output]
-                if leaf.reads_positions and target.kind != "positions":
-                    raise ValueError(
-                        f"reads positions, but labels of output {output!r} are "
-                        "classes; it is for question answering"
-                    )
-                if leaf.is_of_a_set and target.kind == "positions":
-                    raise ValueError(
-                        "compares classes over the batch, but labels of output "
-                        f"{output!r} are positions; choose "
-                        "another form of the task (--task.form sigmoid) or loss"
-                    )
-                has_negative = target.kind != "classes" or target.has_negative
-                if leaf.reads_decisions and not has_negative:
-                    raise ValueError(
-                        f"weights positives, but no class of output "
-                        f"{output!r} is negative"
-                    )
-            classes = {
-                output: target.classes
-                for output, target in targets.items()
-                if target.kind != "positions"
-            }
-            negative = [n for n, target in targets.items() if target.has_negative]
-            objective = objective.bind_classes(classes, negative)
-            objective = objective.with_class_counts(self.class_counts)
+            objective = objective.bind(targets, self.class_counts)
             # Inside a step, as under `eval_shape`, values are traced and not checked.
             logits, golds = {}, {}  # of one element
             for output, target in targets.items():

@@ -286,8 +286,7 @@ def _train(
     recorder = Recorder(setup, run, batches, mesh, loop, checkpoints, progress)
     meter, analyser = recorder.meter, recorder.analyser
 
-    reads_decisions = any(x.reads_decisions for x in setup.objective.terms())
-    count = count_decisions if reads_decisions else None
+    count = count_decisions if setup.objective.follows_decisions else None
 
     def next_objective() -> Objective:
         return replicate(setup.objective.after_epoch(loop.decisions), mesh)

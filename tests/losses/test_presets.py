@@ -14,6 +14,8 @@ import pytest
 from dicejax.cli.experiments import Compare
 from dicejax.objectives import PRESETS, by_short_name, name_of
 
+from .binding import bound
+
 PAPER = Path(__file__).parents[2] / "docs" / "paper.md"
 ROWS, TOKENS = 3, 4
 GAMMA = 1.0
@@ -179,9 +181,9 @@ def ours():
             return {
                 form: {
                     name: jax.value_and_grad(
-                        lambda z, n=name, y=labels, c=counts: (
-                            by_short_name()[n]().with_class_counts({"x": c}).loss(z, y)
-                        )
+                        lambda z, n=name, y=labels, c=counts: bound(
+                            by_short_name()[n](), {"x": c}
+                        ).loss(z, y)
                     )(logits)
                     for name in PRESETS
                 }

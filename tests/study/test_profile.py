@@ -129,10 +129,11 @@ def test_smooth_is_that_of_the_parts_that_count():
         parts=(Dice(smooth=0.5), LinearSchedule(then=Tversky(smooth=3.0))),
         weights=(1.0, 1.0),
     )
-    assert smooth_by_output(mixed.bind_outputs(["tags"])) == {"tags": 3.0}
+    assert smooth_by_output(mixed, ["tags"]) == {"tags": 3.0}
     two = WeightedSum(parts=(Dice(output="a", smooth=2.0), CrossEntropy(output="b")))
-    assert smooth_by_output(two) == {"a": 2.0}
-    assert smooth_by_output(SelfAdjustingDice(output="a", over="element")) == {}
+    assert smooth_by_output(two, "ab") == {"a": 2.0}
+    assert smooth_by_output(two, "b") == {}
+    assert smooth_by_output(SelfAdjustingDice(over="element"), "a") == {}
 
 
 def test_weights_are_those_of_the_losses(conll):

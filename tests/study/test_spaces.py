@@ -24,6 +24,8 @@ from dicejax.objectives import (
 from dicejax.optimizers import AdamW
 from dicejax.study.compare import spaces
 
+from ..losses.binding import bound
+
 
 def experiment(objective, **optimizer):
     return config.Experiment(
@@ -77,8 +79,7 @@ def test_a_loss_can_be_minimised_at_both_ends_of_its_ranges(kind, end):
     rng = np.random.default_rng(0)
     labels = rng.choice(4, size=(4, 16), p=[0.7, 0.15, 0.1, 0.05])
     logits = rng.normal(size=(4, 16, 4)).astype(np.float32)
-    loss = loss.with_class_counts({"tags": np.bincount(labels.ravel(), minlength=4)})
-    loss = loss.bind_outputs(["tags"])
+    loss = bound(loss, {"tags": np.bincount(labels.ravel(), minlength=4)})
     targets, state = {"tags": jnp.asarray(labels)}, loss.initial_state()
 
     def value(logits):

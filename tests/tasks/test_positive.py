@@ -110,7 +110,7 @@ def test_losses_sampling_priors_and_moves_have_the_rare_class_as_positive(
     # and in the wrong order: twice one minus the AUC.
     logits = np.where(chances >= 0.3, 30.0, -30.0)
     loss = PairwiseAUC(surrogate="hinge", margin=1.0, scores="probability")
-    loss = loss.bind_outputs((HEAD,), {}).bind_classes({HEAD: labels}, [HEAD])
+    loss = loss.bind(targets)
     pairs = jnp.stack([-logits / 2, logits / 2], axis=-1)
     value = loss.loss(pairs[None], jnp.asarray(places)[None])
     area = metrics.roc_auc_score(gold == rare, logits)

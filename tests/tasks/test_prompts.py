@@ -111,7 +111,7 @@ def test_packed_loss_and_gradient_are_those_of_single_rows_with_a_mask(tmp_path)
         return sum(losses) / len(losses)
 
     def step(params):
-        objective = CrossEntropy().bind_outputs((HEAD,))
+        objective = CrossEntropy(output=HEAD)
         arrays = jax.tree.map(jnp.asarray, batch)
         gradient = loss_and_gradient(
             params, arrays, objective, network=network, task=TASK

@@ -44,7 +44,6 @@ OBJECTIVES = {
     "sum": WeightedSum(parts=(CrossEntropy(), Dice()), weights=(0.3, 1.0)),
     "schedule": LinearSchedule(begin=0.0, end=1.0),
 }
-OBJECTIVES = {name: x.bind_outputs(("tags",)) for name, x in OBJECTIVES.items()}
 PROGRESS = 0.4
 
 

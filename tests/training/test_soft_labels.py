@@ -16,7 +16,15 @@ from dicejax.data.examples import LabelledText, Sentence, Span
 from dicejax.data.source import Corpus, Source
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
-from dicejax.objectives import CrossEntropy, Dice, Focal, Gold, by_short_name
+from dicejax.objectives import (
+    CrossEntropy,
+    Dice,
+    Focal,
+    Gold,
+    Metro,
+    PositionCrossEntropy,
+    by_short_name,
+)
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification, Tagging
 from dicejax.tasks.classification import soften
@@ -229,7 +237,7 @@ def refused(**data):
     setup, names = prepare(experiment(**data), print), set()
     for name, cls in by_short_name().items():
         try:
-            if not cls.reads_positions and not cls.reads_decisions:  # of 3 classes
+            if not issubclass(cls, PositionCrossEntropy | Metro):  # of 3 classes
                 setup.bind(cls())
         except InputError as error:
             names.add(name)

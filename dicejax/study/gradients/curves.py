@@ -15,6 +15,7 @@ from jax import Array
 from dicejax import losses
 from dicejax.objectives import Objective
 from dicejax.study import figures
+from dicejax.tasks import Target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +66,8 @@ def of_objective(objective: Objective) -> LossCurve:
     others, labels = _set()
     outputs = {leaf.output for leaf in objective.terms()} - {None} or {"output"}
     counts = dict.fromkeys(outputs, np.array([SIZE - 1, 1]))
-    fitted = objective.bind_outputs(sorted(outputs)).with_class_counts(counts)
+    target = Target("classes", has_negative=True)
+    fitted = objective.bind(dict.fromkeys(sorted(outputs), target), counts)
 
     def value(z: Array, varied: Array) -> Array:
         logits = jnp.stack([jnp.zeros(SIZE), others.at[varied].set(z)], axis=-1)

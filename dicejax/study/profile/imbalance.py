@@ -37,7 +37,7 @@ import numpy as np
 from dicejax.errors import quote
 from dicejax.losses import class_weights
 from dicejax.metrics.bounds import clopper_pearson
-from dicejax.objectives import Objective
+from dicejax.objectives import Objective, SetObjective
 from dicejax.tasks import Item, Task
 from dicejax.training.encoded import SPLITS
 
@@ -348,13 +348,15 @@ def support(
     return tuple(supports)
 
 
-def smooth_by_output(objective: Objective) -> dict[str, float]:
+def smooth_by_output(objective: Objective, outputs: Sequence[str]) -> dict[str, float]:
     """Return the largest `smooth` in counts by output, of losses of larger sets."""
     smooths: dict[str, float] = {}
     for leaf in objective.terms():
-        smooth, over = (getattr(leaf, name, None) for name in ("smooth", "over"))
-        if smooth is not None and leaf.is_of_a_set and over != "element":
-            smooths[leaf.output] = max(smooths.get(leaf.output, 0.0), smooth)
+        smooth = getattr(leaf, "smooth", None)
+        is_of_set = isinstance(leaf, SetObjective) and leaf.over != "element"
+        if is_of_set and smooth is not None:
+            read = outputs if leaf.output is None else {leaf.output} & {*outputs}
+            smooths |= {name: max(smooths.get(name, 0.0), smooth) for name in read}
     return smooths
 
 

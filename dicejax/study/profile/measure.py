@@ -151,13 +151,8 @@ def profile(
     items, draw = data.items["train"], epochs_drawn(experiment, data)
     epoch = items if draw is None else [items[index] for index in draw(0).indices]
     targets = task.targets(data.labels)
-    try:
-        weights = {output: target.weight for output, target in targets.items()}
-        objective = experiment.objective.bind_outputs(tuple(targets), weights)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    smooths = imbalance.smooth_by_output(objective).items()
-    smooth = {x: value for x, value in smooths if targets[x].kind != "positions"}
+    read = [name for name, target in targets.items() if target.kind != "positions"]
+    smooth = imbalance.smooth_by_output(experiment.objective, read)
     counts = {split: counts.outputs for split, counts in splits.items()}
     drawn = count_outputs(task, epoch, data.labels, chosen)
     share = min(1.0, training.batch_size / max(len(epoch), 1))

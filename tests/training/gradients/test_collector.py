@@ -117,8 +117,7 @@ def test_alarms_are_printed_once_and_recorded(project, capsys):
 
 def test_positions_and_unread_outputs_are_left_out():
     task, labels = QuestionAnswering(form="positions"), ("O", "B-PER")
-    weights = {name: target.weight for name, target in task.targets(()).items()}
-    loss = CrossEntropy().bind_outputs(tuple(weights), weights)
+    loss = CrossEntropy().bind(task.targets(()))
     assert outputs_of(task, (), loss, {}) == ()
     tokens = {"tags": -100}
     (output,) = outputs_of(Tagging(), labels, CrossEntropy(output="tags"), tokens)
