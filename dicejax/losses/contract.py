@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from dicejax.losses.declaration import (
     ANY,
@@ -289,7 +290,7 @@ def _check_label_values(
 
 def concrete_or_none(value: Any) -> np.ndarray | None:
     """Return `value` on the host, or None if it is traced or on other hosts."""
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return None
     if isinstance(value, jax.Array) and not value.is_fully_addressable:
         return None

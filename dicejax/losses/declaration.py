@@ -240,7 +240,7 @@ class Declaration:
     short_name: str
     class_name: str
     kind: Kind
-    function: Callable
+    function: Callable[..., Any]
     takes: frozenset[str]
     bounds: Mapping[str, Bounds]
     multi_label: bool

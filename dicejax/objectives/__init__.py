@@ -46,4 +46,5 @@ __all__ = [
     "objective"
 ]
 # fmt: on
-__all__ += of_losses.__all__ + of_set_losses.__all__
+__all__ += of_losses.__all__
+__all__ += of_set_losses.__all__

@@ -29,7 +29,7 @@ _Class = TypeVar("_Class", bound=type[LossObjective])
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def of_loss(
-    function: Callable, preset: str | None = None
+    function: Callable[..., Any], preset: str | None = None
 ) -> Callable[[_Class], _Class]:
     """Make a class the objective of a loss, or of a preset of it.
 
@@ -80,11 +80,13 @@ class OwnLoss(Protocol[P, R_co]):
     @property
     def objective(self) -> OwnObjective[P]:
         """The class of the objective that the loss is in an experiment."""
+        ...
 
     def __call__(
         self, logits: Array, labels: Array, *args: P.args, **kwargs: P.kwargs
     ) -> R_co:
         """Return the loss."""
+        ...
 
 
 def loss(
