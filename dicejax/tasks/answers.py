@@ -392,7 +392,7 @@ def best_of_several(
     """Return the threshold for answers of several spans with the best `f1` of it."""
     # The first few alone: behind them are spans that no sensible threshold takes.
     odds = [-log_odds(c.score) for ranked in candidates for c in ranked.spans[:3]]
-    limits = np.quantile(odds, np.linspace(0, 1, 32)) if odds else []
+    limits = np.quantile(odds, np.linspace(0, 1, 32)) if odds else np.zeros(0)
     scored = {limit: f1(limit) for limit in (0.0, *map(float, limits))}
     best = max(scored, key=lambda limit: (scored[limit], limit == 0.0))
     return TunedThreshold(

@@ -61,10 +61,10 @@ def outcomes(
             truths = list(map(set(example.spans).__contains__, prediction.values))
         else:
             truths = list(map(str.__eq__, example.labels, prediction.values))
-        pairs = zip(by_value, truths, strict=True)
-        pairs = [(chance, truth) for chance, truth in pairs if chance is not None]
-        chances += [chance for chance, _ in pairs]
-        right += [truth for _, truth in pairs]
+        outcomes = zip(by_value, truths, strict=True)
+        seen = [(chance, truth) for chance, truth in outcomes if chance is not None]
+        chances += [chance for chance, _ in seen]
+        right += [truth for _, truth in seen]
     shares = np.clip(np.array(chances, float), _LEAST, 1 - _LEAST)
     return np.log(np.stack([1 - shares, shares], axis=-1)), np.array(right, int)
 

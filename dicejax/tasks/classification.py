@@ -19,6 +19,7 @@ from dicejax.tasks.scoring import f1_counts, f1_statistics
 from dicejax.tasks.task import (
     IGNORED,
     PROBABILITIES,
+    Arrays,
     Items,
     Labels,
     Predicted,
@@ -162,7 +163,7 @@ class Classification(TextTask):
         """Return one class per sequence."""
         return {HEAD: Target("classes", tuple(labels), has_negative=len(labels) == 2)}
 
-    def reduce_logits(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
         """Take the probability of each class, `[B, S, C]`."""
         return Predicted(sequences={HEAD: jax.nn.softmax(outputs[HEAD], axis=-1)})
 
@@ -310,9 +311,10 @@ def _is_named_so(negative: str, positive: str) -> bool:
 
 def _distribution(example: LabelledText, labels: Labels) -> np.ndarray:
     """Return the probability of each class, float32 `[C]`."""
-    pairs = example.probabilities
-    pairs = ((example.label, 1.0),) if pairs is None else pairs
-    by_class, total = dict(pairs), sum(share for _, share in pairs)
+    shares = example.probabilities
+    pairs = ((example.label, 1.0),) if shares is None else shares
+    by_class: dict[str | None, float] = dict(pairs)
+    total = sum(share for _, share in pairs)
     reason = None
     if len(by_class) < len(pairs):
         reason = "name a class twice"

@@ -42,8 +42,10 @@ def text_and_gold(example: Any) -> tuple[str, str]:
             gold = " ".join(example.labels)
         case LabelledText() | MultiLabelText():
             text = _joined(example.first, example.second)
-            is_class = isinstance(example, LabelledText)
-            gold = example.label or "" if is_class else ", ".join(example.labels or ())
+            names = (
+                [example.label] if isinstance(example, LabelledText) else example.labels
+            )
+            gold = ", ".join(filter(None, names or ()))
         case ReadingExample():
             text = f"{example.question} | {example.context}"
             gold = "; ".join(dict.fromkeys(gold_texts(example)))
@@ -98,7 +100,8 @@ def errors_of(
     try:
         shares = task.example_statistics(examples, predictions, labels)
     except InputError:  # the metric is no sum over examples
-        accuracy = dataclasses.replace(task, primary_metric="accuracy")
+        changes: Any = {"primary_metric": "accuracy"}
+        accuracy = dataclasses.replace(task, **changes)
         shares = accuracy.example_statistics(examples, predictions, labels)
     right, total = np.moveaxis(np.asarray(shares).sum(axis=1), -1, 0)
     chances = np.zeros(len(examples))

@@ -49,12 +49,9 @@ class JointTagging(Tagging):
             ]
             for column in ([e.spans for e in examples], [p.values for p in predictions])
         )
-        scores = segmentation.score(gold, guesses, self.scheme)
-        joint = Scores.of_spans(scores.joint)
-        more = {
-            "words_f1": scores.words.f1,
-            "character_accuracy": scores.token_accuracy,
-        }
+        both = segmentation.score(gold, guesses, self.scheme)
+        joint = Scores.of_spans(both.joint)
+        more = {"words_f1": both.words.f1, "character_accuracy": both.token_accuracy}
         scores = Scores({**joint.values, **more}, joint.groups)
         return scores.leading_with(self.primary_metric)
 

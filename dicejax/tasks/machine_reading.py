@@ -26,6 +26,7 @@ from dicejax.tasks.span_decoding import Candidate, Pairs, without_overlaps
 from dicejax.tasks.spans import Sentences, SpanTask, judge_spans, spans_of
 from dicejax.tasks.task import (
     IGNORED,
+    Arrays,
     Item,
     Items,
     Labels,
@@ -220,7 +221,7 @@ class MachineReading(SpanTask):
                 items.append(Item(arrays, number, window))
         return items
 
-    def loss_inputs(self, outputs, batch):
+    def loss_inputs(self, outputs: Arrays, batch: Arrays) -> tuple[Arrays, Arrays]:
         """Return logits and labels with a class axis of 1."""
         gold = {name: batch[name] for name in self.targets(()) if name != "match"}
         if self.match:
@@ -242,7 +243,7 @@ class MachineReading(SpanTask):
                 counts["match"] += pairs
         return counts
 
-    def reduce_logits(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
         """Return the logits; those of pairs in float16, which halves the transfer.
 
         Probabilities would all be 1 in float16, and overlaps are resolved by score.

@@ -16,6 +16,7 @@ from dicejax.metrics.scores import Scores, class_of
 from dicejax.tasks.scoring import f1_counts, f1_statistics
 from dicejax.tasks.task import (
     IGNORED,
+    Arrays,
     Labels,
     Predicted,
     Prediction,
@@ -90,7 +91,7 @@ class MultiLabelClassification(TextTask):
         """Return any number of labels per sequence."""
         return {HEAD: Target("multi_label", tuple(labels))}
 
-    def reduce_logits(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
         """Take the probability of each label, `[B, S, C]`."""
         return Predicted(sequences={HEAD: jax.nn.sigmoid(outputs[HEAD])})
 

@@ -106,7 +106,7 @@ class SpanTask(WordsTask):
         """Count what does not fit in windows, and the gold spans that none holds."""
         lost = _count_lost(examples, items) if self.is_whole else 0
         fit = super().fit(examples, items)
-        return dataclasses.replace(fit, lost=Counter(beyond=lost))
+        return dataclasses.replace(fit, lost=Counter({"beyond": lost}))
 
     def remarks(
         self, split: str, examples: Sentences, fit: Fit, labels: Labels
@@ -210,9 +210,9 @@ def judge_spans(
         judged = {}
         for kind in kinds:
             those = [row[1:] for row in rows if not kind or row[0].type in (kind, "")]
-            gold, scores, units = zip(*those, strict=True) if those else ((), (), ())
-            units = np.array(units, int)
-            judged[kind] = Judged(gold, scores, units, noun, by_label)
+            columns: Any = zip(*those, strict=True) if those else ((), (), ())
+            gold, scores, units = columns
+            judged[kind] = Judged(gold, scores, np.array(units, int), noun, by_label)
         return judged
     lowest = np.full(max(groups, default=-1) + 1, np.inf)
     for _, is_gold, score, unit in rows:

@@ -35,6 +35,7 @@ from dicejax.tasks.spans import (
 )
 from dicejax.tasks.task import (
     IGNORED,
+    Arrays,
     Examples,
     Item,
     Items,
@@ -133,7 +134,7 @@ class TokenTask(WordsTask):
             [example.prompt for example in examples] if self.prompt else None,
         )
 
-    def reduce_logits(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
         """Return the most probable class of each token, and its probability."""
         logits = outputs[HEAD]
         shares = jax.nn.softmax(logits.astype(jnp.float32), axis=-1)
@@ -274,7 +275,7 @@ class Tagging(TokenTask, SpanTask):
         """Return the tag of each word."""
         return tags.encode(flat_spans(example.spans), len(example.words), self.scheme)
 
-    def reduce_logits(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
         """Return the likeliest class, not O if a threshold marks, and what it takes."""
         if self.threshold is None:
             return super().reduce_logits(outputs, batch)
@@ -328,8 +329,8 @@ class Tagging(TokenTask, SpanTask):
             return super().judge(examples, labels, candidates)
         scored = []
         for place, example in enumerate(examples):
-            chances = candidates[place].probabilities if candidates else example.words
-            least = [-math.inf if not candidates or p is None else p for p in chances]
+            read: Any = candidates[place].probabilities if candidates else example.words
+            least = [-math.inf if not candidates or p is None else p for p in read]
             words = {Span("", n, n + 1): p for n, p in enumerate(least)}
             spans = {s: min(least[s.start : s.end]) for s in example.spans}
             scored.append(words | spans)

@@ -31,6 +31,7 @@ PROBABILITIES = "_probabilities"
 
 Examples = Sequence[Any]
 Labels = Sequence[str]
+Arrays = Mapping[str, Array]
 
 Output = Mapping[str, np.ndarray]
 """The network's outputs for one item, by name; see `Predicted`."""
@@ -162,7 +163,7 @@ class Task(TaskSettings, abc.ABC):
       stride: overlap of neighbouring windows in pieces, at most half of a window.
     """
 
-    takes: ClassVar[tuple[type, ...]]  # the kinds of examples
+    takes: ClassVar[tuple[type[Any], ...]]  # the kinds of examples
     reads_words: ClassVar[bool] = True  # or raw text
     reads_context: ClassVar[bool] = False  # the words around a sentence
     cut_text: ClassVar[str] = ""  # warning of inputs cut off, with `split` and `cuts`
@@ -249,9 +250,7 @@ class Task(TaskSettings, abc.ABC):
         """
 
     @abc.abstractmethod
-    def reduce_logits(
-        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
-    ) -> Predicted:
+    def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
         """Reduce logits to the input of decoding, on the device."""
 
     @abc.abstractmethod
@@ -313,9 +312,7 @@ class Task(TaskSettings, abc.ABC):
                 counts[name] = np.bincount(values[values >= 0], minlength=classes)
         return counts
 
-    def loss_inputs(
-        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
-    ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+    def loss_inputs(self, outputs: Arrays, batch: Arrays) -> tuple[Arrays, Arrays]:
         """Return logits and labels by output, as the objective takes them."""
         return outputs, batch
 

@@ -22,6 +22,7 @@ from dicejax.tasks.spans import Sentences, SpanTask, flat_spans
 from dicejax.tasks.tagging import best_class
 from dicejax.tasks.task import (
     IGNORED,
+    Arrays,
     Item,
     Items,
     Labels,
@@ -111,7 +112,7 @@ class TwoPointerNER(SpanTask):
                 items.append(Item(token_arrays(pieces) | gold, number, window))
         return items
 
-    def reduce_logits(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
         """Return the most probable class of each token, and its log-probability."""
         tokens = {}
         for name in ("start", "end"):
