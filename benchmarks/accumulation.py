@@ -83,7 +83,7 @@ class Step:
     """
 
     def __init__(self, network: Network, batch: Any, objective: Any, parts: int):
-        self._objective = objective
+        self._objective = objective.reading("tags")
         self._batch = jax.device_put(batch)
         self._state = TrainState.create(
             jax.jit(network.init)(jax.random.key(0)),

@@ -226,7 +226,7 @@ def step(network: Network, micro_batches: int) -> tuple[jax.Array, np.ndarray]:
     state, metrics = train_step(
         state,
         segments(),
-        SelfAdjustingDice(),
+        SelfAdjustingDice().reading("tags"),
         network=network,
         optimizer=optimizer,
         micro_batches=micro_batches,

@@ -163,7 +163,6 @@ class Objective:
         counts: LabelCounts = None,
     ) -> tuple[Array, State]:
         """Return the loss of one output, and the next state."""
-        del counts
         if isinstance(labels, Gold):
             raise ValueError(GOLD_REFUSED)
         return self.loss(logits, labels), state
@@ -249,8 +248,9 @@ class Objective:
             the objective does not fit it.
         """
         if self.members:
-            bound = [member.bind(targets, class_counts) for member in self.members]
-            return self.with_members(bound)
+            return self.with_members(
+                x.bind(targets, class_counts) for x in self.members
+            )
         if self.output is not None:
             if self.output not in targets:
                 raise ValueError(
@@ -260,16 +260,20 @@ class Objective:
             return self.fit(targets[self.output], class_counts.get(self.output))
         if not targets:
             raise ValueError(f"objective {self._name} has no output to read")
-        copies = (dataclasses.replace(self, output=name) for name in targets)
-        parts = tuple(copy.bind(targets, class_counts) for copy in copies)
+        parts = tuple(self.reading(x).bind(targets, class_counts) for x in targets)
         weights = tuple(target.weight for target in targets.values())
         if weights == (1.0,):
             return parts[0]
         return WeightedSum(parts=parts, weights=weights)
 
+    def reading(self, output: str) -> Objective:
+        """Return the objective with an output where none is named."""
+        if self.members:
+            return self.with_members(member.reading(output) for member in self.members)
+        return dataclasses.replace(self, output=self.output or output)
+
     def fit(self, target: _Target, counts: np.ndarray | None) -> Objective:
         """Return the objective for the output that it names, see `bind`."""
-        del target, counts
         return self
 
     def after_epoch(self, decisions: Mapping[str, ArrayLike]) -> Objective:

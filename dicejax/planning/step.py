@@ -128,7 +128,7 @@ class Step:
         micro_batches: int = 1,
     ) -> Step:
         """Return a step of a network whose head is `tags`, with AdamW and no data."""
-        optimizer = AdamW()
+        optimizer, objective = AdamW(), objective.reading("tags")
         ids = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=by_rows(mesh))
         names = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "tags")
         settings = dict(

@@ -208,7 +208,7 @@ def errors_on_meshes(*names, kernel=attention_tpu):
     }
 
     def gradient(params, batch, name, mesh=None, micro_batches=1):
-        objective = OBJECTIVES[name]
+        objective = OBJECTIVES[name].reading("tags")
         options = {"objective_state": objective.initial_state(), "network": network}
         options |= {"mesh": mesh, "micro_batches": micro_batches}
         options |= {"rng": jax.random.key(7), "objective": objective}

@@ -44,6 +44,7 @@ OBJECTIVES = {
     "sum": WeightedSum(parts=(CrossEntropy(), Dice()), weights=(0.3, 1.0)),
     "schedule": LinearSchedule(begin=0.0, end=1.0),
 }
+OBJECTIVES = {name: x.reading("tags") for name, x in OBJECTIVES.items()}
 PROGRESS = 0.4
 
 
