@@ -151,8 +151,7 @@ class LossObjective(Objective):
 
     def _labelled(self, labels: Array, axes: int) -> Array:
         """Return which sets have a label, for elements on the first axes."""
-        del axes  # each element is its own
-        return labels != MASKED_LABEL
+        return labels != MASKED_LABEL  # each element is its own set
 
     def _mean(
         self, values: Array, logits: Array, gold: Gold, counts: SetCounts

@@ -113,7 +113,6 @@ class Mined(Combination):
 
     def combine_losses(self, values: Sequence[Array], progress: float | Array) -> Array:
         """Return the loss of what stays."""
-        del progress
         return values[0]
 
     @property
