@@ -32,7 +32,6 @@ from dicejax.tasks.judged import Judged, ThresholdRule
 from dicejax.tasks.remarks import Fit, Remark, cut_inputs
 from dicejax.tasks.task import (
     IGNORED,
-    Arrays,
     Item,
     Items,
     Labels,
@@ -157,9 +156,8 @@ class QuestionAnswering(Task):
 
     def over_positions(self, positions: bool) -> QuestionAnswering:
         """Return form "sigmoid" as "softmax", or back."""
-        if self.form != ("sigmoid" if positions else "softmax"):
-            return self
-        return dataclasses.replace(self, form="softmax" if positions else "sigmoid")
+        forms = {"sigmoid": "softmax"} if positions else {"softmax": "sigmoid"}
+        return dataclasses.replace(self, form=forms.get(self.form, self.form))
 
     @property
     def _is_binary(self) -> bool:
@@ -191,9 +189,9 @@ class QuestionAnswering(Task):
 
         XLNet's is not given the gold start, which would reveal `impossible`.
         """
-        if self.head == "xlnet":
-            return ((HEAD, AnswerHead(teacher="predicted")),)
-        head = StartEndHead(form="sigmoid" if self._is_binary else "positions")
+        xlnet = self.head == "xlnet"
+        form = "sigmoid" if self._is_binary else "positions"
+        head = AnswerHead(teacher="predicted") if xlnet else StartEndHead(form=form)
         return ((HEAD, head),)
 
     def targets(self, labels: Labels) -> dict[str, Target]:
@@ -264,14 +262,14 @@ class QuestionAnswering(Task):
         """Return the spans of an answer that are trained."""
         return (spans or ())[: None if self._takes_several else 1]
 
-    def loss_inputs(self, outputs: Arrays, batch: Arrays) -> tuple[Arrays, Arrays]:
+    def loss_inputs(self, outputs, batch):
         """Add a class axis of 1 to binary logits and labels."""
         targets = self.targets(()).items()
         names = [name for name, target in targets if target.kind == "multi_label"]
         logits, labels = ({n: x[n][..., None] for n in names} for x in (outputs, batch))
         return {**outputs, **logits}, {**batch, **labels}
 
-    def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
+    def reduce_logits(self, outputs, batch) -> Predicted:
         """Return log-probabilities of each token, and the logit of `impossible`."""
         if self._is_binary:
             return Predicted({n: jax.nn.log_sigmoid(outputs[n]) for n in (START, END)})
@@ -282,16 +280,11 @@ class QuestionAnswering(Task):
         return Predicted(tokens, {NONE: outputs[NONE].reshape(len(segment_ids), -1)})
 
     def decode(
-        self,
-        example: ReadingExample,
-        items: Items,
-        outputs: Outputs,
-        labels: Labels = (),
+        self, example: ReadingExample, items: Items, outputs: Outputs, labels=()
     ) -> RankedAnswers:
         """Find the best spans of all windows; each is a part of the context."""
         count = self.n_best * (_PAIRS if self._takes_several else 1)
-        spans: list[Any] = []
-        refusals = []
+        spans, refusals = [], []
         for item, output in zip(items, outputs, strict=True):
             part, start, end = item.detail, output[START], output[END]
             scores, first, last = answers.best_spans(
@@ -333,10 +326,7 @@ class QuestionAnswering(Task):
         return Answer(tuple(chosen), candidates.no_answer, best)
 
     def tune(
-        self,
-        examples: Questions,
-        candidates: Sequence[RankedAnswers],
-        labels: Labels = (),
+        self, examples: Questions, candidates: Sequence[RankedAnswers], labels=()
     ) -> TunedThreshold:
         """Choose the threshold with the best mean F1: of refusal, or of several spans.
 
@@ -369,7 +359,7 @@ class QuestionAnswering(Task):
         """Return which questions have an answer, and minus their no-answer scores."""
         if not self.unanswerable:
             return super().judge(examples, labels, candidates)
-        scores = None if candidates is None else [-x.no_answer for x in candidates]
+        scores = candidates and [-ranked.no_answer for ranked in candidates]
         gold = [bool(answers.gold_texts(example)) for example in examples]
         # A question is answered below the threshold.
         return {"": Judged(gold, scores, groups_of(examples), "contexts", sign=-1)}
@@ -400,14 +390,12 @@ class QuestionAnswering(Task):
         forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
         return answers.score_answers(examples, predictions, characters, **forms)
 
-    def example_statistics(
-        self, examples: Questions, predictions: Sequence[Answer], labels: Labels = ()
-    ) -> np.ndarray:
+    def example_statistics(self, examples, predictions, labels=()):
         """Return the F1 of each question, in the unit of the split's."""
         unit = answers.by_characters(examples)
-        forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
         pairs = zip(examples, predictions, strict=True)
-        return mean_statistics([answers.f1_of(x, y, unit, **forms) for x, y in pairs])
+        forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
+        return mean_statistics([answers.f1_of(*x, unit, **forms) for x in pairs])
 
     def fit(self, examples: Questions, items: Items) -> Fit:
         """Count what does not fit in windows, and answers by why none can be predicted.
