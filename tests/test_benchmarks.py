@@ -18,9 +18,9 @@ FOLDER = ROOT / "benchmarks"
 SIZES = SMALLER + SMALLER_SCRATCH + SMALLER_SYNTHETIC
 SMALL = [str(ROOT / "experiments" / "quickstart.py"), *SIZES.split()]
 # Each kind of section; the rest are of other models. By default the values of the
-# kernels and the queue's end: each section starts and compiles for some seconds.
+# kernels and the queue's end, and two tables of encoders: each compiles for seconds.
 SECTIONS = ("right", "fast-bert-base", "attention", "tune", "planned")
-FEW = ("right", "planned")
+FEW = {"accelerator": "--sections right planned", "encoders": "--tables speed memory"}
 # The other arguments of each program, and what its output must contain.
 PROGRAMS = {
     "accelerator": (
@@ -70,10 +70,8 @@ def test_a_program_runs_at_its_smallest(name, tmp_path, monkeypatch, capsys, req
     argv = ["--smallest", *argv]
     if "OUT" in argv:
         argv[-1] = str(tmp_path)
-    if name == "encoders" and not request.config.getoption("exhaustive"):
-        argv += ["--tables", "speed", "memory"]  # each compiles two steps
-    if name == "accelerator" and not request.config.getoption("exhaustive"):
-        argv = [x for x in argv if x not in SECTIONS or x in FEW]
+    if not request.config.getoption("exhaustive"):
+        argv += FEW.get(name, "").split()
     if "DATA" in argv:
         argv[-1] = str(request.getfixturevalue("data_folder"))
     if "MODEL" in argv:
