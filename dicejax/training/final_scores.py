@@ -10,9 +10,9 @@ from jax.sharding import Mesh
 from dicejax.metrics.score_counts import count_scores
 from dicejax.tasks import calibrated, scoring
 from dicejax.training.checkpoint import restore_params
+from dicejax.training.loop_state import LoopState
 from dicejax.training.outcome import by_example, choose_threshold, untaught
 from dicejax.training.processes import is_main_process
-from dicejax.training.recorder import LoopState
 from dicejax.training.run_folder import CHECKPOINTS, SCORE_COUNTS, Run
 from dicejax.training.setup import Setup
 from dicejax.training.state import TrainState

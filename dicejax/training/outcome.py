@@ -31,7 +31,7 @@ from dicejax.tasks.judged import at_constraint, guarantee, observe, under
 from dicejax.training.setup import Setup
 
 if TYPE_CHECKING:
-    from dicejax.training.recorder import LoopState
+    from dicejax.training.loop_state import LoopState
 
 MOST_SKIPPED = 0.1
 """Share of skipped updates above which a run has diverged."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NoReturn
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 from dicejax.config import to_json
@@ -26,6 +24,7 @@ from dicejax.training.gradients.probe import Collector
 from dicejax.training.identity import changed
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.logging import MetricsLog, TensorBoard, WeightsAndBiases
+from dicejax.training.loop_state import LoopState
 from dicejax.training.outcome import divergence, lower_rate
 from dicejax.training.processes import is_main_process
 from dicejax.training.progress import TrainingProgress
@@ -34,52 +33,6 @@ from dicejax.training.setup import Setup
 from dicejax.training.sharding import with_shardings
 from dicejax.training.state import TrainState, not_finite
 from dicejax.training.throughput import Throughput, flops_per_token
-
-
-@dataclasses.dataclass
-class LoopState:
-    """State of the loop outside of `TrainState`; checkpoints hold it as JSON."""
-
-    step: int = 0  # number of updates done
-    recorded: int = 0  # step of the last line in metrics.jsonl
-    evaluated: bool = True  # whether the epoch that ends here, if one does, was scored
-    dev_score: float | None = None
-    best_dev_score: float | None = None
-    skipped: int = 0
-    skipped_in_a_row: int = 0
-    unrecorded: list[dict[str, float]] = dataclasses.field(default_factory=list)
-    epoch_losses: list[float] = dataclasses.field(default_factory=list)
-    # Of the first line in metrics.jsonl and, where there are several, of the last.
-    losses: list[float] = dataclasses.field(default_factory=list)
-    throughput: dict[str, float] = dataclasses.field(default_factory=dict)
-    # Counts of dev's decisions after the last epoch, for `Objective.after_epoch`.
-    decisions: dict[str, list] = dataclasses.field(default_factory=dict)
-    data: int = 0  # checksum of the encoded training data
-    # SHA-256 of metrics.jsonl and analysis.jsonl.
-    digests: dict[str, str] = dataclasses.field(default_factory=dict)
-    machine: dict[str, str] = dataclasses.field(default_factory=dict)
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)  # all, in turn
-
-    def go_on_with(self, versions: Mapping[str, str]) -> None:
-        """Note the versions of libraries, beside those that the run began with."""
-        for name, version in versions.items():
-            before = self.versions.get(name, version)
-            is_new = version != before.rpartition(", then ")[2]
-            self.versions[name] = f"{before}, then {version}" if is_new else before
-
-    def move_to(self, machine: dict[str, str], warn: Callable[[str], None]) -> None:
-        """Note where training goes on; warn if sums may round otherwise there."""
-        changes = [
-            f"{name} {self.machine[name]}, now {value}"
-            for name, value in machine.items()
-            if self.machine.get(name, value) != value
-        ]
-        self.machine = machine
-        if changes:
-            warn(
-                f"begun with {'; '.join(changes)}: the last bits may differ from those "
-                "of a run that was not stopped"
-            )
 
 
 def check_identity(run: Run, setup: Setup, warn: Callable[[str], None]) -> bool:
@@ -164,9 +117,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
     ):
         experiment, is_main = setup.experiment, is_main_process()
         self._experiment = experiment
-        self._settings, self._task = experiment.training, experiment.task
-        self._metric = heading(self._task.primary_metric)
-        self._name = f"{name_of(experiment.objective)} seed {self._settings.seed}"
+        self._metric = heading(experiment.task.primary_metric)
+        self._name = f"{name_of(experiment.objective)} seed {experiment.training.seed}"
         self._run, self._batches, self._loop = run, batches, loop
         self._checkpoints, self._progress = checkpoints, progress
         self._epoch_ends = frozenset(batches.plan.epoch_ends())
@@ -229,11 +181,8 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
             self.analyser.write()
         loop, first = self._loop, self._loop.step - len(self._pending) + 1
         for step, metrics in enumerate(jax.device_get(self._pending), first):
-            loop.unrecorded.append({n: value.item() for n, value in metrics.items()})
-            skipped = bool(metrics["skipped"])
-            loop.skipped += skipped
-            loop.skipped_in_a_row = loop.skipped_in_a_row + 1 if skipped else 0
-            if loop.skipped_in_a_row >= self._settings.max_consecutive_skips:
+            loop.count({name: value.item() for name, value in metrics.items()})
+            if loop.skipped_in_a_row >= self._experiment.training.max_consecutive_skips:
                 self._give_up(step)
         self._pending.clear()
         self.meter.pause()
@@ -241,29 +190,14 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self.meter.resume()
 
     def write_line(self, **scores: float) -> None:
-        """Write the line of the last step.
-
-        The loss is the mean since the last line, since an epoch's last batch may hold a
-        handful of sentences; skipped steps are left out.
-        """
+        """Write the line of the last step."""
         loop, batch = self._loop, self._batch
         if batch is None:
             raise ValueError("no step was taken")
-        losses = [x["loss"] for x in loop.unrecorded if not x["skipped"]]
-        last = loop.unrecorded[-1]
-        loop.epoch_losses += losses
-        if losses:
-            loop.losses = [*loop.losses[:1], _mean(losses)]
-        loop.unrecorded = []
-        loop.recorded = loop.step
         record = {
             "epoch": batch.epoch,
             "sentences": batch.sentences,
-            "loss": _mean(losses),
-            "gradient_norm": last["gradient_norm"],
-            "learning_rate": last["learning_rate"],
-            "skipped": loop.skipped,
-            **({"loss_scale": last["loss_scale"]} if "loss_scale" in last else {}),
+            **loop.next_line(),
             **{name: round(value, 4) for name, value in self.meter.values().items()},
             **scores,
         }
@@ -272,20 +206,18 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
 
     def end_epoch(self, state: TrainState, scores: Scores) -> None:
         """Write the line of an epoch's last step with its scores, and a checkpoint."""
-        loop, metric = self._loop, self._task.primary_metric
+        loop, metric = self._loop, self._experiment.task.primary_metric
         score = scores.values[metric]
-        best = loop.best_dev_score
-        loop.dev_score, loop.evaluated = score, True
+        loop.score_epoch(score)
         self._metric = scores.name(metric)
-        loop.best_dev_score = score if best is None else max(best, score)
         if self._batch is None:  # of a run that resumes here
             self._batch = self._batches[loop.step - 1]
         self.write_line(**{f"dev/{name}": x for name, x in scores.values.items()})
-        losses, loop.epoch_losses = loop.epoch_losses, []
+        mean_loss = loop.end_epoch()
         self._save(state, score)
         self._progress.say(
             f"{self._name}  epoch {self._batch.epoch + 1}  mean loss "
-            f"{_mean(losses):.4f}  dev {self._metric} {100 * score:.2f}  "
+            f"{mean_loss:.4f}  dev {self._metric} {100 * score:.2f}  "
             f"{self.meter.values()['tokens_per_s']:,.0f} tokens/s"
         )
 
@@ -323,7 +255,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
 
     def _give_up(self, step: int) -> None:
         """Save the batch of a step for inspection, and end the run."""
-        most = self._settings.max_consecutive_skips
+        most = self._experiment.training.max_consecutive_skips
         first = step - most + 1
         file = f"not_finite_step_{first}.npz"
         if is_main_process():
@@ -340,7 +272,3 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         if is_main_process():
             self._run.write_diverged(str(error))
         raise error
-
-
-def _mean(losses: list[float]) -> float:
-    return float(np.mean(losses)) if losses else math.nan

@@ -25,6 +25,7 @@ from dicejax.training.encoded import SPLITS, identity_of, several_of
 from dicejax.training.final_scores import score_test_split
 from dicejax.training.identity import changed
 from dicejax.training.logging import require_wandb
+from dicejax.training.loop_state import LoopState
 from dicejax.training.processes import StopRequest, barrier, is_main_process
 from dicejax.training.progress import (
     Progress,
@@ -32,7 +33,7 @@ from dicejax.training.progress import (
     format_count,
     progress_of,
 )
-from dicejax.training.recorder import LoopState, Recorder, check_identity, restore
+from dicejax.training.recorder import Recorder, check_identity, restore
 from dicejax.training.run_folder import CHECKPOINTS, RESULT, Run
 from dicejax.training.run_lock import run_lock
 from dicejax.training.setup import checksum, prepare

@@ -13,7 +13,7 @@ from dicejax.io import files
 from dicejax.tasks import Tagging
 from dicejax.training import checkpoint
 from dicejax.training.encoded import load_data
-from dicejax.training.recorder import LoopState
+from dicejax.training.loop_state import LoopState
 
 
 @pytest.mark.parametrize(("tag", "said"), [("O", 1), ("B-X", 0)])
