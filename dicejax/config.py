@@ -202,6 +202,12 @@ RENAMED = {
     "training.most_skipped": "training.max_consecutive_skips",
 }
 
+# Classes of earlier versions, and fields that go by another name in one of today's.
+RENAMED_CLASSES = {
+    "CsvMultiLabelTexts": "CsvFiles(multi_label=True), its labels label",
+    "JsonMultiLabelTexts": "JsonTexts(multi_label=True), its labels label",
+}
+
 # Settings that may change when a run is resumed, without effect on its results.
 _FREE = ("mesh.", "recording.", "analysis.", "training.micro_batches")
 
@@ -357,8 +363,10 @@ def _new_names(message: str) -> str:
     """Return the new names of the fields of earlier versions in an error message."""
     last = [[x.split(".")[-1] for x in pair] for pair in RENAMED.items()]
     extra = re.findall(r"(?:argument '|fields found \()(\w+)", message)
-    pairs = [*last, *sets.RENAMED.items()]
-    return "".join(f"; {old} is now {new}" for old, new in pairs if old in extra)
+    pairs = [*last, *sets.RENAMED.items(), ("labels", "names")]  # of `CsvFiles`
+    there = [pair for pair in pairs if pair[0] in extra]
+    there += [pair for pair in RENAMED_CLASSES.items() if pair[0] in message]
+    return "".join(f"; {old} is now {new}" for old, new in there)
 
 
 def _reason(error: BaseException, kind: type | None) -> str:

@@ -28,7 +28,7 @@ EXPERIMENTS = [
     ),
     config.Experiment(
         name="c",
-        data=TabSeparatedFiles(dir="x", first=3, label=0, labels=("a", "b"), dev=None),
+        data=TabSeparatedFiles(dir="x", first=3, label=0, names=("a", "b"), dev=None),
         task=Classification(positive="1"),
         augmentation=ImbalanceAblation(
             variant="+negative", synonyms=SynonymPairs(path="pairs.tsv")

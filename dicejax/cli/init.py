@@ -40,9 +40,10 @@ class Init:
       folder: directory to create the file in.
       data: a file, or a folder with a train file and optionally a dev and a test file.
       sample: instead of --data, write 4,000 sentences for ner to FOLDER/sample.conll.
-      text: column or JSON field of the text (the first of a pair), or its number.
+      text: column or JSON field of the text (the first of a pair), or its number; of
+        ner and pos in columns the number of the words.
       second: column of the second text of a pair.
-      label: column of the class, of a list of labels, or of an entity's label.
+      label: column of the class, of a list of labels, of an entity's label, or of tags.
       spans: JSON field of a text's entities.
       start: field of an entity's first character, from 0.
       end: field of the character after its last.
@@ -78,7 +79,7 @@ class Init:
     def _write(self, console: Console, scratch: Path) -> None:
         """Do so by the help of a folder for files that are read before they last."""
         from dicejax import config
-        from dicejax.formats import JsonSentences, recognise
+        from dicejax.formats import JsonSentences, audit, recognise
         from dicejax.formats.mapping import Columns
         from dicejax.init import starter
         from dicejax.models import huggingface
@@ -112,7 +113,12 @@ class Init:
         corpus = source.load()
         train = corpus.train
         name = Path(os.path.abspath(self.folder)).name or self.kind
-        task, choice = starter.task_of(self.kind, train)
+        everything = [*train, *corpus.dev, *corpus.test]
+        if corpus.test is corpus.dev:
+            everything = [*train, *corpus.dev]
+        task, choice = starter.task_of(
+            self.kind, everything if self.kind == "qa" else train
+        )
         draft = config.Experiment(
             name=name,
             data=source,
@@ -127,10 +133,11 @@ class Init:
         for text, gold in map(text_and_gold, train[:SHOWN]):
             show(f"  {visible(text)}\n    {visible(gold)}")
         note = note_printer(console)
-        for remark in recognise.remarks([*train, *corpus.dev, *corpus.test], source):
+        left_out = recognise.left_out(data, source)
+        for remark in [*left_out, *audit.remarks(everything, source)]:
             note(remark)
         if choice:
-            note(f"{choice}; positive in the file names it")
+            note(choice)
         encoded = load_data(draft, note)
         counts = profile(draft, note, data=encoded)
         lengths = [len(item) for item in encoded.items["train"]]

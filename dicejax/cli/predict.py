@@ -83,6 +83,7 @@ class Predict:
     def _write(self, console: Console, stream: IO[bytes] | None) -> None:
         """Write or print the predictions as they are made."""
         from dicejax.formats import brat, recognise, tables, texts
+        from dicejax.formats.same import SameFile
         from dicejax.training import inference, new_texts
 
         form = "jsonl" if self.json else self.out_format
@@ -116,7 +117,7 @@ class Predict:
                     if brat.is_folder(self.file):
                         brat.write(self.out, list(pairs))
                         return warn_of_cuts(console, cut)
-                    lines = source.lines(pairs)
+                    lines = SameFile(self.file, source, stream).lines(pairs)
                 case "squad":
                     lines = [texts.official(pairs)]
                 case "csv":

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -218,6 +219,58 @@ def prefixed(tag: str) -> str:
         return f"{match[1]}-{match[2]}"
     match = _SUFFIXED.fullmatch(tag)
     return f"{match[2]}-{match[1]}" if match else tag
+
+
+class TagForm(NamedTuple):
+    """How tags are written: the scheme, and where their prefix is.
+
+    >>> TagForm.detect([["PER-B", "PER-I", "O"]]).style("B-LOC")
+    'LOC-B'
+    """
+
+    scheme: str
+    form: str = "{0}-{1}"
+
+    @classmethod
+    def detect(
+        cls, sequences: Sequence[Sequence[str]], scheme: str | None = None
+    ) -> TagForm:
+        """Return how tags are written: the form of most, and the scheme or theirs.
+
+        Raises:
+          ValueError: a tag has a prefix of no scheme.
+        """
+        counts = Counter(
+            form_of(tag) for some in sequences for tag in some if tag != "O"
+        )
+        plain = [[prefixed(tag) for tag in some] for some in sequences]
+        form = max(counts, key=counts.__getitem__, default="{0}-{1}")
+        return cls(scheme or detect_scheme(plain), form)
+
+    def style(self, tag: str) -> str:
+        """Return a tag of the scheme as tags are written."""
+        prefix, dash, kind = tag.partition("-")
+        return self.form.format(prefix, kind) if dash else tag
+
+    def are_alike(self, gold: Sequence[str], tags: Sequence[str]) -> bool:
+        """Return whether two sequences of tags have the same spans."""
+        plain = [[prefixed(tag) for tag in some] for some in (gold, tags)]
+        try:
+            first, second = (spans(some, self.scheme) for some in plain)
+        except ValueError:
+            return False
+        return first == second
+
+
+def form_of(tag: str) -> str:
+    """Return how a tag is written, of its prefix {0} and type {1}.
+
+    >>> [form_of(tag) for tag in ("B-PER", "B_PER", "PER-B", "PER_B")]
+    ['{0}-{1}', '{0}_{1}', '{1}-{0}', '{1}_{0}']
+    """
+    prefix, _, kind = prefixed(tag).partition("-")
+    forms = ("{0}-{1}", "{0}_{1}", "{1}-{0}", "{1}_{0}")
+    return next((form for form in forms if form.format(prefix, kind) == tag), forms[0])
 
 
 def forms(scheme: str | None = None) -> str:

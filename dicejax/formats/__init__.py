@@ -3,15 +3,11 @@
 docs/tasks.md lists their files, and docs/own-data.md the layouts of each.
 """
 
-from dicejax.formats.classification import (
-    CsvFiles,
-    CsvMultiLabelTexts,
-    TabSeparatedFiles,
-)
+from dicejax.formats.classification import CsvFiles, TabSeparatedFiles
 from dicejax.formats.conll import ConllFiles, WordLabelFiles
 from dicejax.formats.conllu import ConlluFiles
 from dicejax.formats.json_sentences import JsonSentences
-from dicejax.formats.json_texts import JsonMultiLabelTexts, JsonTexts
+from dicejax.formats.json_texts import JsonTexts
 from dicejax.formats.label_first import FastTextFiles, LabelFirstFiles
 from dicejax.formats.source import FileSource
 from dicejax.formats.squad import SquadFiles
@@ -21,10 +17,8 @@ __all__ = [
     "ConllFiles",
     "ConlluFiles",
     "CsvFiles",
-    "CsvMultiLabelTexts",
     "FastTextFiles",
     "FileSource",
-    "JsonMultiLabelTexts",
     "JsonSentences",
     "JsonTexts",
     "LabelFirstFiles",

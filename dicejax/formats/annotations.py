@@ -81,15 +81,21 @@ def settings(record: Mapping[str, object], named: Columns) -> dict[str, str]:
     return names | {n: v for n, v in fields.items() if v != plain[n]}
 
 
-def left_out(record: Mapping[str, object]) -> str | None:
-    """Return why a text is left out, if its annotator says so."""
+def left_out(record: Mapping[str, object], label: object = None) -> str | None:
+    """Return why a text is left out, if its annotator says so.
+
+    A record whose class is its `answer`, the `label`, is not rejected.
+    """
     if label_studio.is_task(record):
         return label_studio.reason(record)
     if record.get("status") == "Default" and record.get("annotation", 0) is None:
         return "not annotated"  # Argilla 1
     for name, reasons in _LEFT_OUT.items():
         if isinstance(value := record.get(name), str) and value in reasons:
-            return reasons[value]
+            return None if name == label and value == "reject" else reasons[value]
+    states = record.get(f"{label}.status")  # of Argilla 2, flat
+    if states and isinstance(states, list) and not {*states} - {"discarded", "draft"}:
+        return str(states[0])
     return None
 
 
@@ -149,6 +155,9 @@ def write(
     name = spans_field(record, named) if has_text(record, named) else "entities"
     value = record.get(name)
     inner = _below(value)
+    before = _by_entity(record, named, name)
+    if before.keys() == {entity[:3] for entity in entities}:
+        return dict(record)
     made: Any
     if isinstance(inner, dict):
         made = {}
@@ -159,11 +168,9 @@ def write(
         if isinstance(inner[0][0], str):
             made = [[label, start, end] for start, end, label in made]
     else:
-        of_value = next((v for v in inner or () if isinstance(v, dict)), {})
-        names = [*_parts(of_value, named).values()]
-        made = [dict(zip(names, entity[:3], strict=True)) for entity in entities]
-        if names[2] == "labels":
-            made = [span | {"labels": [span["labels"]]} for span in made]
+        like = next((v for v in inner or () if isinstance(v, dict)), {})
+        new = ((e[:3], _object(record, named, like, e)) for e in entities)
+        made = [before.get(key, value) for key, value in new]
     if isinstance(value, str):
         made = json.dumps(made, ensure_ascii=False)
     if isinstance(value, dict):
@@ -173,6 +180,36 @@ def write(
             else {**value, "annotations": {**value["annotations"], "entities": made}}
         )
     return {**record, name: made}
+
+
+def _by_entity(
+    record: Mapping[str, Any], named: Columns, name: str
+) -> dict[tuple[int, int, str], Any]:
+    """Return the entities of a record as they are written, by place and label."""
+    try:
+        text, _ = text_of(record, named)
+        pairs = [(p, v) for p, v in _values(record, name)] if name in record else []
+        return {e[:3]: v for p, v in pairs for e in _entities(v, named, p, text)}
+    except Flaw:
+        return {}
+
+
+def _object(
+    record: Mapping[str, Any], named: Columns, like: Mapping[str, Any], entity: Entity
+) -> dict[str, Any]:
+    """Return an entity with the fields of another that can be told."""
+    start, end, label = _parts(like, named).values()
+    is_list = label == "labels" or isinstance(like.get(label), list)
+    made: dict[str, Any] = {start: entity.start, end: entity.end}
+    made[label] = [entity.label] if is_list else entity.label
+    tokens = [x for x in record.get("tokens") or () if isinstance(x, dict)]
+    ends = {"token_start": ("start", entity.start), "token_end": ("end", entity.end)}
+    for name, (part, place) in ends.items():
+        number = next((n for n, x in enumerate(tokens) if x.get(part) == place), None)
+        if name in like and number is not None:
+            made[name] = number
+    made |= {name: entity.text for name in _QUOTED if name in like}
+    return {n: made[n] for n in like if n in made} | made
 
 
 def _first(record: Mapping[str, object], name: str | None, usual: Sequence[str]) -> str:
@@ -221,7 +258,7 @@ def _entities(value: object, named: Columns, place: str, text: str) -> list[Enti
             value = [*value[1:], value[0]]
         elif types != [int, int, str]:
             raise Flaw("is a list, but not of start, end and label", "correct it")
-        entity = Entity(*value[:3], place)
+        entity = Entity(value[0], value[1], value[2].strip(), place)
     else:
         record = json_text.value_of(value, dict)
         first, last, name = _parts(record, named).values()
@@ -237,7 +274,7 @@ def _entities(value: object, named: Columns, place: str, text: str) -> list[Enti
             label = json_text.field(record, name, str)
         quoted = next((record[n] for n in _QUOTED if n in record), None)
         quoted = quoted if isinstance(quoted, str) else None
-        entity = Entity(start, end, label, place, quoted)
+        entity = Entity(start, end, label.strip(), place, quoted)
     check_label(entity.label, None)
     return [entity]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import abc
+import csv
 import dataclasses
 import itertools
 from collections import Counter
@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import separated
-from dicejax.formats.labelled import ClassSource, LabelledSource, LabelsSource
+from dicejax.formats.labelled import LabelledSource
+from dicejax.formats.layouts import has_tags
 from dicejax.formats.mapping import ALL_UNNAMED, columns_of
 from dicejax.formats.records import FileRecord
-from dicejax.formats.rows import has_tags
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, count, did_you_mean
 from dicejax.formats.text import Predictions, Text
@@ -24,8 +24,17 @@ Column = str | int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TableSource(LabelledSource):
-    """Texts or pairs in the rows of a table."""
+class CsvFiles(LabelledSource):
+    """Texts or pairs with a class or labels, CSV as spreadsheets and pandas write it.
+
+    The other fields are those of `LabelledSource`: names of columns in the header, or
+    numbers from 0 where there is no header.
+
+    Args:
+      id: the column of a unique identifier; None numbers the rows from 0.
+      separator: the character between two columns.
+      quoted: whether a field may be in quotes.
+    """
 
     form: ClassVar[str] = "csv"
 
@@ -54,9 +63,13 @@ class TableSource(LabelledSource):
             columns |= self.gold_columns() | {"id": self.id, "weight": self.weight}
         return {part: name for part, name in columns.items() if name is not None}
 
-    @abc.abstractmethod
     def gold_columns(self) -> dict[str, Column]:
         """Return the columns of gold, by what they are for."""
+        if isinstance(self.label, tuple):
+            return {f"label {name}": name for name in self.label}
+        if self.probabilities:
+            return {f"probability of {name}": name for name in self.probabilities}
+        return {"label": self.label}
 
     def id_of(self, fields: Mapping[Any, Any]) -> str | None:
         """Return the identifier of a row; None numbers it."""
@@ -117,59 +130,32 @@ class TableSource(LabelledSource):
             if f"{column}{AGAIN}" in names:
                 raise Flaw(f"the header has {quote(column)} twice", "rename one")
 
-    def lines(self, pairs: Predictions) -> Iterator[str]:
-        """Yield the header, if there is one, and a row for each prediction."""
+    def lines(self, pairs: Predictions, first: str = "") -> Iterator[str]:
+        """Yield the header, if there is one, and a row for each prediction.
+
+        All fields are in quotes where those of the first line are.
+        """
         has_header = isinstance(self.first, str)
+        if separated.EXCEL.fullmatch(first):
+            yield first
+        begin = next(csv.reader([first], delimiter=self.separator), [])
+        is_quoted = first == self._row(begin, True) != self._row(begin)
         for text, record in pairs:
-            fields = self._predicted(text, record)
+            fields = self.with_prediction(text.fields, record)
             if has_header:
-                yield self._row(name.rstrip(AGAIN) for name in fields)
+                yield self._row((name.rstrip(AGAIN) for name in fields), is_quoted)
                 has_header = False
-            yield self._row(fields.values())
+            yield self._row(fields.values(), is_quoted)
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return a row with its prediction in place of gold, or in a new column."""
-        return self._row(self._predicted(text, record).values())
+        return self._row(self.with_prediction(text.fields, record).values())
 
-    def _predicted(self, text: Text, record: Mapping[str, Any]) -> dict[Any, Any]:
-        return {**text.fields, **self.predicted(text.fields, record)}
-
-    def _row(self, fields: Iterable[object]) -> str:
+    def _row(self, fields: Iterable[object], is_quoted: bool = False) -> str:
         values = ["" if field is None else str(field) for field in fields]
         if not self.quoted:
             return self.separator.join(values)
-        return separated.row(values, self.separator)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CsvFiles(TableSource, ClassSource):
-    """Texts or pairs of texts with a class, CSV as spreadsheets and pandas write it.
-
-    Args:
-      first: the column of the text, or of the first of a pair: its name in the header,
-        or its number from 0 where there is no header.
-      second: the column of the second of a pair; None where there is none.
-      label: the column of the class.
-      probabilities: columns of the probability of each class, in place of `label`.
-      weight: column of the factor of a text's loss; None weighs all alike.
-      id: the column of a unique identifier; None numbers the rows from 0.
-      labels: every class there is; empty allows any.
-      separator: the character between two columns.
-      quoted: whether a field may be in quotes.
-    """
-
-    labels: tuple[str, ...] = ()
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """All classes; empty allows any."""
-        return self.labels
-
-    def gold_columns(self) -> dict[str, Column]:
-        """Return the column of the class, or those of its probabilities."""
-        if not self.probabilities:
-            return {"label": self.label}
-        return {f"probability of {name}": name for name in self.probabilities}
+        return separated.row(values, self.separator, is_quoted)
 
     @classmethod
     def fits(cls, file: FileSample) -> bool:
@@ -178,13 +164,15 @@ class CsvFiles(TableSource, ClassSource):
 
     @classmethod
     def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the columns of texts and classes."""
-        return file.columns() | {"separator": file.table.separator}
+        """Return the columns of texts and of classes or labels, and their form."""
+        columns = file.columns() if file.lists is None else file.lists
+        is_default = file.table.separator == cls.separator
+        return columns | ({} if is_default else {"separator": file.table.separator})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TabSeparatedFiles(CsvFiles):
-    """Tab-separated texts or pairs of texts with a class, without quotes.
+    """Tab-separated texts or pairs with a class or labels, without quotes.
 
     The fields are those of `CsvFiles`.
     """
@@ -199,48 +187,6 @@ class TabSeparatedFiles(CsvFiles):
     def fits(cls, file: FileSample) -> bool:
         """Return whether a file is a table between tabs, without quotes."""
         return _is_table(file) and file.table[:2] == ("\t", False)
-
-    @classmethod
-    def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the columns of texts and classes."""
-        return file.columns()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CsvMultiLabelTexts(TableSource, LabelsSource):
-    """Texts or pairs of texts with any number of labels, in CSV or TSV.
-
-    Args:
-      first: the column of the text, or of the first of a pair: its name in the header,
-        or its number from 0 where there is no header.
-      second: the column of the second of a pair; None where there is none.
-      labels: the column of the labels, in a list that JSON or Python wrote or with
-        `between`; or a column for each label, 1 where it holds, else 0.
-      names: names of labels that are whole numbers, from 0; empty keeps the numbers.
-      between: character between the labels in a field; empty where it is a list.
-      indicators: whether lists have a 0 or 1 for each label, in the order of `names`.
-      weight: column of the factor of a text's loss; None weighs all alike.
-      id: the column of a unique identifier; None numbers the rows from 0.
-      separator: the character between two columns.
-      quoted: whether a field may be in quotes.
-    """
-
-    def gold_columns(self) -> dict[str, Column]:
-        """Return the column of the labels, or that of each."""
-        if isinstance(self.labels, tuple):
-            return {f"label {name}": name for name in self.labels}
-        return {"labels": self.labels}
-
-    @classmethod
-    def fits(cls, file: FileSample) -> bool:
-        """Return whether a file is a table whose rows list their labels."""
-        return _is_table(file) and file.lists is not None
-
-    @classmethod
-    def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the columns of texts and labels, and the form of these."""
-        table = {"separator": file.table.separator, "quoted": file.table.quoted}
-        return (file.lists or {}) | table
 
 
 AGAIN = "\0"  # behind the name of a column that has one before; in no header

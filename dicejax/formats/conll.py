@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
-from dicejax.data.tags import Scheme
+from dicejax.data.tags import Scheme, TagForm
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import rows
+from dicejax.formats import layouts, rows
 from dicejax.formats.rows import Layout, WordColumns
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, check_tag, report
@@ -105,7 +105,7 @@ class ColumnFiles(FileSource):
             return False
         table = file.table
         is_csv = table is not None and table.flawless and table.separator != "\t"
-        is_words = bool(rows.table_fields(file, rows.LABEL_NAMES))
+        is_words = bool(layouts.table_fields(file, rows.LABEL_NAMES))
         return file.are_columns or not is_csv or is_words
 
     @classmethod
@@ -114,7 +114,7 @@ class ColumnFiles(FileSource):
         has_tags = cls.label_field == "tag_column"
         kinds = [rows.POS_NAMES, rows.LABEL_NAMES]
         for names in [rows.LABEL_NAMES - rows.POS_NAMES] if has_tags else kinds:
-            if fields := rows.table_fields(file, names):
+            if fields := layouts.table_fields(file, names):
                 return {cls.label_field: fields.pop("label"), **fields}
         words = [word for line in file.lines for word in line.split()]
         pairs = sum(_PAIR.fullmatch(word) is not None for word in words)
@@ -122,14 +122,18 @@ class ColumnFiles(FileSource):
             what = f"{quote(words[0])} looks like word/TAG"
             do = "put each word and its tag on a line, a blank line between sentences"
             raise InputError.at(file.path, 1, what, do)
-        comment = rows.comment_of(file)
+        comment = layouts.comment_of(file)
         fields = {} if comment is None else {"comment": comment}
-        word, label = rows.columns_of(file, comment)
-        if word:
-            fields["word_column"] = word
-        if has_tags and label is not None:
-            fields[cls.label_field] = label
-        return fields
+        word, label = file.named.text, file.named.label
+        places = [name for name in (word, label) if name is not None]
+        if not all(place.lstrip("-").isdecimal() for place in places):
+            do = "number columns from 0, or from the end: -1"
+            raise InputError.at(file.path, None, f"{places} name no columns", do)
+        columns = layouts.columns_of(file, comment, has_tags or label is not None)
+        word, label = columns[0] if word is None else word, label or columns[1]
+        read = {"word_column": int(word or 0), cls.label_field: int(label or -1)}
+        usual = {"word_column": 0, cls.label_field: -1}
+        return fields | {n: x for n, x in read.items() if x != usual[n]}
 
     @property
     def layout(self) -> Layout:
@@ -187,12 +191,18 @@ class ColumnFiles(FileSource):
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return the rows with predicted labels, in a new last column if need be.
 
-        Tags of spans are written in the source's scheme, by default BIO.
+        Tags of spans are written as in the training files, by default in BIO; those of
+        a sentence whose spans are predicted as they were stay.
         """
         layout, before = self._layout, list(text.before)
-        has_tags = self.label_field == "tag_column"
-        scheme = getattr(self, "scheme", None) or "BIO" if has_tags else None
-        labels = rows.labels_of(record, len(text.rows), scheme)
+        form = self._written if self.label_field == "tag_column" else None
+        labels = rows.labels_of(record, len(text.rows), form and form.scheme)
+        if form is not None:
+            labels = [form.style(tag) for tag in labels]
+        if not layout.lacks_label(text.rows[0]):
+            gold = [row[layout.label] for row in layout.split(text.rows)]
+            if gold == labels or (form and form.are_alike(gold, labels)):
+                return "\n".join([*before, *text.rows, *text.after])
         if layout.lacks_label(text.rows[0]):  # a header gets a name too
             before = [
                 layout.with_label(line, "tag")
@@ -203,6 +213,18 @@ class ColumnFiles(FileSource):
         return "\n".join(
             [*before, *map(layout.with_label, text.rows, labels), *text.after]
         )
+
+    @functools.cached_property
+    def _written(self) -> TagForm:
+        """How the tags of the training files are written."""
+        path, scheme = first_path(self.dir, self.train), getattr(self, "scheme", None)
+        try:
+            blocks = itertools.islice(self._layout.blocks(path), layouts.SAMPLE)
+            split = [self._layout.split(block.lines) for block in blocks if block.lines]
+            gold = [[row[self._layout.label] for row in some] for some in split]
+            return TagForm.detect(gold, scheme)
+        except (Flaw, InputError, IndexError, ValueError):
+            return TagForm(scheme or "BIO")
 
     @functools.cached_property
     def _layout(self) -> Layout:
@@ -327,11 +349,7 @@ def _of_other_style(
     names: Mapping[str, str], sentences: Iterable[_Rows]
 ) -> dict[str, Flaw]:
     """Return the flaws of tags that are not written as most of the file's."""
-    forms = {}
-    for tag, name in names.items():
-        prefix, _, kind = name.partition("-")
-        behind = "TYPE-B" if tag.endswith(f"-{prefix}") else "TYPE_B"
-        forms[tag] = {name: "B-TYPE", f"{prefix}_{kind}": "B_TYPE"}.get(tag, behind)
+    forms = {tag: tags.form_of(tag).format("B", "TYPE") for tag in names}
     counts = Counter(forms[tag] for r in sentences for tag in r.labels if tag != "O")
     usual = max(counts, key=counts.__getitem__, default="")
     return {

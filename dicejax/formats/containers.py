@@ -33,7 +33,7 @@ def records(
     begin: list[tuple[int, str]] = []  # to the first line that is not blank
     while not (begin and begin[-1][1].strip()) and (pair := next(lines, None)):
         begin.append(pair)
-    if begin and _begins_a_list(begin[-1][1]):
+    if begin and begins_a_list(begin[-1][1]):
         rest = (line for _, line in itertools.chain(begin, lines))
         content = files.read_text(path) if stream is None else "\n".join(rest)
         try:
@@ -50,7 +50,7 @@ def records(
             yield FileRecord(None, number, path, number, is_blank=True)
 
 
-def _begins_a_list(line: str) -> bool:
+def begins_a_list(line: str) -> bool:
     """Return whether a line begins a list of records, and is no record itself."""
     if line.lstrip().startswith("["):
         try:

@@ -6,14 +6,13 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence
-from dicejax.data.tags import Span
+from dicejax.data.tags import Span, TagForm
 from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.formats import annotations, containers, label_studio
 from dicejax.formats.annotations import Annotation
@@ -28,7 +27,7 @@ from dicejax.formats.skipping import (
     did_you_mean,
     report,
 )
-from dicejax.formats.source import FileSource, Noted
+from dicejax.formats.source import FileSource, Noted, first_path
 from dicejax.formats.text import Text
 from dicejax.formats.words import Align, Aligner, Entity, are_words, from_utf16, places
 from dicejax.io import files, json_text
@@ -52,6 +51,10 @@ def _parse(record: FileRecord, names: Sequence[str], named: Columns) -> _Record:
     content = record.fields()
     tokens = _tokens(content, named)
     if tokens is None and not annotations.has_text(content, named):
+        text = next((n for n in TOKENS if isinstance(content.get(n), str)), None)
+        if text is not None:
+            what = f"{quote(text)} is text, not a list of words"
+            raise Flaw(what, "write lists of words and tags, or name it with --text")
         listed = truncate(", ".join(map(quote, content)), 240)
         what = f"has neither 'tokens' nor 'text' but {listed}"
         raise Flaw(what, "name them with --text and --spans, or rename its fields")
@@ -96,7 +99,7 @@ def _of_gliner(record: dict, count: int) -> tuple[Span, ...]:
             raise Flaw(
                 f"ner[{place}] is not a list of first, last and label", "correct it"
             )
-        first, last, label = value
+        first, last, label = value[0], value[1], value[2].strip()
         if not 0 <= first <= last < count:
             what = f"ner[{place}] is at words {first} to {last} of {count}"
             raise Flaw(what, "correct it: the last word is included, from 0")
@@ -330,7 +333,7 @@ class JsonSentences(FileSource):
             return Text(record.number, text, words, fields, prompt=prompt)
         return text_of_words(record.number, fields, tokens)
 
-    def write(self, text: Text, record: Mapping[str, Any]) -> str:
+    def fields_with(self, text: Text, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return a record with the predicted entities or tags in place of gold."""
         fields = dict(text.fields)
         predicted = record.get("entities", ())
@@ -340,8 +343,14 @@ class JsonSentences(FileSource):
         elif tokens is not None:
             spans = [Span(e["type"], e["start"], e["end"]) for e in predicted]
             name = _tags_field(fields) or TAGS[0]
-            scheme = tags.detect_scheme([self.names]) if self.names else "BIO"
-            fields[name] = tags.encode(spans, len(text.words or ()), scheme)
+            form = self._written
+            made = tags.encode(spans, len(text.words or ()), form.scheme)
+            gold = fields.get(name)
+            if self.names and gold and type(gold[0]) is int:
+                gold = [self.names[number] for number in gold]
+            is_list = isinstance(gold, list) and len(gold) == len(made)
+            if not (is_list and form.are_alike(gold, made)):
+                fields[name] = made
         else:
             entities = [
                 Entity(start, end, e["type"], "", text.text[start:end])
@@ -349,7 +358,20 @@ class JsonSentences(FileSource):
                 for start, end in [(e["start_char"], e["end_char"])]
             ]
             fields = annotations.write(fields, self.fields, entities)
-        return json.dumps(fields, ensure_ascii=False)
+        return fields
+
+    @functools.cached_property
+    def _written(self) -> TagForm:
+        """How the tags of the training file are written."""
+        if self.names:
+            return TagForm.detect([self.names])
+        try:
+            path = first_path(self.dir, self.train)
+            some = itertools.islice(containers.records(path), MOST)
+            gold = [x[n] for x in (r.fields() for r in some) if (n := _tags_field(x))]
+            return TagForm.detect(gold)
+        except (Flaw, InputError, ValueError, TypeError):
+            return TagForm("BIO")
 
     @classmethod
     def fits(cls, file: FileSample) -> bool:

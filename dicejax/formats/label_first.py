@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, quote
 from dicejax.formats.labelled import LEAVE_OUT, FlawCounter
+from dicejax.formats.layouts import has_tags
 from dicejax.formats.records import FileRecord, read_examples
-from dicejax.formats.rows import has_tags
 from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError
 from dicejax.formats.source import FileSource

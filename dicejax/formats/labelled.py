@@ -7,7 +7,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from dicejax.data.examples import LabelledText, MultiLabelText
@@ -46,14 +46,32 @@ class FlawCounter:
 class LabelledSource(FileSource):
     """Texts or pairs of texts with a class or labels, in records with fields.
 
-    Each format documents the fields, which are columns in some.
+    Args:
+      first: field or column of the text, or of the first of a pair.
+      second: that of the second of a pair; None where there is none.
+      label: that of the class: text, a whole number, true or false, or an object with
+        the probability of each class; missing or null, it is unknown. With
+        `multi_label` that of a list, also in text; or a field for each label that is 1
+        where it holds, else 0.
+      names: every class there is, or names of those that are whole numbers, from 0;
+        empty allows any.
+      probabilities: fields of the probability of each class, in place of `label`.
+      multi_label: whether a text may have any number of labels; else it has one.
+      between: character between labels in a text; empty where it is a list.
+      indicators: whether lists have a 0 or 1 for each label, in the order of `names`.
+      weight: field of the factor of a text's loss; None weighs all alike.
     """
 
     several: ClassVar[str] = "texts"
-    example: ClassVar[Callable[..., LabelledText | MultiLabelText]]
 
     first: str | int = "text"
     second: str | int | None = None
+    label: str | int | tuple[str, ...] = "label"
+    names: tuple[str, ...] = ()
+    probabilities: tuple[str, ...] = ()
+    multi_label: bool = False
+    between: str = ""
+    indicators: bool = False
     weight: str | int | None = None
 
     @abc.abstractmethod
@@ -66,15 +84,70 @@ class LabelledSource(FileSource):
     ) -> Iterator[FileRecord]:
         """Yield the records; `labelled` where gold must be there."""
 
-    @abc.abstractmethod
-    def gold(self, fields: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the attributes of an example that are gold."""
+    @property
+    def lists_labels(self) -> bool:
+        """Whether texts may have any number of labels."""
+        return self.multi_label
 
-    @abc.abstractmethod
+    def gold(self, fields: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the class, perhaps with probabilities, or the labels."""
+        if self.probabilities:
+            return labels.soft(_all(fields, self.probabilities), "probabilities")
+        if isinstance(self.label, tuple):
+            columns = _all(fields, self.label).items()
+            return {"labels": labels.chosen((n, n, value) for n, value in columns)}
+        value, name = fields.get(self.label), str(self.label)
+        if self.multi_label:
+            how = (self.names, self.between, self.indicators)
+            return {"labels": labels.labels_of(value, name, *how)}
+        if isinstance(value, dict):
+            return labels.soft(value, name)
+        return {"label": labels.class_of(value, name, self.names)}
+
     def predicted(
         self, fields: Mapping[Any, Any], record: Mapping[str, Any]
     ) -> dict[Any, Any]:
         """Return the fields that hold gold, with a prediction in their form."""
+        by_class = record.get("probabilities", {})
+        columns = self.label if isinstance(self.label, tuple) else (self.label,)
+        if not record.keys() & {"label", "labels"}:  # of a blank text
+            return dict.fromkeys(self.probabilities or columns)
+        if self.probabilities:
+            return {name: by_class.get(name, 0.0) for name in self.probabilities}
+        if isinstance(self.label, tuple):
+            return {name: int(name in record["labels"]) for name in self.label}
+        before = fields.get(self.label)
+        if self.multi_label:
+            names = record["labels"]
+            if self.indicators:
+                order = self.names or labels.places(before, by_class)
+                names = [int(name in names) for name in order]
+            return {self.label: labels.join(names, before, self.between)}
+        if isinstance(before, dict):
+            return {self.label: by_class}
+        label = record.get("label")
+        if type(before) is int and label in self.names:
+            return {self.label: self.names.index(label)}
+        number = re.compile(r"true|false" if type(before) is bool else r"-?\d+")
+        if type(before) in (bool, int) and number.fullmatch(label or ""):
+            return {self.label: json.loads(label)}
+        return {self.label: label}
+
+    def with_prediction(
+        self, fields: Mapping[Any, Any], record: Mapping[str, Any]
+    ) -> dict[Any, Any]:
+        """Return the fields with a prediction in place of gold, if it is another."""
+        try:
+            gold = self.gold(fields)
+        except Flaw:
+            gold = {}
+        name = "labels" if self.lists_labels else "label"
+        are_equal = name in record and gold.get(name) is not None
+        if are_equal and "probabilities" not in gold:
+            before, after = gold[name], record[name]
+            if before == after or (self.lists_labels and {*before} == {*after}):
+                return dict(fields)
+        return {**fields, **self.predicted(fields, record)}
 
     def id_of(self, fields: Mapping[Any, Any]) -> str | None:
         """Return the identifier of a record; None numbers it."""
@@ -106,7 +179,8 @@ class LabelledSource(FileSource):
             if id_ is None:
                 id_ = str(row + lost.count)
             more["document"] = document_of(fields)
-            return self.example(
+            make_one = MultiLabelText if self.multi_label else LabelledText
+            return make_one(
                 first=first, second=second, id=id_, line=record.number, **more
             )
 
@@ -131,91 +205,6 @@ class LabelledSource(FileSource):
             return Text(record.number, text, fields=fields)
 
         return texts_of(self.records(path, stream=stream, labelled=False), make)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassSource(LabelledSource):
-    """Texts with a class, or with the probability of each."""
-
-    example: ClassVar = LabelledText
-
-    label: str | int = "label"
-    probabilities: tuple[str, ...] = ()
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """All classes, in the order of their numbers; empty allows any."""
-        return ()
-
-    def gold(self, fields: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the class, perhaps with probabilities."""
-        if self.probabilities:
-            return labels.soft(_all(fields, self.probabilities), "probabilities")
-        value = fields.get(self.label)
-        if isinstance(value, dict):
-            return labels.soft(value, str(self.label))
-        return {"label": labels.class_of(value, str(self.label), self.classes)}
-
-    def predicted(
-        self, fields: Mapping[Any, Any], record: Mapping[str, Any]
-    ) -> dict[Any, Any]:
-        """Return the class or the probabilities."""
-        by_class = record.get("probabilities", {})
-        if self.probabilities and by_class:
-            return {name: by_class.get(name, 0.0) for name in self.probabilities}
-        if self.probabilities:  # a blank text has no prediction
-            return dict.fromkeys(self.probabilities)
-        label, before = record.get("label"), fields.get(self.label)
-        if isinstance(before, dict):
-            return {self.label: by_class}
-        if type(before) is int and label in self.classes:
-            return {self.label: self.classes.index(label)}
-        number = re.compile(r"true|false" if type(before) is bool else r"-?\d+")
-        if type(before) in (bool, int) and number.fullmatch(label or ""):
-            return {self.label: json.loads(label)}
-        return {self.label: label}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LabelsSource(LabelledSource):
-    """Texts with any number of labels."""
-
-    example: ClassVar = MultiLabelText
-
-    labels: str | int | tuple[str, ...] = "labels"
-    names: tuple[str, ...] = ()
-    between: str = ""
-    indicators: bool = False
-
-    @property
-    def lists_labels(self) -> bool:
-        """Whether texts may have any number of labels."""
-        return True
-
-    def gold(self, fields: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the labels."""
-        if isinstance(self.labels, tuple):
-            columns = _all(fields, self.labels).items()
-            return {"labels": labels.chosen((n, n, value) for n, value in columns)}
-        value = fields.get(self.labels)
-        how = (self.names, self.between, self.indicators)
-        return {"labels": labels.labels_of(value, str(self.labels), *how)}
-
-    def predicted(
-        self, fields: Mapping[Any, Any], record: Mapping[str, Any]
-    ) -> dict[Any, Any]:
-        """Return the labels in the form of their field or fields."""
-        columns = self.labels if isinstance(self.labels, tuple) else (self.labels,)
-        if "labels" not in record:  # a blank text has no prediction
-            return dict.fromkeys(columns)
-        names = record["labels"]
-        if isinstance(self.labels, tuple):
-            return {name: int(name in names) for name in self.labels}
-        before = fields.get(self.labels)
-        if self.indicators:
-            order = self.names or labels.places(before, record.get("probabilities", ()))
-            names = [int(name in names) for name in order]
-        return {self.labels: labels.join(names, before, self.between)}
 
 
 def _all(fields: Mapping[Any, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from dicejax.io import json_text
 
 INDICATORS = {"0": False, "0.0": False, "false": False}
 INDICATORS |= {"1": True, "1.0": True, "true": True}
-BETWEEN = "|;,"  # what may separate the labels in a field
+BETWEEN = "|;,#"  # what may separate the labels in a field
 
 _QUOTED = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\""""
 _ITEM = rf"\s*(?:{_QUOTED}|[^\s,'\"\[\]]+)\s*"

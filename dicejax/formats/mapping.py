@@ -46,7 +46,8 @@ class Columns:
     def are_numbers(self, header: Sequence[str]) -> bool:
         """Return whether columns are numbered, as those without a header are."""
         names = self.fields().values()
-        return bool(names) and all(n.isdecimal() and n not in header for n in names)
+        are = all(name.isdecimal() for name in names)
+        return bool(names) and are and not set(names) <= set(header)
 
 
 ALL_UNNAMED = Columns()
@@ -123,9 +124,10 @@ def lists_of(
     if label is None:  # probabilities of classes
         return None
     if isinstance(label, tuple):
-        return columns | {"labels": label}
+        return columns | {"label": label, "multi_label": True}
     how = labels.form_of(row.get(label) for row in sample)
-    return None if how is None else columns | {"labels": label} | how
+    several = {"label": label, "multi_label": True}
+    return None if how is None else columns | several | how
 
 
 def _indicators(

@@ -5,22 +5,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from etils import epath
 
-from dicejax.data.examples import LabelledText, labels_of
 from dicejax.errors import InputError, quote
 from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
     CsvFiles,
-    CsvMultiLabelTexts,
     FastTextFiles,
     FileSource,
-    JsonMultiLabelTexts,
     JsonSentences,
     JsonTexts,
     LabelFirstFiles,
@@ -32,12 +28,11 @@ from dicejax.formats import (
     splits,
     tables,
 )
-from dicejax.formats.labelled import LabelledSource
-from dicejax.formats.labels import BETWEEN
-from dicejax.formats.mapping import ALL_UNNAMED, LABELS, PAIRS, TEXTS, Columns
-from dicejax.formats.rows import has_tags
-from dicejax.formats.sample import FileSample, Table
-from dicejax.formats.source import first_path
+from dicejax.formats.layouts import has_tags
+from dicejax.formats.mapping import ALL_UNNAMED, SAMPLE, Columns
+from dicejax.formats.sample import FileSample
+from dicejax.formats.source import MOST, first_path
+from dicejax.io import files
 
 Kind = Literal["ner", "pos", "classification", "qa"]
 
@@ -46,10 +41,8 @@ SOURCES: Mapping[Kind, Sequence[type[FileSource]]] = {
     "pos": (ConlluFiles, WordLabelFiles),
     "ner": (JsonSentences, ConllFiles),
     "classification": (
-        JsonMultiLabelTexts,
         JsonTexts,
         FastTextFiles,
-        CsvMultiLabelTexts,
         TabSeparatedFiles,
         CsvFiles,
         LabelFirstFiles,
@@ -58,10 +51,20 @@ SOURCES: Mapping[Kind, Sequence[type[FileSource]]] = {
 """Sources of each kind; the first that fits a file reads it."""
 
 HELD_OUT = 0.15  # of a single file, for dev and again for test
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
-# Names of fields that hold more of the gold than a class does.
-_BESIDE = {"probs", "probabilities", "soft_label", "soft_labels", "weight", "weights"}
-_BESIDE |= {"sample_weight", "label_text", "label_name"}
+_BY_SCRIPT = "write JSON lines of texts with their entities or classes"
+# How formats begin that are not read, what they are, and what to do.
+_FOREIGN = {
+    r"#FORMAT=WebAnno": ("is WebAnno TSV", "export it as CoNLL 2002"),
+    r"\d+\|[ta]\|": ("is PubTator", "convert it to brat's, as bconv does"),
+    r"#begin document": ("is CoNLL-2012", "write a word and its tag on each line"),
+    r"<\?xml|<!DOCTYPE|<(collection|corpus|TEI)\b": ("is XML", _BY_SCRIPT),
+    r"(?i)@relation\b": ("is ARFF", "save it as CSV"),
+    r"//|/\*": ("is JSON with comments", "remove them"),
+    r"---$|%YAML": ("is YAML", _BY_SCRIPT),
+    r'\{\s*"projectFileVersion"': ("is a project of Azure", _BY_SCRIPT),
+    r'\{(?s:.*)"passages"\s*:': ("is BioC", "convert it to brat's, as bconv does"),
+}
+_NUMBERS = ("id", "idx", "index", "number", "no")  # names of columns of numbers
 
 _READS: Mapping[Kind, str] = {
     "ner": "a word and its tag on each line, JSON lines, or brat's folders",
@@ -80,6 +83,7 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
       InputError: there is no such data, or it is in no format that the kind reads.
     """
     has = {"classification": "text second label", "ner": "text spans start end label"}
+    has["pos"] = "text label"
     for flag, name in dataclasses.asdict(named).items():
         if name is not None and flag not in has.get(kind, "").split():
             raise InputError(f"--{flag} is not for {kind}")
@@ -93,122 +97,22 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         by_split = {"train": path.name, "dev": None, "test": None}
     train = FileSample(first_path(folder, by_split["train"]), named)
     make, fields = _format(kind, train)
-    for name in filter(None, (by_split["dev"], by_split["test"])):
-        path = first_path(folder, name)
-        if FileSample(path).is_text != train.is_text:
-            what = f"is of another format than {train.path.name}"
-            raise InputError.at(path, None, what, "convert one of them")
-    test, label = by_split["test"], fields.get("label", fields.get("labels"))
-    if isinstance(label, tuple):
-        label = label[0]
-    if isinstance(label, str) and test is not None:
-        separator = fields.get("separator", "\t")
-        if not _has_column(FileSample(first_path(folder, test)), label, separator):
-            by_split["test"] = None  # a competition's test file, its labels kept back
+    label = fields.get("label")
+    label = label[0] if isinstance(label, tuple) else label
+    for split in ("dev", "test"):
+        if (name := by_split[split]) is None:
+            continue
+        file = FileSample(first_path(folder, name), named)
+        if file.is_text != train.is_text or file.is_conllu != train.is_conllu:
+            what = f"is {_form(file)}, but {train.path.name} is {_form(train)}"
+            raise InputError.at(file.path, None, what, "convert one of them")
+        is_named = kind == "classification" and isinstance(label, str)
+        if is_named and not _has_labels(file, train, label) and split == "test":
+            by_split[split] = None
     held_out = {"dev_share": HELD_OUT} if by_split["dev"] is None else {}
     if by_split["test"] is None:
         held_out["test_share"] = HELD_OUT
     return make(dir=str(folder), **by_split, **held_out, **fields)
-
-
-def remarks(examples: Sequence[Any], source: FileSource | None = None) -> list[str]:
-    """Return warnings on labels that suggest a misread file.
-
-    Raises:
-      InputError: nearly each text has a class of its own.
-    """
-    counts: Counter[str] = Counter()
-    lines: dict[str, int] = {}
-    for example in examples:
-        labels = labels_of(example)
-        counts.update(labels)
-        for label in labels:
-            lines.setdefault(label, example.line)
-    of_texts = bool(examples) and isinstance(examples[0], LabelledText)
-    if of_texts and len(examples) >= 8 and len(counts) > len(examples) / 2:
-        few = ", ".join(map(quote, sorted(counts)[:3]))
-        raise InputError(
-            f"{len(counts)} classes in {len(examples)} texts ({few}, ...): no class "
-            "can be learnt; name the columns of a table with --text and --label"
-        )
-    warnings = []
-    numbers = {label for label in counts if _NUMBER.fullmatch(label)}
-    if 0 < len(numbers) < len(counts):
-        groups = (numbers, counts.keys() - numbers)
-        fewer = min(groups, key=lambda group: sum(map(counts.__getitem__, group)))
-        warnings.append(f"labels are numbers and names: {_list(fewer, lines)}")
-    once = [label for label, count in counts.items() if count == 1]
-    if of_texts and once:
-        warnings.append(f"classes with a single text: {_list(once, lines)}")
-    warnings += _alike(counts)
-    if "-1" in numbers and len(numbers) == len(counts) and numbers != {"-1", "1"}:
-        times = f"{counts['-1']} times"
-        warnings.append(f"label '-1' among numbers often means unknown: {times}")
-    if of_texts:
-        warnings += _misread(examples, counts)
-    if isinstance(source, LabelledSource):
-        warnings += _unread(source)
-    return warnings
-
-
-def _alike(counts: Counter[str]) -> list[str]:
-    """Return notes on labels that most likely are one."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for label in sorted(counts):
-        is_number = _NUMBER.fullmatch(label)
-        key = ("number format", f"{float(label):g}") if is_number else None
-        groups.setdefault(key or ("case", label.casefold()), []).append(label)
-    return [
-        "labels that differ by "
-        f"{how} alone are different labels: "
-        + ", ".join(f"{quote(label)} ({counts[label]} times)" for label in alike)
-        + "; write them alike if they are one"
-        for (how, _), alike in groups.items()
-        if len(alike) > 1
-    ]
-
-
-def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str]:
-    """Return notes on classes that look like lists or like a header."""
-    notes = []
-    for between in BETWEEN:
-        parts = {label: label.split(between) for label in counts}
-        lists = [
-            label
-            for label, names in parts.items()
-            if len(names) > 1 and counts.keys() & set(map(str.strip, names))
-        ]
-        if lists:
-            times = f"{sum(map(counts.__getitem__, lists))} times"
-            what = f"classes may be labels with {quote(between)} between"
-            notes.append(f"{what}: {quote(lists[0])}, {times}")
-    first = examples[0]
-    names = {*LABELS, *TEXTS, *itertools.chain(*PAIRS)}
-    if first.line == 1 and names & {(first.label or "").lower(), first.first.lower()}:
-        notes.append(f"line 1 looks like names of columns: {quote(first.first)}")
-    if len(examples) > 1 and len({(e.first, e.second) for e in examples}) == 1:
-        notes.append(f"all {len(examples)} texts are {quote(first.first)}")
-    return notes
-
-
-def _unread(source: LabelledSource) -> list[str]:
-    """Return a note on fields beside the class that may be what should be learnt."""
-    path = first_path(source.dir, source.train)
-    fields = next((r.value for r in source.records(path) if type(r.value) is dict), {})
-    values = [getattr(source, field.name) for field in dataclasses.fields(source)]
-    used = {x for v in values for x in (v if isinstance(v, tuple) else (v,))}
-    unread = [name for name in fields if name in _BESIDE and name not in used]
-    if not unread:
-        return []
-    listed = " and ".join(map(quote, unread))
-    do = "--label names another field, and --data.weight of train that of weights"
-    return [f"not read beside the class: {listed}; {do}"]
-
-
-def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:
-    descriptions = [f"{quote(label)} (line {lines[label]})" for label in sorted(labels)]
-    more = f" and {len(descriptions) - 5} more" if len(descriptions) > 5 else ""
-    return ", ".join(descriptions[:5]) + more
 
 
 def describe(source: FileSource) -> str:
@@ -235,6 +139,10 @@ def fields_of(source: FileSource) -> str:
 
 def _format(kind: Kind, file: FileSample) -> tuple[type[FileSource], dict]:
     """Return the source for a file, and those of its fields that are no defaults."""
+    begin = "" if file.is_arrow or file.is_brat else file.beginning
+    for pattern, problem in _FOREIGN.items():
+        if re.match(pattern, begin, re.MULTILINE):
+            raise InputError.at(file.path, None, *problem)
     for source in SOURCES[kind]:
         if source.fits(file):
             return source, source.settings(file)
@@ -266,11 +174,69 @@ def _looks(source: type[FileSource], file: FileSample) -> str:
     return f"is a table of columns between {file.table.separator!r}"
 
 
-def _has_column(file: FileSample, name: str, separator: str) -> bool:
-    """Return whether there is such a column or field, in a table one with a value."""
+def _form(file: FileSample) -> str:
+    """Return the form of a file in a word or two."""
+    if file.is_arrow or file.is_brat or file.is_conllu:
+        return "a table" if file.is_arrow else "brat's" if file.is_brat else "CoNLL-U"
+    return "text" if file.is_text else "JSON"
+
+
+def _has_labels(file: FileSample, train: FileSample, label: str) -> bool:
+    """Return whether a split has the field of train's labels; a test file may lack it.
+
+    Raises:
+      InputError: it has them by another name, or its columns between other signs.
+    """
     if file.is_arrow:
-        return any(record.get(name) is not None for record in file.records())
+        return any(record.get(label) is not None for record in file.sample)
+    between = train.table.separator if train.table and train.is_text else ""
     if file.has_records:
-        return name in next(file.records(), ())
-    table = Table(separator, separator != "\t" or '"' in file.first_line, True)
-    return name in separated.header(table.rows(file.path))[1]
+        sample = file.sample
+        names = list(dict.fromkeys(name for row in sample for name in row))
+    else:
+        rows = train.table.rows(file.path)
+        _, names = separated.header(rows)
+        some = itertools.islice(rows, SAMPLE)
+        sample = [dict(zip(names, fields, strict=False)) for _, fields in some]
+    if label in names:
+        return True
+    what = f"has no {quote(label)}, by which {train.path.name} is read"
+    if between and file.table and file.table.separator != between and len(names) < 2:
+        what += f": its columns are between {file.table.separator!r}, not {between!r}"
+        raise InputError.at(file.path, 1, what, "write both alike")
+    classes = {str(row[label]) for row in train.sample if row.get(label) is not None}
+    for name in names:
+        is_new = not any(name in row for row in train.sample)
+        is_new &= name.lower() not in _NUMBERS
+        values = {str(row[name]) for row in sample if row.get(name) is not None}
+        if is_new and values and values <= classes:
+            do = f"call {quote(name)} so, too"
+            raise InputError.at(file.path, 1, f"{what}, but {quote(name)}", do)
+    return False
+
+
+def left_out(data: str, source: FileSource) -> list[str]:
+    """Return a note on the files of a folder that are not read, if there are any."""
+    path = epath.Path(data)
+    if not path.is_dir() or splits.is_split(path):
+        return []
+    read = {
+        x
+        for names in (source.train, source.dev, source.test)
+        if names
+        for x in names.replace("+", "\0").split("\0")
+    }
+    names = [x.name for x in files.entries(path) if x.name[0] != "."]
+    rest = [n for n in names if n.removesuffix(".gz") not in read and n not in read]
+    rest = [n for n in rest if not any(x.startswith(f"{n}/") for x in read)]
+    unlabelled = splits.of_folder(path)["test"] if source.test is None else None
+    notes = []
+    if unlabelled is not None:
+        what = f"{unlabelled} has no labels and is not read"
+        notes.append(f"{what}: test is held out of {source.train}")
+        rest = [n for n in rest if n not in unlabelled]
+    if rest:
+        more = f" and {len(rest) - MOST} more" * (len(rest) > MOST)
+        listed = f"{', '.join(map(quote, rest[:MOST]))}{more}"
+        notes.append(f"not read of {data}: {listed}")
+    return notes

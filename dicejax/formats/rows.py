@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import itertools
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError
 from dicejax.formats import separated
-from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import count
 from dicejax.formats.text import Text
 from dicejax.io import files, limits
@@ -24,7 +22,17 @@ _DOCUMENT_START = "-DOCSTART-"
 WORD_NAMES = frozenset(["word", "words", "token", "tokens", "form", "text"])
 POS_NAMES = frozenset(["pos", "pos_tag", "pos_tags", "upos", "xpos"])
 LABEL_NAMES = POS_NAMES | frozenset(
-    ["tag", "tags", "label", "labels", "ner", "ner_tag", "ner_tags", "entity"]
+    [
+        "tag",
+        "tags",
+        "label",
+        "labels",
+        "ner",
+        "ner_tag",
+        "ner_tags",
+        "entity",
+        "ne-coarse-lit",
+    ]
 )
 SENTENCE_NAMES = frozenset(["sentence #", "sentence", "sentence_id", "sentence_idx"])
 
@@ -316,93 +324,3 @@ def labels_of(
             "the prediction has no label for each row; write jsonl or text instead"
         )
     return predicted
-
-
-# How a file looks.
-
-_TAG = re.compile(r"O|[BIOESMLUW][-_].+|.+[-_][BIESMLU]")
-_CHUNKS = set(
-    ["NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"]
-)
-_SAMPLE = 2000  # lines
-
-
-def has_tags(file: FileSample) -> bool:
-    """Return whether most lines have equally many words and end in a tag."""
-    if table_fields(file, LABEL_NAMES):
-        return True
-    tags_of_lines = [_TAG.fullmatch(line.split()[-1]) for line in file.lines]
-    tagged = sum(tag is not None for tag in tags_of_lines)
-    return file.are_columns and tagged > len(file.lines) / 2
-
-
-def table_fields(file: FileSample, names: Collection[str]) -> dict[str, Any]:
-    """Return the fields for a table with columns of sentences, words and labels.
-
-    Of several labels it is the last, as in Kaggle's `Sentence #,Word,POS,Tag`.
-    """
-    if not file.is_text or file.table is None:
-        return {}
-    fields = [
-        name.strip('"').strip().lower()
-        for name in file.first_line.split(file.table.separator)
-    ]
-    places = [
-        [n for n, field in enumerate(fields) if field in some]
-        for some in (SENTENCE_NAMES, WORD_NAMES, names)
-    ]
-    if not all(places):
-        return {}
-    sentences, words, labels = places
-    return {
-        "word_column": words[0],
-        "label": labels[-1],
-        "separator": file.table.separator,
-        "sentence_column": sentences[0],
-    }
-
-
-def columns_of(file: FileSample, comment: str | None) -> tuple[int, int | None]:
-    """Return the column of words, and that of tags where it is not the last.
-
-    Numbers of words may stand in front of them. Of several columns of tags the first
-    counts that does not hold chunks alone.
-    """
-    layout = Layout(0, -1, None, comment)
-    blocks = itertools.islice(layout.blocks(file.path), _SAMPLE // 4)
-    sentences = [layout.split(block.lines) for block in blocks if block.lines]
-    rows = [row for sentence in sentences for row in sentence]
-    width = min(map(len, rows), default=0)
-    is_numbered = width > 2 and any(len(sentence) > 1 for sentence in sentences)
-    is_numbered = is_numbered and all(
-        row[0] == str(number)
-        for sentence in sentences
-        for number, row in enumerate(sentence, start=1)
-    )
-    candidates = []
-    for column in range(is_numbered + 1, width):
-        values = [row[column] for row in rows]
-        types = {tags.prefixed(v).partition("-")[2] for v in values if v != "O"}
-        good = sum(_TAG.fullmatch(value) is not None for value in values)
-        if types and good > 0.9 * len(values):
-            candidates.append((types <= _CHUNKS, column))
-    label = min(candidates, default=(False, width - 1))[1]
-    return int(is_numbered), None if label == width - 1 else label
-
-
-def comment_of(file: FileSample) -> str | None:
-    """Return how comments begin, if lines at breaks begin with "#"."""
-    at_break, marks = True, set()
-    widths: dict[bool, set[int]] = {True: set(), False: set()}
-    for _, line in itertools.islice(files.lines(file.path), _SAMPLE):
-        if is_break(line):
-            at_break = True
-            continue
-        is_comment = at_break and line.startswith(("# ", "#\t"))
-        if is_comment:
-            marks.add(line[:2])
-        at_break &= is_comment
-        widths[is_comment].add(len(line.split()))
-    if not marks or widths[True] == widths[False]:
-        return None
-    return marks.pop() if len(marks) == 1 else "#"

@@ -16,7 +16,7 @@ from dicejax.formats import brat, containers, label_studio, mapping, separated, 
 from dicejax.formats.mapping import ALL_UNNAMED, Columns
 from dicejax.io import files
 
-_CONLLU = re.compile(r"\d+([-.]\d+)?((\t[^\t]*){9}|( +[^ ]+){9})")
+_CONLLU = re.compile(r"(\d+)([-.]\d+)?((\t[^\t]*){9}|( +[^ ]+){9})")
 MOST = 200  # lines and records that are looked at
 
 
@@ -46,6 +46,12 @@ class FileSample:
             return []
         begin = itertools.islice(files.lines(self.path), MOST)
         return [line for _, line in begin if line.strip() and line[0] != "#"]
+
+    @property
+    def beginning(self) -> str:
+        """The first lines from the first that is not blank."""
+        begin = itertools.islice(files.lines(self.path), MOST)
+        return "\n".join(line for _, line in begin).lstrip()
 
     @property
     def first(self) -> str:
@@ -80,8 +86,11 @@ class FileSample:
 
     @property
     def is_conllu(self) -> bool:
-        """Whether it has the ten columns of CoNLL-U, perhaps between spaces."""
-        return _CONLLU.fullmatch(self.first) is not None
+        """Whether most lines have the ten columns of CoNLL-U and count words."""
+        rows = [match for line in self.lines if (match := _CONLLU.fullmatch(line))]
+        ids = [int(row[1]) for row in rows]
+        steps = sum(b - a in (0, 1) or b < 2 for a, b in itertools.pairwise([0, *ids]))
+        return 2 * steps > len(self.lines) > 0
 
     @property
     def has_records(self) -> bool:
@@ -133,12 +142,18 @@ class FileSample:
             except InputError:
                 continue
             if len(widths) == 1:
-                # Quotes in tab-separated files are mostly characters like others.
+                # Quotes in tab-separated files are mostly characters like others, and
+                # swallow no rows where all have equally many fields without them.
                 if quoted and separator == "\t":
                     plain = table._replace(quoted=False)
                     both = (table.rows(self.path), plain.rows(self.path))
-                    pairs = itertools.zip_longest(*both)
-                    return plain if all(row == x for row, x in pairs) else table
+                    are_one = is_even = True
+                    swallows = False
+                    for row, line in itertools.zip_longest(*both):
+                        are_one &= row == line
+                        swallows = row is None
+                        is_even &= line is not None and len(line[1]) in widths
+                    return plain if are_one or (swallows and is_even) else table
                 return table._replace(quoted=quoted or separator != "\t")
         return Table(tried[0], tried[0] != "\t", False) if tried else None
 

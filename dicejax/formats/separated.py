@@ -74,10 +74,11 @@ def rows(
             yield taken[0][0], fields
 
 
-def row(fields: Iterable[object], separator: str = ",") -> str:
-    """Return a row as CSV, without the end of its line."""
-    written = io.StringIO()
-    csv.writer(written, delimiter=separator, lineterminator="").writerow(fields)
+def row(fields: Iterable[object], separator: str = ",", is_quoted: bool = False) -> str:
+    """Return a row as CSV, without the end of its line; `is_quoted`: each field."""
+    written, quoting = io.StringIO(), csv.QUOTE_ALL if is_quoted else csv.QUOTE_MINIMAL
+    form = {"delimiter": separator, "lineterminator": "", "quoting": quoting}
+    csv.writer(written, **form).writerow(fields)
     return written.getvalue()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 
 from dicejax.data import tags
 from dicejax.errors import Flaw, InputError, quote, suggestion, truncate
+
+_TWO_TAGS = re.compile(r"[|;,+/&\s#][BIESMLU]-")
 
 OnError = Callable[[InputError], None]
 """Called with the error of each example that is skipped."""
@@ -64,6 +67,9 @@ def check_tag(tag: str, scheme: str | None, do: str = "correct it") -> None:
         prefix, kind = tags.parse(tag, scheme)
     except ValueError as error:
         raise Flaw(str(error), do) from None
+    if _TWO_TAGS.search(kind):
+        what = f"{quote(tag)} is two tags in one column"
+        raise Flaw(what, "keep one: entities within others are not read")
     if prefix != "O" and not kind:
         raise Flaw(f"tag {quote(tag)} names no type ({tags.forms(scheme)})", do)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import os
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -186,11 +187,23 @@ class FileSource(Source):
         Raises:
           InputError: the format has no such method.
         """
+        if self.form == "jsonl":
+            return json.dumps(self.fields_with(text, record), ensure_ascii=False)
         what = f"{type(self).__name__} has no method that writes predictions"
         raise InputError(f"{what}; name another --out_format")
 
-    def lines(self, pairs: Predictions) -> Iterator[str]:
-        """Yield the lines of a file like the training files, gold replaced."""
+    def fields_with(self, text: Text, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the object of an example with its prediction in place of gold."""
+        raise NotImplementedError
+
+    def lines(self, pairs: Predictions, first: str = "") -> Iterator[str]:
+        """Yield the lines of a file like the training files, gold replaced.
+
+        Args:
+          pairs: examples with their predictions.
+          first: first line of the file that they are for, where there is one.
+        """
+        del first
         for text, record in pairs:
             yield "" if text.is_blank else self.write(text, record)
 

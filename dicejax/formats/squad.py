@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-import json
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -103,6 +103,22 @@ def to_predict(path: files.Path, stream: files.Stream = None) -> Iterator[FileRe
     records = _of_document(path, is_limited=False)
     for number, record in enumerate(records, start=1):
         yield record.map(without_gold)._replace(number=number)
+
+
+def with_answers(document: Any, records: Iterator[Mapping[str, Any]]) -> Any:
+    """Return SQuAD's document with the answers of its questions' objects, in order."""
+    made = copy.deepcopy(document)
+    for paragraph in (p for a in made["data"] for p in a["paragraphs"]):
+        for asked, record in zip(paragraph["qas"], records, strict=False):
+            answers = answers_of(dict(record))
+            places = {
+                (x.get("text"), x.get("answer_start")) for x in asked.get("answers", ())
+            }
+            if places != {(x["text"], x["answer_start"]) for x in answers}:
+                asked["answers"] = answers
+            if "is_impossible" in asked:
+                asked["is_impossible"] = not answers
+    return made
 
 
 def answers_of(fields: dict) -> list:
@@ -275,8 +291,8 @@ class SquadFiles(FileSource):
         """
         return texts_of(to_predict(path, stream), question)
 
-    def write(self, text: Text, record: Mapping[str, Any]) -> str:
-        """Return the object of a question with the predicted answers, on a line.
+    def fields_with(self, text: Text, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the object of a question with the predicted answers.
 
         They are columns as `datasets` writes them, or a list where the object has one.
         """
@@ -291,7 +307,7 @@ class SquadFiles(FileSource):
         fields = dict(text.fields)
         if "is_impossible" in fields:
             fields["is_impossible"] = not rows
-        return json.dumps(fields | {"answers": written}, ensure_ascii=False)
+        return fields | {"answers": written}
 
     def unit(self, example: ReadingExample) -> Hashable:
         """Keep the questions of a context together."""

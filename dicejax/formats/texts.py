@@ -15,8 +15,16 @@ from typing import Any, Literal, TypeGuard
 from etils import epath
 
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import containers, json_sentences, rows, separated, squad, tables
-from dicejax.formats.classification import AGAIN, CsvFiles, TableSource
+from dicejax.formats import (
+    containers,
+    json_sentences,
+    layouts,
+    rows,
+    separated,
+    squad,
+    tables,
+)
+from dicejax.formats.classification import AGAIN, CsvFiles
 from dicejax.formats.conll import ColumnFiles, ConllFiles
 from dicejax.formats.records import FileRecord, join_pair, texts_of
 from dicejax.formats.sample import FileSample
@@ -57,7 +65,7 @@ def format_of(path: str, source: FileSource | None = None) -> Format:
     looks_so = form == "csv" and _is_word_table(source)
     if form == "text":
         tagged = source.form == "conll"
-        looks_so = rows.has_tags(file) if tagged else source.fits(file)
+        looks_so = layouts.has_tags(file) if tagged else source.fits(file)
     return source.form if file.path.name in names or looks_so else form
 
 
@@ -82,7 +90,7 @@ def same_format(
                     what, do = "is the header of a table", "read it with --format conll"
                     raise InputError.at(path, number, f"{what} of words", do)
         return None
-    is_table = isinstance(source, TableSource) and path != "-"
+    is_table = isinstance(source, CsvFiles) and path != "-"
     if is_table and source.separator not in containers.first_line(path):
         return None
     return source
@@ -141,7 +149,7 @@ def _rows(
     _, header = next(files.lines(path, stream=stream))
     if stream is not None:
         stream.seek(0)
-    if not isinstance(source, TableSource):
+    if not isinstance(source, CsvFiles):
         first, second = [*columns, None][:2]
         source = CsvFiles(dir="", first=first or "text", second=second)
     if source.separator not in header:

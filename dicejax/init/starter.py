@@ -54,9 +54,10 @@ NEED = {
 
 
 def task_of(kind: Kind, examples: Sequence[Any]) -> tuple[Task, str]:
-    """Return the task of a kind that takes the examples of train.
+    """Return the task of a kind that takes the examples.
 
-    It names the positive one of two classes; the text says why it is that.
+    It names the positive one of two classes, or takes questions without answers; the
+    text says why.
 
     Raises:
       InputError: the examples have no classes.
@@ -65,6 +66,10 @@ def task_of(kind: Kind, examples: Sequence[Any]) -> tuple[Task, str]:
         return MultiLabelClassification(), ""
     if kind == "ner" and any(getattr(e, "prompt", "") for e in examples):
         return Tagging(prompt=True), ""
+    without = sum(getattr(e, "impossible", False) for e in examples)
+    if without:
+        what = f"{without} of {len(examples)} questions have no answer"
+        return QuestionAnswering(unanswerable=True), f"{what}: unanswerable=True"
     if kind != "classification":
         return KINDS[kind](), ""
     task = Classification()
@@ -72,7 +77,8 @@ def task_of(kind: Kind, examples: Sequence[Any]) -> tuple[Task, str]:
     if len(labels) != 2:
         return task, ""
     counts = {name: sum(e.label == name for e in examples) for name in labels}
-    return task.with_labels(labels), choice_of(counts)
+    choice = f"{choice_of(counts)}; positive in the file names it"
+    return task.with_labels(labels), choice
 
 
 def by_macro_f1(task: Task) -> Task:

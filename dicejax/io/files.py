@@ -24,7 +24,7 @@ from typing import IO, cast
 from etils import epath
 
 from dicejax.errors import Flaw, InputError, quote, suggestion, truncate
-from dicejax.io import limits
+from dicejax.io import first_bytes, limits
 from dicejax.io.parts import part_of
 
 Path = str | os.PathLike[str]
@@ -41,7 +41,7 @@ def read_bytes(path: Path) -> bytes:
       InputError: the file is missing, no regular file, a damaged archive, or cannot be
         read.
     """
-    with _open_file(path) as file:
+    with open_file(path) as file:
         return file.read()
 
 
@@ -72,8 +72,10 @@ def lines(
         of newlines; or a line is not text and there is no `on_error`.
     """
     number = 0
-    with _open_file(path, stream) as file:
+    with open_file(path, stream) as file:
         for offset, block in _blocks(file):
+            if number == 0:
+                first_bytes.check(path, block)
             if b"\n" not in block and block.count(b"\r") > 1:
                 what = "its lines end in a carriage return alone"
                 raise InputError.at(path, None, what, "convert them to newlines")
@@ -343,7 +345,7 @@ def _sums(folder: epath.Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _open_file(path: Path, stream: Stream = None) -> Iterator[IO[bytes]]:
+def open_file(path: Path, stream: Stream = None) -> Iterator[IO[bytes]]:
     """Open a regular file for reading, decompressed where its name says so."""
     file = epath.Path(path)
     try:

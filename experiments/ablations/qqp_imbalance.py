@@ -29,7 +29,7 @@ def get_config() -> Experiment:
     return Experiment(
         name="qqp_imbalance",
         data=TabSeparatedFiles(
-            dir="data/qqp", first=1, second=2, label=0, id=3, labels=("0", "1")
+            dir="data/qqp", first=1, second=2, label=0, id=3, names=("0", "1")
         ),
         task=Classification(positive="1"),
         augmentation=ImbalanceAblation(variant="original"),

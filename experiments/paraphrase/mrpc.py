@@ -26,7 +26,7 @@ def get_config() -> Experiment:
             first="#1 String",
             second="#2 String",
             label="Quality",
-            labels=("0", "1"),
+            names=("0", "1"),
         ),
         task=Classification(positive="1"),
         # As in the paper; of a sentence embedder "auto" is mostly better.

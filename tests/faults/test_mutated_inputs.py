@@ -133,7 +133,7 @@ FORMATS = {
     "csv-labels": (
         "data.csv",
         "text,labels\n" + "fine,\"['a', 'b']\"\ndull,[]\nso so,['b']\n" * 8,
-        *("CsvMultiLabelTexts", "MultiLabelClassification", "classification"),
+        *("CsvFiles", "MultiLabelClassification", "classification"),
     ),
     "fasttext": (
         "data.txt",
@@ -150,7 +150,7 @@ FORMATS = {
     "json-labels": (
         "data.jsonl",
         lines({"text": "fine", "labels": ["a", "b"]}, {"text": "dull", "labels": []}),
-        *("JsonMultiLabelTexts", "MultiLabelClassification", "classification"),
+        *("JsonTexts", "MultiLabelClassification", "classification"),
     ),
     "json-sentences": (
         "data.jsonl",
@@ -193,7 +193,12 @@ FORMATS = {
         *("ConllFiles", *NER),
     ),
 }
-FIELDS = {"table": "word_column=1, separator=',', sentence_column=0"}
+LISTS = "multi_label=True, label='labels'"
+FIELDS = {
+    "table": "word_column=1, separator=',', sentence_column=0",
+    "csv-labels": LISTS,
+    "json-labels": LISTS,
+}
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -12,7 +12,6 @@ from dicejax.data.source import text_of
 from dicejax.formats import (
     ConllFiles,
     CsvFiles,
-    JsonMultiLabelTexts,
     JsonTexts,
     LabelFirstFiles,
 )
@@ -103,7 +102,9 @@ def test_the_rarest_of_several_labels_has_its_share(tmp_path):
         for n in range(1000)
     ]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    source = JsonMultiLabelTexts(dir=str(tmp_path), train="all.jsonl", **SHARES)
+    source = JsonTexts(
+        multi_label=True, label="labels", dir=str(tmp_path), train="all.jsonl", **SHARES
+    )
     corpus = source.load()
     whole = Counter(x for row in rows for x in row["labels"])
     for split in ("dev", "test"):

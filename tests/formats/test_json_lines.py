@@ -1,15 +1,18 @@
 """JSON lines, as pandas, datasets and annotation tools write them."""
 
+import functools
 import json
 
 import pytest
 
 from dicejax.errors import InputError
-from dicejax.formats import JsonMultiLabelTexts, JsonSentences, JsonTexts
+from dicejax.formats import JsonSentences, JsonTexts
 
 read_sentences = JsonSentences.read_file
 read_texts = JsonTexts.read_file
-read_multi_label = JsonMultiLabelTexts.read_file
+read_multi_label = functools.partial(
+    JsonTexts.read_file, multi_label=True, label="labels"
+)
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def test_texts_with_labels_by_name_and_by_number(write):
     assert [e.id for e in result] == ["0", "x", "2", "3"]
     assert (result[0].first, result[0].second, result[0].line) == ("fine", None, 1)
     path = write({"q": "x", "r": "y", "genres": [2, 0]})
-    fields = {"first": "q", "second": "r", "labels": "genres"}
+    fields = {"first": "q", "second": "r", "label": "genres"}
     (pair,) = read_multi_label(path, **fields, names=["crime", "war", "love"])
     assert (pair.second, pair.labels) == ("y", ("love", "crime"))
     assert read_multi_label(path, **fields)[0].labels == ("2", "0")

@@ -11,9 +11,7 @@ from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import InputError
 from dicejax.formats import (
     CsvFiles,
-    CsvMultiLabelTexts,
     FastTextFiles,
-    JsonMultiLabelTexts,
     JsonTexts,
     LabelFirstFiles,
     TabSeparatedFiles,
@@ -192,12 +190,17 @@ def test_a_sum_that_is_rounded_is_made_whole(write):
     assert dict(thirds.probabilities) == pytest.approx(dict.fromkeys("abc", 1 / 3))
 
 
-JSON, JSON_LISTS = JsonTexts(dir=""), JsonMultiLabelTexts(dir="")
+JSON, JSON_LISTS = (
+    JsonTexts(dir=""),
+    JsonTexts(multi_label=True, label="labels", dir=""),
+)
 CSV = CsvFiles(dir="", weight="w")
 CSV_SOFT = CsvFiles(dir="", **PROBABILITIES)
-CSV_LISTS = CsvMultiLabelTexts(dir="")
-CSV_COLUMNS = CsvMultiLabelTexts(dir="", labels=("a", "b"))
-INDICATORS = JsonMultiLabelTexts(dir="", indicators=True, names=("a", "b"))
+CSV_LISTS = CsvFiles(dir="", multi_label=True, label="labels")
+CSV_COLUMNS = CsvFiles(dir="", multi_label=True, label=("a", "b"))
+INDICATORS = JsonTexts(
+    multi_label=True, label="labels", dir="", indicators=True, names=("a", "b")
+)
 # The source, the content, the message.
 FLAWS = [
     (JSON, {"label": {"a": 0.5, "b": 0.47}}, "in 'label' sum to 0.97, not to 1"),
@@ -288,8 +291,8 @@ def test_rows_keep_their_columns_when_predicted(write):
     [
         CsvFiles(dir="", label="a"),
         CsvFiles(dir="", probabilities=("a", "b")),
-        CsvMultiLabelTexts(dir="", labels=("a", "b")),
-        CsvMultiLabelTexts(dir="", labels="a", between=";"),
+        CsvFiles(dir="", multi_label=True, label=("a", "b")),
+        CsvFiles(dir="", multi_label=True, label="a", between=";"),
     ],
 )
 def test_gold_of_a_text_without_prediction_is_left_empty(write, source):
@@ -352,7 +355,7 @@ def test_columns_of_0_and_1_beside_others_are_not_taken_for_labels(tmp_path):
         recognise.source_of("classification", str(path))
     named = Columns(label="is_new,is_long")
     source = recognise.source_of("classification", str(path), named)
-    assert source.labels == ("is_new", "is_long")
+    assert source.label == ("is_new", "is_long")
 
 
 @pytest.mark.parametrize("label", [None, "good,bad"])

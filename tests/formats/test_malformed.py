@@ -11,7 +11,6 @@ from dicejax.data.examples import ReadingExample
 from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
-    JsonMultiLabelTexts,
     JsonSentences,
     JsonTexts,
     LabelFirstFiles,
@@ -261,6 +260,7 @@ def squad_cases():
 
 IN_A_LIST = '[{"text": "a", "label": 1}, {"text": "b", "label": 0.5}]'
 NAMES = {"names": ["bad", "good"]}
+LISTS = NAMES | {"multi_label": True, "label": "labels"}
 COMMAS = {"first": "text", "label": "label", "separator": ",", "quoted": True}
 READERS = [
     (ConllFiles, {}, CONLL),
@@ -275,7 +275,7 @@ READERS = [
     (JsonTexts, NAMES, json_cases(TEXTS, text="fine", label=1)),
     (JsonTexts, {}, [(IN_A_LIST, ": [1]: 'label' is 0.5, a number", "1:a")]),
     (JsonTexts, {}, [("\n\n", ": holds no texts")]),
-    (JsonMultiLabelTexts, NAMES, json_cases(LABELS, text="fine", labels=[1])),
+    (JsonTexts, LISTS, json_cases(LABELS, text="fine", labels=[1])),
     (SquadFiles, {}, squad_cases()),
 ]
 CASES = [(*reader, *case) for *reader, cases in READERS for case in cases]

@@ -6,7 +6,7 @@ import pytest
 
 from dicejax.data.examples import Sentence
 from dicejax.data.source import Corpus, shared
-from dicejax.formats import CsvFiles, recognise
+from dicejax.formats import CsvFiles, audit, recognise
 
 from .test_labels import GOOD, labels_first, table
 
@@ -40,7 +40,7 @@ def test_what_would_spoil_training_is_noted(tmp_path, content, note):
     path = tmp_path / "data.csv"
     path.write_text(content)
     source = recognise.source_of("classification", str(path))
-    notes = recognise.remarks(source.read(path, None), source)
+    notes = audit.remarks(source.read(path, None), source)
     assert len(notes) == (note is not None)
     assert note is None or notes[0].startswith(note)
 
@@ -49,7 +49,7 @@ def test_names_of_columns_that_are_read_as_an_example_are_noted(tmp_path):
     path = tmp_path / "data.txt"
     path.write_text("label text\n" + labels_first(*GOOD))
     source = recognise.source_of("classification", str(path))
-    assert recognise.remarks(source.read(path, None), source)[-1] == (
+    assert audit.remarks(source.read(path, None), source)[-1] == (
         "line 1 looks like names of columns: 'text'"
     )
 

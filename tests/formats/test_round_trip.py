@@ -11,7 +11,7 @@ import pytest
 
 from dicejax.cli import run
 
-from .writers import json_lines
+from .writers import json_lines, json_records
 
 metrics = pytest.importorskip(
     "seqeval.metrics", reason="parity: pip install -e '.[parity]'"
@@ -147,7 +147,7 @@ ENTITIES = {
     "spacy": layout("text", "ents", *of_objects()),
     "spacy 2": (
         lambda rows: json_lines([t, {"entities": s}] for t, s in rows),
-        lambda record: [tuple(span) for span in record["entities"]],
+        lambda record: [tuple(span) for span in record[1]["entities"]],
     ),
     "doccano": layout(
         "text", "label", lambda s: s, lambda values: [tuple(v) for v in values]
@@ -231,7 +231,7 @@ def test_entities_that_are_written_have_the_score_of_evaluate(tmp_path, capsys, 
     argv = ["predict", str(tmp_path / "run"), "--file", str(file), "--out", str(out)]
     assert run([*argv, "--out_format", "same"]) == 0
     content = out.read_text()
-    records = [json.loads(line) for line in content.splitlines()]
+    records = json_records(content)
     gold, predicted = [], []
     for (text, spans), record in zip(sentences(), records, strict=True):
         of_words = name in ("tokens", "gliner")

@@ -8,7 +8,6 @@ from pyarrow import parquet
 
 from dicejax.errors import InputError
 from dicejax.formats import (
-    JsonMultiLabelTexts,
     JsonSentences,
     JsonTexts,
     SquadFiles,
@@ -59,7 +58,7 @@ def test_labels_in_lists_and_sequences_of_objects(tmp_path):
     for number, lists in enumerate([saved.several(names), [names]]):  # new, old
         path = tmp_path / f"{number}.parquet"
         saved.to_parquet(path, rows, {"text": saved.STRING, "labels": lists})
-        several, none = JsonMultiLabelTexts.read_file(path)
+        several, none = JsonTexts.read_file(path, multi_label=True, label="labels")
         assert (several.labels, none.labels) == (("praise", "film"), ())
     # A sequence of objects is stored as an object of lists.
     rows = [{"spans": {"start": [0, 4], "label": [0, 1]}}]

@@ -8,7 +8,6 @@ import pytest
 
 from dicejax.errors import InputError
 from dicejax.formats import (
-    JsonMultiLabelTexts,
     JsonSentences,
     JsonTexts,
     recognise,
@@ -68,7 +67,7 @@ def test_tasks_with_one_choice_and_with_several_are_several_labels(write):
     rows = [choice(f"text {n}", *["a", "b"][: 1 + (n == 2)]) for n in range(8)]
     path = write(rows, "train.json")
     source = recognise.source_of("classification", str(path))
-    assert isinstance(source, JsonMultiLabelTexts)
+    assert isinstance(source, JsonTexts) and source.multi_label
     labels = [example.labels for example in source.read(path, None)]
     assert labels == [("a", "b") if n == 2 else ("a",) for n in range(8)]
 
@@ -261,6 +260,35 @@ def test_splits_of_different_formats_are_refused(write):
     write("Ada B-PER\nleft O\n\nBo B-PER\n", "train.conll")
     folder = write({"text": "Ada", "entities": []}, "dev.jsonl").parent
     with pytest.raises(
-        InputError, match=r"dev\.jsonl: is of another format than train"
+        InputError, match=r"dev\.jsonl: is JSON, but train\.conll is text"
     ):
         recognise.source_of("ner", str(folder))
+
+
+FOREIGN = {
+    "#FORMAT=WebAnno TSV 3.3\n\n#Text=Ada\n1-1\t0-3\tAda\tPER\n": "WebAnno TSV",
+    "12|t|Ada met Bo\n12|a|So.\n12\t0\t3\tAda\tPER\t7\n": "PubTator",
+    "#begin document (a); part 000\na 0 0 Ada NNP\n": "CoNLL-2012",
+    '<?xml version="1.0"?>\n<collection>\n</collection>\n': "XML",
+    "@RELATION films\n@DATA\n1,2\n": "ARFF",
+    '// films\n{"text": "a"}\n': "JSON with comments",
+    "---\n- text: a\n": "YAML",
+    '{\n"projectFileVersion": "2022",\n"assets": {}}\n': "a project of Azure",
+    '{"documents": [{"passages": []}]}\n': "BioC",
+}
+
+
+@pytest.mark.parametrize("kind", ["ner", "classification"])
+@pytest.mark.parametrize("content", FOREIGN)
+def test_formats_that_no_source_reads_are_named(write, content, kind):
+    path = write(content, "data.txt")
+    with pytest.raises(InputError, match=f"is {FOREIGN[content]}; "):
+        recognise.source_of(kind, str(path))
+
+
+def test_columns_of_hipe_are_read(write):
+    rows = "TOKEN\tNE-COARSE-LIT\tNE-FINE\tMISC\n# document_id = a\n"
+    rows += "Ada\tB-pers\tB-pers.ind\t_\nleft\tO\tO\t_\n\nBo\tB-pers\tO\t_\n\n" * 9
+    source = recognise.source_of("ner", str(write(rows, "data.tsv")))
+    corpus = source.load()
+    assert {span.type for e in corpus.train for span in e.spans} == {"pers"}

@@ -12,7 +12,7 @@ import pytest
 from dicejax.cli import run
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.errors import InputError
-from dicejax.formats import recognise
+from dicejax.formats import audit, recognise
 
 from .flawed_files import FORMATS, WHOLE, cases, examples, write
 
@@ -25,7 +25,7 @@ def outcome(path: Path, kind: recognise.Kind) -> tuple[str, list]:
         source = recognise.source_of(kind, str(path))
         whole = dataclasses.replace(source, dev=source.train, test=source.train)
         result = whole.load().train
-        message = "; ".join([type(source).__name__, *recognise.remarks(result)])
+        message = "; ".join([type(source).__name__, *audit.remarks(result)])
     except InputError as error:
         return str(error).replace(str(path), "FILE"), []
     return message, list(result)

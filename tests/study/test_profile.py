@@ -16,7 +16,7 @@ from dicejax.data import tokenize
 from dicejax.data.resample import DownSampling
 from dicejax.formats import (
     ConllFiles,
-    JsonMultiLabelTexts,
+    JsonTexts,
     LabelFirstFiles,
     SquadFiles,
     TabSeparatedFiles,
@@ -293,7 +293,7 @@ def texts(tmp_path_factory):
 def result(texts):
     experiment = Experiment(
         name="several",
-        data=JsonMultiLabelTexts(dir=str(texts[0])),
+        data=JsonTexts(multi_label=True, label="labels", dir=str(texts[0])),
         task=MultiLabelClassification(stride=8),
         training=Training(max_length=32, batch_size=4),
     )

@@ -1,0 +1,35 @@
+"""What a file is that is no text, by its first bytes."""
+
+from __future__ import annotations
+
+import os
+
+from dicejax.errors import InputError
+
+_UNPACK = "unpack it first"
+_NO_TEXT = {
+    b"\x1f\x8b": ("is packed with gzip", "let its name end in .gz"),
+    b"BZh": ("is packed with bzip2", _UNPACK),
+    b"\xfd7zXZ": ("is packed with xz", _UNPACK),
+    b"\x28\xb5\x2f\xfd": ("is packed with zstd", _UNPACK),
+    b"PK\x03\x04": (
+        "is a zip archive or a spreadsheet",
+        "unpack it, or save the sheet as CSV",
+    ),
+    b"\xd0\xcf\x11\xe0": ("is a spreadsheet or document", "save it as CSV or text"),
+    b"%PDF": ("is a PDF", "save its text"),
+    b"version https://git-lfs": ("is a pointer of Git LFS", "get it: git lfs pull"),
+    b"\xff\xfe": ("is UTF-16", "save it as UTF-8"),
+    b"\xfe\xff": ("is UTF-16", "save it as UTF-8"),
+}
+
+
+def check(path: str | os.PathLike[str], begin: bytes) -> None:
+    """Raise unless a file may be text; the error says what it is, and what to do.
+
+    Raises:
+      InputError: it begins as an archive, a spreadsheet, UTF-16 or a pointer does.
+    """
+    for first, (what, do) in _NO_TEXT.items():
+        if begin.startswith(first):
+            raise InputError.at(path, None, what, do)
