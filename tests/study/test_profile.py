@@ -36,7 +36,13 @@ from dicejax.study.profile import from_json, profile, to_json
 from dicejax.study.profile.imbalance import smooth_by_output
 from dicejax.study.profile.measure import Bin, measure_lengths, measure_padding
 from dicejax.study.profile.report import report
-from dicejax.tasks import Classification, MultiLabelClassification, Tagging, WordTagging
+from dicejax.tasks import (
+    Classification,
+    MultiLabelClassification,
+    Tagging,
+    Target,
+    WordTagging,
+)
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
 from dicejax.training.encoded import load_data
@@ -129,11 +135,11 @@ def test_smooth_is_that_of_the_parts_that_count():
         parts=(Dice(smooth=0.5), LinearSchedule(then=Tversky(smooth=3.0))),
         weights=(1.0, 1.0),
     )
-    assert smooth_by_output(mixed, ["tags"]) == {"tags": 3.0}
+    tags = {"tags": Target("classes", has_negative=True)}
+    assert smooth_by_output(mixed.bind(tags)) == {"tags": 3.0}
     two = WeightedSum(parts=(Dice(output="a", smooth=2.0), CrossEntropy(output="b")))
-    assert smooth_by_output(two, "ab") == {"a": 2.0}
-    assert smooth_by_output(two, "b") == {}
-    assert smooth_by_output(SelfAdjustingDice(over="element"), "a") == {}
+    assert smooth_by_output(two) == {"a": 2.0}
+    assert smooth_by_output(SelfAdjustingDice(output="a", over="element")) == {}
 
 
 def test_weights_are_those_of_the_losses(conll):

@@ -66,7 +66,7 @@ def test_any_label_can_be_drawn(tmp_path):
         ([], "wants an experiment file"),
         (["mine.py", "--rare", "-1"], "rare is -1"),
         (["mine.py", "--out", "mine.py"], "mine.py: cannot be made a folder"),
-        (["mine.py", "--objective.output", "tgas"], "did you mean 'tags'?"),
+        (["mine.py", "--objective.output", "tgas"], "'tags'; did you mean tags?"),
     ],
 )
 def test_bad_input_ends_in_one_line(project, capsys, argv, part):

@@ -348,15 +348,18 @@ def support(
     return tuple(supports)
 
 
-def smooth_by_output(objective: Objective, outputs: Sequence[str]) -> dict[str, float]:
-    """Return the largest `smooth` in counts by output, of losses of larger sets."""
+def smooth_by_output(objective: Objective) -> dict[str, float]:
+    """Return the largest `smooth` in counts by output, of losses of larger sets.
+
+    The objective is bound to a task.
+    """
     smooths: dict[str, float] = {}
     for leaf in objective.terms():
         smooth = getattr(leaf, "smooth", None)
         is_of_set = isinstance(leaf, SetObjective) and leaf.over != "element"
         if is_of_set and smooth is not None:
-            read = outputs if leaf.output is None else {leaf.output} & {*outputs}
-            smooths |= {name: max(smooths.get(name, 0.0), smooth) for name in read}
+            output = str(leaf.output)
+            smooths[output] = max(smooths.get(output, 0.0), smooth)
     return smooths
 
 

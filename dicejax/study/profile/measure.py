@@ -150,9 +150,11 @@ def profile(
     splits = {split: _split(experiment, data, split, chosen) for split in SPLITS}
     items, draw = data.items["train"], epochs_drawn(experiment, data)
     epoch = items if draw is None else [items[index] for index in draw(0).indices]
-    targets = task.targets(data.labels)
-    read = [name for name, target in targets.items() if target.kind != "positions"]
-    smooth = imbalance.smooth_by_output(experiment.objective, read)
+    try:
+        objective = experiment.objective.bind(task.targets(data.labels))
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    smooth = imbalance.smooth_by_output(objective)
     counts = {split: counts.outputs for split, counts in splits.items()}
     drawn = count_outputs(task, epoch, data.labels, chosen)
     share = min(1.0, training.batch_size / max(len(epoch), 1))
