@@ -224,7 +224,7 @@ def shrink_variances(
     >>> *ours, baseline = np.stack([right, np.ones_like(right)], -1)  # accuracy
     >>> alone = [seeds_and_items(runs, baseline) for runs in ours]
     >>> [difference.freedom for difference in shrink_variances(alone)]
-    [5.0, 5.0, 4]
+    [5.0, 5.0, 4.0]
 
     Source: Smyth, "Linear models and empirical Bayes methods for assessing differential
     expression in microarray experiments", Statistical Applications in Genetics and
