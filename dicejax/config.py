@@ -361,10 +361,10 @@ _OPEN = (Augmentation, Optimizer, Sampling, Source, Task)
 
 def _new_names(message: str) -> str:
     """Return the new names of the fields of earlier versions in an error message."""
-    last = [[x.split(".")[-1] for x in pair] for pair in RENAMED.items()]
+    last = dict([x.split(".")[-1] for x in pair] for pair in RENAMED.items())
     extra = re.findall(r"(?:argument '|fields found \()(\w+)", message)
-    pairs = [*last, *sets.RENAMED.items(), ("labels", "names")]  # of `CsvFiles`
-    there = [pair for pair in pairs if pair[0] in extra]
+    pairs = last | sets.RENAMED | {"labels": "names"}  # of `CsvFiles`
+    there = [pair for pair in pairs.items() if pair[0] in extra]
     there += [pair for pair in RENAMED_CLASSES.items() if pair[0] in message]
     return "".join(f"; {old} is now {new}" for old, new in there)
 
