@@ -187,14 +187,16 @@ class FileSource(Source):
         Raises:
           InputError: the format has no such method.
         """
-        if self.form == "jsonl":
-            return json.dumps(self.fields_with(text, record), ensure_ascii=False)
-        what = f"{type(self).__name__} has no method that writes predictions"
-        raise InputError(f"{what}; name another --out_format")
+        return json.dumps(self.fields_with(text, record), ensure_ascii=False)
 
     def fields_with(self, text: Text, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the object of an example with its prediction in place of gold."""
-        raise NotImplementedError
+        """Return the object of an example with its prediction in place of gold.
+
+        Raises:
+          InputError: the format has no such method.
+        """
+        what = f"{type(self).__name__} has no method that writes predictions"
+        raise InputError(f"{what}; name another --out_format")
 
     def lines(self, pairs: Predictions, first: str = "") -> Iterator[str]:
         """Yield the lines of a file like the training files, gold replaced.
