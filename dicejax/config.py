@@ -370,7 +370,7 @@ def _new_names(message: str) -> str:
 
 
 def _reason(error: BaseException, kind: type | None) -> str:
-    # Of a class, which says what it wants.
+    # The check of a class, whose message names the valid values.
     if isinstance(error, InputError) or (type(error) is ValueError and kind is None):
         return first_line(error)
     if not isinstance(error, KeyError):

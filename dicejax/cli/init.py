@@ -113,9 +113,8 @@ class Init:
         corpus = source.load()
         train = corpus.train
         name = Path(os.path.abspath(self.folder)).name or self.kind
-        everything = [*train, *corpus.dev, *corpus.test]
-        if corpus.test is corpus.dev:
-            everything = [*train, *corpus.dev]
+        test = () if corpus.test is corpus.dev else corpus.test
+        everything = [*train, *corpus.dev, *test]
         task, choice = starter.task_of(
             self.kind, everything if self.kind == "qa" else train
         )

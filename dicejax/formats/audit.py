@@ -114,7 +114,7 @@ def _alike(counts: Counter[str]) -> list[str]:
 
 
 def _plain(label: str) -> str:
-    """Return what is seen of a label, in small letters."""
+    """Return the visible form of a label, in lower case."""
     folded = unicodedata.normalize("NFKC", label).casefold().translate(_LATIN)
     kinds = ((c, unicodedata.category(c)) for c in folded)
     seen = ("-" if k == "Pd" else c for c, k in kinds if k not in ("Cf", "Cc"))

@@ -25,7 +25,7 @@ _CHUNKS = set(
     ["NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"]
 )
 SAMPLE = 2000
-"""Lines that columns are told by."""
+"""Lines of a file from which columns are recognised."""
 _COMMENT = re.compile("#+[ \t]")
 _PLACE = re.compile(r"(\D{0,12})-?\d+([-:.,]\d+)?")  # of a word or its characters
 _CONLL_2009 = 14  # columns, the fifth of which has parts of speech

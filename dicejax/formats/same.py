@@ -21,7 +21,7 @@ _SEPARATORS = (None, (",", ":"), (",", ": "))
 
 @dataclasses.dataclass(frozen=True)
 class SameFile:
-    """A file, and what is written in its place.
+    """Predictions in the format of a file, with its scheme, container and line ends.
 
     Attributes:
       path: the file; a stream in its place has lines alone.

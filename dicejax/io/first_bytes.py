@@ -1,4 +1,4 @@
-"""What a file is that is no text, by its first bytes."""
+"""Files that are not text, recognised by their first bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_TEXT = {
 
 
 def check(path: str | os.PathLike[str], begin: bytes) -> None:
-    """Raise unless a file may be text; the error says what it is, and what to do.
+    """Raise where a file is not text; the error names its format and the remedy.
 
     Raises:
       InputError: it begins as an archive, a spreadsheet, UTF-16 or a pointer does.

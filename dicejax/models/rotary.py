@@ -46,7 +46,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "rope_theta": 20_000.0,
     },
 }
-"""What a `config.json` means that does not say it, where GTE's or BERT's differs."""
+"""Defaults of a `config.json` that differ from those of GTE or BERT."""
 _ELSEWHERE = ("n_embd", "lora_adaptations", "rope_scaling", "num_experts")
 """Settings of the code in a model's own folder, which transformers does not follow."""
 

@@ -118,7 +118,7 @@ def _stored(folder: Path, prefix: str) -> dict[str, _Stored]:
 def _unwrapped(
     stored: dict[str, _Stored], prefix: str
 ) -> tuple[dict[str, _Stored], str]:
-    """Return tensors without what a wrapper put before all names, and what it was."""
+    """Return tensors without the prefix of a wrapper, and that prefix."""
     taken_off = ""
     while wrapper := next(
         (x for x in _WRAPPERS if stored and all(n.startswith(x) for n in stored)), ""
