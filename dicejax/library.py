@@ -17,8 +17,8 @@ from dicejax.models.encoder import Pooling
 from dicejax.models.heads import Head
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Tagging
-from dicejax.tasks.tagging import encode_words
 from dicejax.tasks.task import IGNORED
+from dicejax.tasks.word_items import encode_words
 from dicejax.training.inference import Folder
 
 

@@ -46,6 +46,8 @@ class Evaluate:
     Args:
       split: split to score.
       data: data folder, if it has moved since training.
+      decoding: decode tags of spans so and not as the run: greedy, or viterbi for the
+        likeliest sequence that their scheme allows.
       predictions: file to write gold and prediction of each example to, the hardest
         first, as JSON lines; appears whole or not at all.
       json: print JSON instead of a table.
@@ -56,6 +58,7 @@ class Evaluate:
     checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     data: Annotated[str | None, arg(metavar="FOLDER")] = None
+    decoding: Literal["greedy", "viterbi"] | None = None
     predictions: Annotated[str | None, arg(metavar="FILE")] = None
     json: bool = False
 
@@ -78,6 +81,7 @@ class Evaluate:
                 data=self.data,
                 warn=note_printer(console),
                 by_example=self.predictions is not None,
+                decoding=self.decoding,
                 begin=lambda count: bar.update(task, total=count),
                 decoded=lambda: bar.advance(task),
             )
@@ -269,8 +273,7 @@ class Export:
         for text in checks:
             show(text)
         run = Run.open(self.run)
-        result = run.result()
-        if untaught := result.get("nothing_learnt"):
+        if untaught := (result := run.result()).get("nothing_learnt"):
             show(f"Nothing learnt: {untaught}.")
             show(f"Likely cause: {remedy(run.experiment(), result)}.")
 

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +15,14 @@ import numpy as np
 from jax import Array
 from tokenizers import Tokenizer
 
-from dicejax.data import tags, tokenize
+from dicejax.data import tags
 from dicejax.data.examples import Sentence, Span, TaggedWords
 from dicejax.data.tags import Scheme
-from dicejax.errors import InputError
+from dicejax.errors import InputError, quote
 from dicejax.metrics import classification
 from dicejax.metrics.scores import Scores
 from dicejax.models.heads import TokenHead
-from dicejax.tasks import windows
+from dicejax.tasks import viterbi
 from dicejax.tasks.judged import Judged, ThresholdRule
 from dicejax.tasks.remarks import Fit, Remark, unseen_labels
 from dicejax.tasks.spans import (
@@ -45,17 +45,17 @@ from dicejax.tasks.task import (
     Prediction,
     Predictions,
     Target,
-    token_arrays,
 )
+from dicejax.tasks.viterbi import Decoding
+from dicejax.tasks.word_items import HEAD, by_word, encode_words
 
 TaggedTexts = Sequence[TaggedWords]
 
 NONE = ""
 """The label of a word without a piece."""
-HEAD = "tags"
 MARKED = 0.5
 """The threshold that marks words where none is chosen."""
-_PROBABILITY = "probability"
+_PROBABILITY, _LOGS = "probability", "log_probabilities"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,73 +148,16 @@ class TokenTask(WordsTask):
 
         A word without a piece has the label `no_piece`, and None for a probability.
         """
-        names = [self.no_piece] * len(items[0].detail)
-        probabilities: list[float | None] = [None] * len(names)
-        for item, output in zip(items, outputs, strict=True):
-            words = np.flatnonzero(item.detail >= 0)
-            places = item.detail[words]
-            columns = (output[name][places].tolist() for name in (HEAD, _PROBABILITY))
-            for word, number, probability in zip(words.tolist(), *columns, strict=True):
-                names[word], probabilities[word] = labels[number], probability
-        return Prediction(names, probabilities)
+        numbers = by_word(items, outputs, HEAD, -1)
+        return self._named(numbers, by_word(items, outputs, _PROBABILITY, 0), labels)
 
-
-def encode_words(
-    sentences: Sequence[Sequence[str]],
-    numbers: Iterable[Sequence[int]],
-    tokenizer: Tokenizer,
-    max_length: int,
-    overlap: int,
-    around: Iterable[tuple[Sequence[str], Sequence[str]]] | None = None,
-    prompts: Sequence[str] | None = None,
-) -> list[Item]:
-    """Encode sentences with a label number per word, which its first piece gets.
-
-    `around` has the words before and after each sentence that are read as context,
-    `prompts` the text that is read in front of each as the first of a pair.
-
-    Returns:
-      An item per sentence, or per window of it. Its detail is, for each word, the place
-      of its first piece, -1 where another window decides it or it has no piece.
-
-    Raises:
-      InputError: `max_length` leaves no room.
-    """
-    items = []
-    sides = [((), ())] * len(sentences) if around is None else list(around)
-    texts = [
-        [*before, *words, *after]
-        for words, (before, after) in zip(sentences, sides, strict=True)
-    ]
-    if prompts is None:
-        text, encoded = 0, tokenize.encode(tokenizer, texts, every_word=True)
-    else:  # whole, since pieces of bytes tell its white space
-        firsts = [[prompt] for prompt in prompts]
-        text, encoded = 1, tokenize.encode(tokenizer, firsts, texts, every_word=True)
-    for example, (words, gold, pieces) in enumerate(
-        zip(sentences, numbers, encoded, strict=True)
-    ):
-        first = len(sides[example][0])
-        end = first + len(words)
-        if len(texts[example]) > len(words):
-            pieces = pieces.around(first, end, max_length, text=text)
-        whole = len(pieces)
-        if text:  # the end of the prompt is cut to half of a row, or to the room left
-            size = int((pieces.texts == 0).sum())
-            room = max(max_length // 2, max_length - whole + size)
-            pieces = pieces.window(0, whole, ahead=room)
-        is_cut = len(pieces) < whole
-        first_pieces = pieces.first_pieces(len(texts[example]), text=text)[first:end]
-        for part, window in windows.cut(
-            pieces, max_length, overlap, text=text, words=first_pieces
-        ):
-            decided = window.decided_words()
-            places = np.where(decided, window.words, -1)
-            targets = np.full(len(part), IGNORED, np.int32)
-            targets[places[decided]] = np.asarray(gold, np.int32)[decided]
-            arrays = token_arrays(part) | {HEAD: targets}
-            items.append(Item(arrays, example, places, is_cut))
-    return items
+    def _named(
+        self, numbers: np.ndarray, shares: np.ndarray, labels: Labels
+    ) -> Prediction:
+        """Return the labels by their numbers, which are -1 without a piece."""
+        pairs = list(zip(numbers.tolist(), shares.tolist(), strict=True))
+        names = [self.no_piece if n < 0 else labels[n] for n, _ in pairs]
+        return Prediction(names, [None if n < 0 else share for n, share in pairs])
 
 
 def best_class(logits: Array) -> Array:
@@ -228,12 +171,17 @@ class Tagging(TokenTask, SpanTask):
 
     As many spans as do not overlap are trained; the others count as missed.
 
+    With `decoding` "viterbi" the tags of a sentence are the likeliest sequence that the
+    scheme allows, by the product of their probabilities, over all its windows. By
+    default each word has its likeliest tag, whatever stands beside it.
+
     With a constraint a word is marked, with its likeliest tag other than O, where the
     probability that it is not O is not below a threshold. Marking more words can spoil
     the borders of a span, so that only what is marked can be promised.
 
     Args:
       scheme: tag scheme of the network, whatever the files use.
+      decoding: "greedy" or "viterbi".
       threshold: constraint on new data that it keeps, as "recall:0.95": of a document's
         spans this share has all words marked on average, whatever the type and borders
         of what is predicted; "recall:0.95:PER" is for spans of a type alone.
@@ -247,8 +195,15 @@ class Tagging(TokenTask, SpanTask):
     measures: ClassVar[tuple[str, ...]] = ("recall", "complete")
 
     scheme: Scheme = "BIO"
+    decoding: Decoding = "greedy"
     threshold: str | None = None
     threshold_delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.decoding not in get_args(Decoding):
+            choice = " or ".join(get_args(Decoding))
+            raise ValueError(f"decoding is {quote(self.decoding)}; want {choice}")
 
     @property
     def overlapping(self) -> str:
@@ -260,6 +215,11 @@ class Tagging(TokenTask, SpanTask):
         """Return 1/2 by default if words are marked by a threshold."""
         if self.threshold is None:
             return None
+        if self.decoding != "greedy":
+            raise ValueError(
+                f"threshold {self.threshold} marks each word by itself, and decoding "
+                f"{self.decoding} chooses the tags of a sentence; leave one out"
+            )
         return ThresholdRule.for_task(self, MARKED)
 
     def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
@@ -276,10 +236,16 @@ class Tagging(TokenTask, SpanTask):
         return tags.encode(flat_spans(example.spans), len(example.words), self.scheme)
 
     def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
-        """Return the likeliest class, not O if a threshold marks, and what it takes."""
+        """Return the likeliest class, not O if a threshold marks, and what it takes.
+
+        For sequences they are the log-probabilities of all.
+        """
+        logits = outputs[HEAD].astype(jnp.float32)
+        if self.decoding == "viterbi":
+            return Predicted(tokens={_LOGS: jax.nn.log_softmax(logits)})
         if self.threshold is None:
             return super().reduce_logits(outputs, batch)
-        outside, inside = jnp.split(outputs[HEAD].astype(jnp.float32), [1], axis=-1)
+        outside, inside = jnp.split(logits, [1], axis=-1)
         odds = jax.nn.logsumexp(inside, axis=-1) - outside[..., 0]
         tokens = {HEAD: best_class(inside) + 1, _PROBABILITY: jax.nn.sigmoid(odds)}
         return Predicted(tokens=tokens)
@@ -292,6 +258,12 @@ class Tagging(TokenTask, SpanTask):
         A word without a piece is O. The probability of a span is the product of those
         of its words' tags.
         """
+        if self.decoding == "viterbi":
+            logs = by_word(items, outputs, _LOGS, np.nan)
+            numbers = viterbi.best_tags(logs, tuple(labels), self.scheme)
+            shares = np.exp(logs[np.arange(len(logs)), numbers])
+            numbers[np.isnan(shares)] = -1
+            return self._in_spans(self._named(numbers, shares, labels))
         words = super().decode(example, items, outputs, labels)
         return self._in_spans(words) if self.threshold is None else words
 

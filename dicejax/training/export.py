@@ -23,7 +23,7 @@ from dicejax.models import huggingface
 from dicejax.models.huggingface.modules import WEIGHTS
 from dicejax.models.huggingface.names import DENSE, SENTENCES
 from dicejax.models.network import Network, Params
-from dicejax.tasks import Item
+from dicejax.tasks import Item, viterbi
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.encoded import load_corpus
 from dicejax.training.run_folder import CHECKPOINTS, Run
@@ -166,8 +166,8 @@ def _settings(experiment: Experiment) -> dict[str, Any]:
         "window_stride": task.stride,
         "is_split_into_words": task.reads_words,
     }
-    scheme = getattr(task, "scheme", None)
-    return settings | ({} if scheme is None else {"tag_scheme": scheme})
+    names = [name for name in ("scheme", "decoding") if hasattr(task, name)]
+    return settings | {f"tag_{name}": getattr(task, name) for name in names}
 
 
 def _check(exported: Exported) -> str:
@@ -199,7 +199,8 @@ def _check(exported: Exported) -> str:
     if ours and importlib.util.find_spec("torch") is not None:
         program, worst = _difference(exported, ours)
         of_dev = f"logits of {program} on dev differ by {worst:.1g} at most"
-    return f"Read again, the folder has the run's weights, bit for bit; {of_dev}."
+    rest = viterbi.left_to_reader(experiment.task) if network.heads else ""
+    return f"Read again, the folder has the run's weights, bit for bit; {of_dev}.{rest}"
 
 
 def _difference(exported: Exported, items: Sequence[Item]) -> tuple[str, float]:

@@ -22,11 +22,19 @@ from dicejax.metrics.bounds import Observation
 from dicejax.metrics.calibration import Calibration
 from dicejax.metrics.guarantees import GuaranteedThreshold, guarantee_of
 from dicejax.metrics.scores import Scores
-from dicejax.tasks import Item, Prediction, QuestionAnswering, calibrated, scoring
+from dicejax.tasks import (
+    Item,
+    Prediction,
+    QuestionAnswering,
+    calibrated,
+    scoring,
+    viterbi,
+)
 from dicejax.tasks.compact import compact
 from dicejax.tasks.judged import observe
 from dicejax.tasks.remarks import Fit, cut_inputs
 from dicejax.tasks.task import count_cuts
+from dicejax.tasks.viterbi import Decoding
 from dicejax.tasks.windows import Cuts
 from dicejax.training import new_texts
 from dicejax.training.beside_gold import HardestFirst
@@ -96,6 +104,7 @@ def evaluate(
     data: str | None = None,
     warn: Callable[[str], None] = warnings.warn,
     by_example: bool = False,
+    decoding: Decoding | None = None,
     begin: Callable[[int], None] = lambda count: None,
     decoded: Callable[[], None] = lambda: None,
 ) -> Evaluation:
@@ -111,6 +120,7 @@ def evaluate(
       data: data folder, if it has moved since training.
       warn: called with remarks, such as on types without training examples.
       by_example: also return gold and prediction of each example.
+      decoding: that of a `Tagging`, by default the run's.
       begin: called with the number of examples.
       decoded: called after each of them.
 
@@ -133,8 +143,8 @@ def evaluate(
             "data before, these are of the data of now"
         )
     del corpus  # the other splits
-    task, labels = experiment.task, opened.labels()
-    predictor = _Predictor(opened, checkpoint)
+    task, labels = viterbi.decoded_by(experiment.task, decoding), opened.labels()
+    predictor = _Predictor(opened, checkpoint, task)
     threshold, guarantee = predictor.threshold, predictor.guarantee
     temperature, outcomes = predictor.temperature, []
     default, decided, observed_on = list[Any](), list[Any](), list[Any]()
@@ -178,8 +188,7 @@ def evaluate(
         warn(text)
     observed = {}
     if guarantee is not None and is_new:
-        judged = task.judge(examples, labels, observed_on)
-        observed = observe(guarantee, judged)
+        observed = observe(guarantee, task.judge(examples, labels, observed_on))
     return Evaluation(
         step=predictor.step,
         scores=scores,
@@ -287,7 +296,7 @@ def predict_texts(
             )
         text_files.check_ids(texts, path)
     begin(sum(len(some) for _, some in new_texts.parts(experiment, texts, path)))
-    predictor, cuts = _Predictor(run, which), Cuts()
+    predictor, cuts = _Predictor(run, which, task), Cuts()
     for part, examples in new_texts.parts(experiment, texts, path):
         items, candidates = predictor(examples, decoded)
         cuts += count_cuts(items)
@@ -345,10 +354,10 @@ class _Predictor:
       temperature: that calibrates its probabilities, if dev gave one.
     """
 
-    def __init__(self, run: Run, which: Which):
-        self._run = run
+    def __init__(self, run: Run, which: Which, task: Any):
+        self._run, self._task = run, task
         self._which: Which = which
-        self._experiment, self._labels = run.experiment(), run.labels()
+        self._training, self._labels = run.experiment().training, run.labels()
         self._tokenizer, self._network = run.tokenizer(), run.network()
         self._mesh = MeshShape().make(jax.local_devices())
         self._sequences = 0
@@ -380,7 +389,7 @@ class _Predictor:
         """Return the items and the candidates of examples, of none for none."""
         if not examples:
             return [], []
-        task, training = self._experiment.task, self._experiment.training
+        task, training = self._task, self._training
         length = self._network.encoder.within_limit(training.max_length)
         items = task.encode(examples, self._tokenizer, self._labels, length)
         result = search(
