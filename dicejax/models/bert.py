@@ -3,8 +3,9 @@
 RoBERTa (https://arxiv.org/abs/1907.11692), XLM-RoBERTa, CamemBERT and data2vec count
 positions from `pad_token_id + 1`; ELECTRA (https://arxiv.org/abs/2003.10555) may embed
 words more narrowly than the layers are wide; ERNIE (https://arxiv.org/abs/1907.12412)
-may add the vector of a task, of which it has the first. Otherwise all are the same
-encoder.
+may add the vector of a task, of which it has the first. ALBERT
+(https://arxiv.org/abs/1909.11942) has the weights of one layer in all. Otherwise all
+are the same encoder.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from dicejax.models.settings import Activation, Epsilon, Rate, Remat, Size, Toke
 ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert", "data2vec-text")
 PAST_PADDING = (*ROBERTA_LIKE, "roberta-prelayernorm")
 """Model types whose positions count from `pad_token_id + 1`, by default from 2."""
-POOLING = ("bert", "ernie", "megatron-bert")
+POOLING = ("bert", "ernie", "megatron-bert", "albert")
 """Model types whose classifier reads the pooler, which is not dropped out in front."""
+_ALBERT_RATE = "classifier_dropout_prob"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,9 +70,11 @@ class PostNormConfig(EncoderConfig):
     depth = property(lambda self: self.num_hidden_layers)
     head_dropout = property(lambda self: self.hidden_dropout_prob)
     attended_dropout = property(lambda self: self.hidden_dropout_prob)
+    fed_dropout = property(lambda self: self.hidden_dropout_prob)
     first_position = property(lambda self: 0)
     norms_embeddings = True
     is_gated = property(lambda self: False)
+    is_projected = property(lambda self: self.embedding_width != self.hidden_size)
 
     @property
     def max_length(self) -> int | None:
@@ -82,15 +86,36 @@ class PostNormConfig(EncoderConfig):
         """Width of the embedding tables."""
         return self.embedding_size or self.hidden_size
 
+    @property
+    def tables(self) -> dict[str, int]:
+        """The embedding tables, each with its number of entries."""
+        return {"word": self.vocab_size, "position": self.max_position_embeddings}
+
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
+        """Make the module with initial parameters."""
+        return Bert(self, dtype=dtype, remat=remat, rngs=rngs)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BertConfig(PostNormConfig):
+class ClassifierConfig(PostNormConfig):
+    """Settings of encoders whose heads may have a rate of dropout of their own."""
+
+    classifier_dropout: Rate | None = None
+
+    @property
+    def head_dropout(self) -> float:
+        """Share of the hidden states set to zero in front of a token head."""
+        rate = self.classifier_dropout
+        return self.hidden_dropout_prob if rate is None else rate
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BertConfig(ClassifierConfig):
     """The architecture of a BERT-like encoder, in the words of a `config.json`."""
 
     model_types: ClassVar[tuple[str, ...]] = ("bert", "electra", *ROBERTA_LIKE)
 
     model_type: str = "bert"
-    classifier_dropout: Rate | None = None
     position_embedding_type: Literal["absolute"] = "absolute"
     type_vocab_size: Size = 2
     is_decoder: Literal[False] = False
@@ -107,12 +132,6 @@ class BertConfig(PostNormConfig):
         return self.pad_token_id + 1 if self.model_type in PAST_PADDING else 0
 
     @property
-    def head_dropout(self) -> float:
-        """Share of the hidden states set to zero in front of a token head."""
-        rate = self.classifier_dropout
-        return super().head_dropout if rate is None else rate
-
-    @property
     def summary(self) -> SequenceSummary:
         """Summary of a sequence: BERT pools, others drop out, ELECTRA takes a GELU."""
         rate = self.head_dropout
@@ -122,18 +141,10 @@ class BertConfig(PostNormConfig):
             dropout_after=rate,
         )
 
-    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Bert:
-        """Make the module with initial parameters."""
-        return Bert(self, dtype=dtype, remat=remat, rngs=rngs)
-
     @property
     def tables(self) -> dict[str, int]:
         """The embedding tables, each with its number of entries."""
-        return {
-            "word": self.vocab_size,
-            "position": self.max_position_embeddings,
-            "token_type": self.type_vocab_size,
-        }
+        return super().tables | {"token_type": self.type_vocab_size}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,6 +164,43 @@ class ErnieConfig(BertConfig):
         return super().tables | tasks
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AlbertConfig(BertConfig):
+    """The architecture of an ALBERT, in the words of a `config.json`.
+
+    There `classifier_dropout` is `classifier_dropout_prob`.
+    """
+
+    model_types: ClassVar[tuple[str, ...]] = ("albert",)
+
+    model_type: str = "albert"
+    embedding_size: Size = 128
+    hidden_size: Size = 4096
+    num_attention_heads: Size = 64
+    intermediate_size: Size = 16384
+    hidden_act: Activation = "gelu_new"
+    hidden_dropout_prob: Rate = 0.0
+    attention_probs_dropout_prob: Rate = 0.0
+    classifier_dropout: Rate = 0.1
+    num_hidden_groups: Literal[1] = 1
+    inner_group_num: Literal[1] = 1
+
+    distinct_layers = property(lambda self: 1)
+    fed_dropout = property(lambda self: 0.0)
+    is_projected = property(lambda self: True)
+
+    @classmethod
+    def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that the content of a `config.json` sets."""
+        rate = content.get(_ALBERT_RATE, cls.classifier_dropout)
+        return super().fields_of({**content, "classifier_dropout": rate})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of a `config.json`."""
+        content = super().to_json()
+        return content | {_ALBERT_RATE: content.pop("classifier_dropout")}
+
+
 class BertEmbeddings(nnx.Module):
     """The embedding tables of a configuration, a norm, and a projection if narrow.
 
@@ -166,7 +214,7 @@ class BertEmbeddings(nnx.Module):
             setattr(self, name, Embedding(entries, width, **options))
         self.projection = (
             Dense(width, inner, bias=not projects_first, **options)
-            if width != inner
+            if config.is_projected
             else None
         )
         width = inner if projects_first else width
@@ -206,7 +254,7 @@ class BertLayer(nnx.Module):
         keys = (None,) * self.draws if rng is None else rng.split(self.draws)
         update, rate = self.attention(x, shared, keys), config.attended_dropout
         x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
-        update, rate = self.feed_forward(x, keys), config.hidden_dropout_prob
+        update, rate = self.feed_forward(x, keys), config.fed_dropout
         return add_and_norm(self.output_norm, x, update, rate, keys[2])
 
     def attention(self, x: Array, shared: Any, keys) -> Array:

@@ -10,12 +10,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-import jax.numpy as jnp
-from flax import nnx
-
-from dicejax.models.bert import Bert, PostNormConfig
+from dicejax.models.bert import PostNormConfig
 from dicejax.models.encoder import SequenceSummary
-from dicejax.models.settings import Rate, Remat, Size
+from dicejax.models.settings import Rate, Size
 
 _EPSILON = 1e-12
 _WORDS = {
@@ -73,12 +70,3 @@ class DistilBertConfig(PostNormConfig):
         """The first token's vector, by a dense layer and a ReLU."""
         rate = self.seq_classif_dropout
         return SequenceSummary(activation="relu", dropout_after=rate)
-
-    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Bert:
-        """Make the module with initial parameters."""
-        return Bert(self, dtype=dtype, remat=remat, rngs=rngs)
-
-    @property
-    def tables(self) -> dict[str, int]:
-        """The embedding tables, each with its number of entries."""
-        return {"word": self.vocab_size, "position": self.max_position_embeddings}

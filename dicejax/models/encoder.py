@@ -134,6 +134,11 @@ class EncoderConfig(abc.ABC):
     def depth(self) -> int:
         """Number of layers."""
 
+    @property
+    def distinct_layers(self) -> int:
+        """Number of layers with weights of their own; 1 where all share them."""
+        return self.depth
+
     @abc.abstractmethod
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
         """Build the module with initial parameters; called as `Encoder`."""
@@ -239,7 +244,7 @@ class Encoder(nnx.Module):
         make = nnx.vmap(
             lambda key: self.layer(config, dtype=dtype, rngs=nnx.Rngs(params=key))
         )
-        self.layers = make(jax.random.split(rngs.params(), config.depth))
+        self.layers = make(jax.random.split(rngs.params(), config.distinct_layers))
 
     @abc.abstractmethod
     def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Module:
@@ -301,10 +306,14 @@ class Encoder(nnx.Module):
         x, shared, per_layer = self.prepare(ids, keys)
         per_layer = (*per_layer, None if rng is None else all_keys[:depth])
         graph, parameters = nnx.split(self.layers)
-        parameters = _cast_kernels(parameters, self.dtype)
+        parameters, shared_layer = _cast_kernels(parameters, self.dtype), None
+        if self.config.distinct_layers < depth:
+            shared_layer = jax.tree.map(lambda leaf: leaf[0], parameters)
+            parameters = None
 
         def body(x: Array, scanned) -> tuple[Array, Array]:
             layer, part = scanned
+            layer = shared_layer if layer is None else layer
             return pin_rows(nnx.merge(graph, layer)(x, shared, *part)), x
 
         # Written-out layers run faster where that leaves no loop: the weights'
@@ -320,7 +329,7 @@ class Encoder(nnx.Module):
             products = jax.checkpoint_policies.save_only_these_names(PRODUCT)
             body = jax.checkpoint(body, prevent_cse=False, policy=products)
         layers = parameters, per_layer
-        last, inputs = lax.scan(body, pin_rows(x), layers, unroll=unroll)
+        last, inputs = lax.scan(body, pin_rows(x), layers, length=depth, unroll=unroll)
         return self.finish(last, keys), inputs
 
 

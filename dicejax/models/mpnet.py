@@ -56,11 +56,6 @@ class MPNetConfig(PostNormConfig):
         """Return the content of a `config.json`, which has no `embedding_size`."""
         return {k: v for k, v in super().to_json().items() if v is not None}
 
-    @property
-    def tables(self) -> dict[str, int]:
-        """The embedding tables, each with its number of entries."""
-        return {"word": self.vocab_size, "position": self.max_position_embeddings}
-
 
 def relative_buckets(distances: np.ndarray) -> np.ndarray:
     r"""Return the bucket of each distance, a query's place minus its key's.

@@ -17,11 +17,11 @@ from flax import nnx
 from jax import Array
 
 from dicejax.errors import quote
-from dicejax.models.bert import Bert, BertLayer, PostNormConfig
+from dicejax.models.bert import Bert, BertLayer, ClassifierConfig
 from dicejax.models.dropout import dropout
 from dicejax.models.encoder import ACTIVATIONS, SequenceSummary
 from dicejax.models.layers import Dense, apply_dense, recompute, wide
-from dicejax.models.settings import Between, Rate, Remat
+from dicejax.models.settings import Between, Remat
 
 Theta = Annotated[float, Between(1, 1e12)]
 GTE, NOMIC, JINA = "gte", "nomic_bert", "jina_embeddings_v3"
@@ -52,7 +52,7 @@ _ELSEWHERE = ("n_embd", "lora_adaptations", "rope_scaling", "num_experts")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RotaryConfig(PostNormConfig):
+class RotaryConfig(ClassifierConfig):
     """The architecture of a BERT with rotary positions, in the words of transformers.
 
     A file says `rope_parameters` instead of `rope_theta`.
@@ -61,7 +61,6 @@ class RotaryConfig(PostNormConfig):
     model_types: ClassVar[tuple[str, ...]] = (GTE, NOMIC, JINA)
 
     model_type: str = GTE
-    classifier_dropout: Rate | None = None
     type_vocab_size: Annotated[int, Between(0, 2**31 - 1)] = 1
     rope_theta: Theta = 160_000.0
     embedding_size: Literal[None] = None
@@ -117,12 +116,6 @@ class RotaryConfig(PostNormConfig):
     def head_width(self) -> int:
         """Width of an attention head."""
         return self.hidden_size // self.num_attention_heads
-
-    @property
-    def head_dropout(self) -> float:
-        """Share of the hidden states set to zero in front of a token head."""
-        rate = self.classifier_dropout
-        return super().head_dropout if rate is None else rate
 
     @property
     def summary(self) -> SequenceSummary:

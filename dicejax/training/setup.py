@@ -293,7 +293,7 @@ def prepare(
         precision=experiment.training.precision,
         remat=experiment.training.remat,
     )
-    frozen, depth = experiment.optimizer.frozen_layers, network.encoder.depth
+    frozen, depth = experiment.optimizer.frozen_layers, data.encoder.distinct_layers
     if frozen > depth:
         raise InputError(f"frozen_layers is {frozen}; the encoder has {depth} layers")
     if not weights:

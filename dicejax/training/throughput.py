@@ -228,8 +228,7 @@ def flops_per_token(config: EncoderConfig, lengths: Sequence[int]) -> float | No
             inner, products = (1 + config.is_gated / 2) * config.intermediate_size, 2
             if isinstance(config, DebertaConfig):
                 products += len(config.terms)
-            narrower = config.embedding_width != config.width
-            projection = narrower * config.embedding_width * config.width
+            projection = config.is_projected * config.embedding_width * config.width
         case XLNetConfig():
             inner, products, projection = config.d_inner, 3, 0
         case ModernBertConfig():

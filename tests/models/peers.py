@@ -41,6 +41,7 @@ ROBERTA = {"type_vocab_size": 1, "pad_token_id": 1, "max_position_embeddings": 2
 OF_KINDS = {
     **dict.fromkeys((*ROBERTA_LIKE, "roberta-prelayernorm"), ROBERTA),
     "ernie": {"use_task_id": True},
+    "albert": {"embedding_size": 12},
     "distilbert": {"hidden_dim": 40},
     "gte": {"type_vocab_size": 2},
     # Eight buckets: distances from 5 on share them by their logarithm.

@@ -34,7 +34,7 @@ TOKENS, SEQUENCES = "TokenClassification", "SequenceClassification"
 READING = "QuestionAnswering"
 EXHAUSTIVE = pytest.mark.exhaustive
 # Every query meets the same key bias, which a softmax does not see.
-KEY_BIAS = ("attention.self.key.bias", "k_lin.bias")
+KEY_BIAS = ("attention.self.key.bias", "attention.key.bias", "k_lin.bias")
 # What pretraining puts in place of a word.
 MASK = ("mask_emb",)
 ACTIVATIONS = ("gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh")
@@ -72,6 +72,7 @@ TYPES = {name: {} for name in (*PLAIN, *ROBERTA_LIKE)}
 TYPES |= {name: {"hidden_size": 18} for name in ("gte", "nomic_bert")}
 TYPES |= {
     "jina_embeddings_v3": {"hidden_size": 18},
+    "albert": {"embedding_size": 14},
     "electra-narrow": {"embedding_size": 14},
     "electra-full": {"embedding_size": 21},
 }
@@ -82,6 +83,8 @@ BY_DEFAULT = {("bert", task) for task in HEADS} | {
     ("ernie", TOKENS),
     ("megatron-bert", TOKENS),
     ("roberta-prelayernorm", TOKENS),
+    ("albert", TOKENS),
+    ("albert", SEQUENCES),
     ("distilbert", TOKENS),
     ("distilbert", SEQUENCES),
     ("gte", TOKENS),
@@ -140,6 +143,8 @@ CASES = {
         case(ONE | {"layer_norm_eps": 0.1, "type_vocab_size": 3}),
         case({}, padded="none", masked=False),
     ],
+    # A loop over layers; as wide as its embeddings it projects them all the same.
+    "albert": [case({"num_hidden_layers": 7, "embedding_size": 24})],
     "deberta-v2": [
         case(TWO),
         case(TWO, padded="left"),
@@ -259,7 +264,12 @@ CASES = {
         case(ONE | {"max_position_embeddings": 152}, lengths=(150, 41, 1)),
     ],
 }
-UNMOVED = {"bert": KEY_BIAS, "xlnet": MASK, "mpnet": ("attn.k.bias",)}
+UNMOVED = {
+    "bert": KEY_BIAS,
+    "albert": KEY_BIAS,
+    "xlnet": MASK,
+    "mpnet": ("attn.k.bias",),
+}
 
 
 @pytest.mark.parametrize(

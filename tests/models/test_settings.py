@@ -97,6 +97,10 @@ REFUSED = {
         ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; supported: 1e-12"),
         ({"dim": 10, "n_heads": 4}, "hidden_size 10 is not a multiple of num_att"),
     ],
+    "albert": [
+        ({"num_hidden_groups": 2}, "num_hidden_groups is 2; supported: 1"),
+        ({"inner_group_num": 2}, "inner_group_num is 2; supported: 1"),
+    ],
     **{
         name: [
             ({}, f"model_type is '{name}'; nearest to it is '{nearest}'; supported: ")
@@ -107,7 +111,11 @@ REFUSED = {
                 ("t5", "modernbert"),
                 ("longformer", "modernbert"),
             ),
-            *(("deberta", "deberta-v2"), ("albert", "bert"), ("flaubert", "camembert")),
+            *(
+                ("deberta", "deberta-v2"),
+                ("rembert", "bert"),
+                ("flaubert", "camembert"),
+            ),
             *(("xmod", "xlm-roberta"), ("new", "gte")),
         )
     },

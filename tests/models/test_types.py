@@ -1,5 +1,6 @@
-"""What holds of each `model_type`: packing, segments, export, a mesh of 8 devices."""
+"""Each `model_type`: packing, segments, export, the library, a mesh of 8 devices."""
 
+import dataclasses
 import signal
 
 import jax
@@ -9,12 +10,14 @@ import pytest
 # Before the imports below, which would leave half a module behind without it.
 pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
 
+import dicejax as dj
 from dicejax import mesh
 from dicejax.cli import run
 from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout, fill, pack
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.models import huggingface
+from dicejax.models.heads import TokenHead
 from dicejax.models.huggingface.names import FAMILIES
 from dicejax.training import sharding
 
@@ -25,7 +28,7 @@ from .small import batch_for, has_token_types, quickly
 LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
 LENGTH = 12
 # Those whose modules the tests of kinds do not have.
-BY_DEFAULT = ("distilbert", "ernie", "megatron-bert", "roberta-prelayernorm")
+BY_DEFAULT = ("albert", "distilbert", "ernie", "megatron-bert", "roberta-prelayernorm")
 BY_DEFAULT += ("gte", "nomic_bert", "jina_embeddings_v3")
 
 EXPERIMENT = """
@@ -113,6 +116,33 @@ def test_what_is_written_opens_in_pytorch_with_the_same_logits(both, tmp_path):
     assert huggingface.read_config(out) == encoder
     weights = huggingface.read_weights(out, both.network)
     jax.tree.map(np.testing.assert_array_equal, weights.params, both.params)
+
+
+def test_the_library_trains_it(both, tmp_path):
+    folder, head = tmp_path / "model", TokenHead(classes=3)
+    tokenizer = tokenize.learn_wordpiece(["Ada", "met", "Bo", "in", "Oslo"] * 9, 40)
+    encoder = dataclasses.replace(both.network, heads=())
+    huggingface.write(folder, encoder, both.params | {"heads": {}}, tokenizer=tokenizer)
+    model, params, tokenizer = dj.from_pretrained(folder, {"tags": head})
+    jax.tree.map(
+        np.testing.assert_array_equal, params["encoder"], both.params["encoder"]
+    )
+    words, tags = [["Ada", "met", "Bo"], ["Oslo"]], [[1, 0, 1], [2]]
+    batch = dj.encode(tokenizer, words, tags, max_length=16)
+
+    @quickly
+    def step(params):
+        def loss(params):
+            logits = model.apply(params, batch, jax.random.key(1))["tags"]
+            return dj.losses.cross_entropy(logits, batch["tags"]).mean()
+
+        value, grads = jax.value_and_grad(loss)(params)
+        return value, jax.tree.map(lambda p, g: p - 0.01 * g, params, grads)
+
+    first, params = step(params)
+    for _ in range(4):
+        last, params = step(params)
+    assert last < first
 
 
 def differences_on_a_mesh(names):

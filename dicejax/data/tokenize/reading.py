@@ -46,6 +46,7 @@ _NAMED = {
     "CamembertTokenizer": "camembert",
     "DebertaV2Tokenizer": "deberta-v2",
     "XLNetTokenizer": "xlnet",
+    "AlbertTokenizer": "albert",
     "MPNetTokenizer": "mpnet",
     _BACKEND: "modernbert",
 }
@@ -71,7 +72,6 @@ _FLAGS = (
 )
 _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _NAMES = tuple(f"{role}_token" for role in _ROLES)
-_OPTIONAL = ("pad_token", "mask_token")
 _TOKENS = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
 
 _SPARE_ROWS = 128  # tables of embeddings are padded to a multiple of 8, 64 or 128
@@ -384,7 +384,7 @@ def _absent(kind: Any, entries: Collection[str]) -> Settings:
     A class adds its own behind the vocabulary, where the encoder has no embedding.
     """
     defaults = inspect.signature(kind).parameters
-    names = [name for name in _OPTIONAL if name in defaults]
+    names = [name for name in ("pad_token", "mask_token") if name in defaults]
     return {name: None for name in names if str(defaults[name].default) not in entries}
 
 

@@ -54,6 +54,19 @@ _PRENORM_ENCODER = {
     ): ours
     for theirs, ours in _BERT_ENCODER.items()
 } | {"LayerNorm": "final_norm"}
+_ALBERT_LAYER = "encoder.albert_layer_groups.{n}.albert_layers.0."
+_ALBERT_ENCODER = {
+    **{k: ours for k, ours in _BERT_ENCODER.items() if k.startswith("embeddings.")},
+    "encoder.embedding_hidden_mapping_in": "embeddings/projection",
+    f"{_ALBERT_LAYER}attention.query": "layers/query",
+    f"{_ALBERT_LAYER}attention.key": "layers/key",
+    f"{_ALBERT_LAYER}attention.value": "layers/value",
+    f"{_ALBERT_LAYER}attention.dense": "layers/attention_output",
+    f"{_ALBERT_LAYER}attention.LayerNorm": "layers/attention_norm",
+    f"{_ALBERT_LAYER}ffn": "layers/intermediate",
+    f"{_ALBERT_LAYER}ffn_output": "layers/output",
+    f"{_ALBERT_LAYER}full_layer_layer_norm": "layers/output_norm",
+}
 _DISTILBERT_ENCODER = {
     "embeddings.word_embeddings": "embeddings/word",
     "embeddings.position_embeddings": "embeddings/position",
@@ -255,6 +268,13 @@ FAMILIES: Mapping[str, Family] = {
     "roberta-prelayernorm": _family(
         "RobertaPreLayerNorm", "roberta_prelayernorm.", _PRENORM_ENCODER, _TWO_LAYERS
     ),
+    "albert": _family(
+        "Albert",
+        "albert.",
+        _ALBERT_ENCODER,
+        {"pooler": "summary/dense", "classifier": "dense"},
+        pools=True,
+    ),
     "distilbert": _family(
         "DistilBert",
         "distilbert.",
@@ -294,7 +314,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 _NEAREST = {
-    "bert": "albert bros convbert fnet funnel layoutlm mobilebert rembert roc_bert "
+    "bert": "bros convbert fnet funnel layoutlm mobilebert rembert roc_bert "
     "roformer splinter squeezebert tapas",
     "camembert": "flaubert",
     "deberta-v2": "deberta",
@@ -321,10 +341,10 @@ def family_of(encoder: EncoderConfig) -> Family:
 # Parts that belong to no encoder and need no mention: other tasks' heads, buffers.
 UNUSED = re.compile(
     r"^(pooler|cls|classifier|qa_outputs|lm_head|lm_loss|sequence_summary|logits_proj"
-    r"|start_logits|end_logits|answer_class|discriminator_predictions"
+    r"|start_logits|end_logits|answer_class|discriminator_predictions|predictions"
     r"|generator_predictions|generator_lm_head|lm_predictions|mask_predictions|score"
     r"|dropout|head|decoder|pre_classifier|vocab_transform|vocab_layer_norm"
-    r"|vocab_projector)\b|^embeddings\.position_embeddings\b"
+    r"|vocab_projector|sop_classifier)\b|^embeddings\.position_embeddings\b"
     r"|(^|\.)position_ids$|(^|\.)token_type_ids$"
 )
 

@@ -306,9 +306,10 @@ def read_weights(
     stored, wrapper = _unwrapped(_stored(folder, family.prefix), family.prefix)
     if network.text_summary is not None and network.encoder.is_pooled:
         stored |= _stored_classifier(folder, network.encoder)
-    if network.encoder.depth > len(stored):  # before the names of all are listed
+    depth = network.encoder.distinct_layers
+    if depth > len(stored):  # before the names of all are listed
         raise InputError(
-            f"{folder}: config.json wants {network.encoder.depth} layers, but the "
+            f"{folder}: config.json wants {depth} layers, but the "
             f"weights are {len(stored)} tensors; take both from one model"
         )
     shapes = jax.eval_shape(network.init, jax.random.key(0))
