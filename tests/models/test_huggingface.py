@@ -75,6 +75,22 @@ def test_names_that_all_begin_with_a_wrapper_are_read_without(model_folder, wrap
     assert note.endswith(f"read without '{wrapper}' before all names")
 
 
+def test_adapters_are_not_read_and_the_line_that_merges_one_is_said(model_folder):
+    plain, name = read(model_folder), "adapter_config.json"
+    for task in ("retrieval", "classification"):
+        (model_folder / task).mkdir()
+        (model_folder / task / name).write_text("{}")
+    network = network_of(huggingface.read_config(model_folder))
+    weights = huggingface.read_weights(model_folder, network)
+    jax.tree.map(np.testing.assert_array_equal, weights.params["encoder"], plain)
+    (note,) = weights.notes
+    assert "read without classification, retrieval; with peft" in note
+    both = f"M.from_pretrained('{model_folder}'), '{model_folder}/classification')"
+    assert f"{both}.merge_and_unload()" in note
+    with pytest.raises(InputError, match="is an adapter, which is not read; with peft"):
+        huggingface.read_config(model_folder / "retrieval")
+
+
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float64])
 def test_other_float_types_become_float32(model_folder, kind):
     file = model_folder / "model.safetensors"

@@ -29,6 +29,7 @@ from dicejax.models import (  # noqa: F401 - define their architectures
 )
 from dicejax.models.encoder import EncoderConfig, Pooling
 from dicejax.models.heads import SequenceHead, TokenHead
+from dicejax.models.huggingface import adapters
 from dicejax.models.huggingface.modules import (
     CONFIG,
     FILE_NAME,
@@ -244,8 +245,9 @@ def read_config(folder: Path, pooling: Pooling = "auto") -> EncoderConfig:
 
     Raises:
       InputError: a file is missing, is not JSON, or describes another architecture, or
-        the folder pools otherwise.
+        the folder pools otherwise, or is an adapter of a model.
     """
+    adapters.require_none(folder)
     file = folder / CONFIG
     content = {key: x for key, x in read_json(file).items() if key != "pooling"}
     encoder = config_from(content, str(file))
@@ -365,6 +367,8 @@ def read_weights(
         "heads": {name: _assemble(every, tensors) for name, every in fitting.items()},
     }
     new = tuple(name for name, _ in network.heads if name not in fitting)
+    if note := adapters.note_of(folder):
+        notes["adapters"] = note
     if wrapper:
         notes[wrapper] = f"{folder}: read without {quote(wrapper)} before all names"
     return Weights(params, new, tuple(notes.values()))
