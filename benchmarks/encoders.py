@@ -8,6 +8,9 @@ and compile that step for 24 layers (`--deepest`) as a multiple of 6 layers. Thr
 temporary memory of such a step, as compiled, without and with recomputation. Exits with
 1 if a limit is broken.
 
+`--tables types` makes a fourth: the step of every `model_type` that loads, in one shape
+and with random weights, vs. the same model in PyTorch.
+
 Without MODEL_FOLDER the weights are random, and the flags give kind and size: on a GPU
 --layers 24 --width 1024 --heads 16 --batch 32 --length 384 --torch_compile
 --peak_tflops 989 is BERT-large on an H200.
@@ -20,6 +23,7 @@ measured: see benchmarks/README.md
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 import statistics
 import sys
@@ -40,6 +44,7 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import TokenHead
+from dicejax.models.huggingface.names import FAMILIES
 from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.mpnet import MPNetConfig
 from dicejax.models.network import Network
@@ -55,6 +60,7 @@ SHALLOW = 6
 COMPILE_LIMIT = 1.5
 REMAT_LIMIT = 3.0
 SPEED_LIMIT = 1.0
+ROLES = ("pad", "bos", "eos", "cls", "sep")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,6 +79,7 @@ class Settings:
       steps: training steps per round.
       tables: tables to make.
       deepest: layers of the second and the third table.
+      types: model types of the fourth table; all by default.
       torch_compile: compile PyTorch's model with torch.compile.
       peak_tflops: peak of the device in bfloat16, to print the share that is reached.
       smallest: smoke test with the smallest sizes and no limits.
@@ -91,6 +98,7 @@ class Settings:
     steps: int = 3
     tables: tuple[str, ...] = ("speed", "compile", "memory")
     deepest: int = 24
+    types: tuple[str, ...] = tuple(FAMILIES)
     torch_compile: bool = False
     peak_tflops: float | None = None
     smallest: bool = False
@@ -189,7 +197,7 @@ def torch_steps(
         "token_type_ids": "token_type_ids",
         "labels": "tags",
     }
-    if model.config.model_type in ("modernbert", "mpnet"):  # without token types
+    if "token_type_ids" not in inspect.signature(model.forward).parameters:
         del names["token_type_ids"]
     inputs = {
         theirs: torch.tensor(arrays[ours], dtype=torch.long, device=device)
@@ -229,12 +237,15 @@ def milliseconds(take: Callable[[int], None], steps: int) -> float:
     return (time.perf_counter() - start) / steps * 1e3
 
 
-def speed(settings: Settings, folder: Path) -> list[dict[str, Any]]:
-    """Time all in every round, right after one another, to and fro."""
+def speed(settings: Settings, folder: Path, most: int = 3) -> list[dict[str, Any]]:
+    """Time all in every round, right after one another, to and fro.
+
+    `most` is the number of PyTorch's precisions.
+    """
     precisions = ("float32", "bfloat16", "pure bfloat16")
     config = huggingface.read_config(folder)
     # PyTorch's XLNet has no bfloat16 weights: it computes distances in float32.
-    most = 1 if settings.smallest else 2 if isinstance(config, XLNetConfig) else 3
+    most = 1 if settings.smallest else min(most, 3 - isinstance(config, XLNetConfig))
     rivals = {
         f"dicejax {precision}": our_steps(settings, folder, precision)
         for precision in precisions[: min(most, 2)]
@@ -261,6 +272,51 @@ def speed(settings: Settings, folder: Path) -> list[dict[str, Any]]:
         }
         for name, values in times.items()
     ]
+
+
+def typed_folder(kind: str, settings: Settings, folder: Path) -> Path:
+    """Write a model of transformers' own class, with random weights."""
+    import torch
+    from transformers import AutoConfig, AutoModelForTokenClassification
+
+    width = settings.width
+    inner = (3 * width // 2) if kind == "modernbert" else 4 * width
+    names = ("hidden_size", "num_hidden_layers", "num_attention_heads")
+    inner_name = {"distilbert": "hidden_dim", "xlnet": "d_inner"}
+    if kind == "xlnet":
+        names = ("d_model", "n_layer", "n_head")
+    sizes = zip(names, (width, settings.layers, settings.heads), strict=True)
+    more = {inner_name.get(kind, "intermediate_size"): inner, "vocab_size": 30522}
+    more["num_labels"] = CLASSES
+    more |= {f"{role}_token_id": n for n, role in enumerate(ROLES)}
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, **dict(sizes), **more)
+    model = AutoModelForTokenClassification.from_config(config)
+    model.save_pretrained(folder / kind)
+    return folder / kind
+
+
+def speed_of_types(settings: Settings) -> list[dict[str, Any]]:
+    """Time a step of each type, ours and PyTorch's in turn."""
+    rows = []
+    for kind in settings.types[: 2 if settings.smallest else None]:
+        with tempfile.TemporaryDirectory() as made:
+            times = speed(settings, typed_folder(kind, settings, Path(made)), most=2)
+        medians = {row["name"]: row["median_ms"] for row in times}
+        ratio = faster_than_torch(times)
+        rows.append({"model_type": kind, **medians, "times as fast": ratio})
+        print(kind, f"{ratio:.2f} times, load {os.getloadavg()[0]:.1f}", flush=True)
+        jax.clear_caches()
+    return rows
+
+
+def processor() -> str:
+    """Return the name of the processor, and its instructions for matrices."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    by_name = {name.strip(): value.strip() for name, value in fields.items()}
+    wide = {"avx512_bf16", "amx_bf16"} & {*by_name.get("flags", "").split()}
+    return f"{by_name.get('model name', '?')}, {' '.join(sorted(wide)) or 'plain'}"
 
 
 def share_of_peak(
@@ -417,6 +473,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(f"{times:.2f} times as fast as PyTorch, faster against faster")
         if times < SPEED_LIMIT:
             broken.append(f"a step is {times:.2f} times as fast, not {SPEED_LIMIT}")
+    if "types" in settings.tables or settings.smallest:
+        rows = speed_of_types(settings)
+        shape = f"[{settings.batch}, {settings.length}]"
+        show(console, f"A training step on {shape} by type, {processor()}", rows)
     for key, measure, title in (
         ("compile", compile_times, "Seconds to lower and compile, by layers"),
         ("memory", memory, "Temporary memory of as many on [8, 256], MiB"),
