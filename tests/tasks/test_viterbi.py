@@ -15,8 +15,9 @@ from dicejax.cli import run
 from dicejax.data import tags
 from dicejax.data.examples import Sentence
 from dicejax.data.tags import Scheme
-from dicejax.tasks import Item, JointTagging, Tagging
-from dicejax.tasks.viterbi import best_tags
+from dicejax.errors import InputError
+from dicejax.tasks import Item, JointTagging, Tagging, WordTagging
+from dicejax.tasks.viterbi import best_tags, decoded_by
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import prepare
@@ -159,3 +160,7 @@ def test_settings_that_contradict_each_other_are_refused():
         Tagging(decoding="beam")
     with pytest.raises(ValueError, match=r"marks each word by itself.*leave one out"):
         Tagging(decoding="viterbi", threshold="recall:0.9")
+    with pytest.raises(InputError, match="WordTagging has no tags of spans; leave out"):
+        decoded_by(WordTagging(), "viterbi")
+    with pytest.raises(InputError, match="--decoding: threshold recall"):
+        decoded_by(Tagging(threshold="recall:0.9"), "viterbi")
