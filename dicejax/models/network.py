@@ -95,6 +95,7 @@ class Network:
             return self
         return dataclasses.replace(self, max_unrolled=MAX_UNROLLED_LAYERS_ON_GPUS)
 
+    @functools.partial(jax.jit, static_argnums=0)  # so that it is traced once
     def init(self, key: Array) -> Params:
         """Draw initial parameters, a nested dict of float32 arrays."""
         return nnx.to_pure_dict(nnx.split(_Module(self, nnx.Rngs(params=key)))[1])
@@ -195,12 +196,11 @@ class _Module(nnx.Module):
 
 @functools.cache
 def _skeleton(network: Network) -> tuple[nnx.GraphDef, nnx.State]:
+    # The key is an argument, without a value: with one, what is drawn from it would be
+    # computed here.
+    def make(key: Array) -> _Module:
+        return _Module(network, nnx.Rngs(params=key))
+
     # Cached outside any trace: building the module again at each trace costs a second.
     with jax.ensure_compile_time_eval():
-        # The key is an argument, without a value: with one, what is drawn from it would
-        # be computed here.
-        module = nnx.eval_shape(
-            lambda key: _Module(network, nnx.Rngs(params=key)),
-            jax.eval_shape(jax.random.key, 0),
-        )
-    return nnx.split(module)
+        return nnx.split(nnx.eval_shape(make, jax.eval_shape(jax.random.key, 0)))
