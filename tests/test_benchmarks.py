@@ -20,7 +20,7 @@ SMALL = [str(ROOT / "experiments" / "quickstart.py"), *SIZES.split()]
 # Each kind of section; the rest are of other models. By default the values of the
 # kernels and the queue's end, and two tables of encoders: each compiles for seconds.
 SECTIONS = ("right", "fast-bert-base", "attention", "tune", "planned")
-FEW = {"accelerator": "--sections right planned", "encoders": "--tables speed memory"}
+FEW = {"accelerator": "--sections planned", "encoders": "--tables speed memory"}
 # The other arguments of each program, and what its output must contain.
 PROGRAMS = {
     "accelerator": (
@@ -42,7 +42,8 @@ PROGRAMS = {
 }
 NEED_TORCH = {"encoders", "train_tokens"}
 # They train in several processes, or compile what tests/planning compiles too.
-LONG = {"accumulation", "planned_steps", "train_tokens"}
+# The calls of `hops` are counted in two processes that train and compare.
+LONG = {"accumulation", "hops", "planned_steps", "train_tokens"}
 # Not a separate program: the PyTorch side of another.
 RIVALS = {"torch_tagger"}
 

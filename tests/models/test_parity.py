@@ -76,7 +76,7 @@ TYPES |= {
     "electra-narrow": {"embedding_size": 14},
     "electra-full": {"embedding_size": 21},
 }
-DEPTHS = {TOKENS: 2, SEQUENCES: 6, READING: 1}
+DEPTHS = {TOKENS: 2, SEQUENCES: 1, READING: 1}
 BY_DEFAULT = {("bert", task) for task in HEADS} | {
     ("roberta", SEQUENCES),
     ("electra-narrow", TOKENS),
@@ -111,15 +111,16 @@ def test_types_equal_pytorch(kind, task):
     check(model_type, settings, task, KEY_BIAS, within=1e-5)
 
 
-# One layer, all layers written out, a loop; widths of no power of two.
+# One layer, all layers written out; widths of no power of two. By default a loop, with
+# several other settings at once.
 SHAPES = [
-    case(ONE | {"hidden_size": 21, "intermediate_size": 13}),
     case(
         {"num_hidden_layers": 5, "hidden_size": 15, "num_attention_heads": 5},
         exhaustive=True,
     ),
-    case({"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2}),
+    case(ONE | {"hidden_size": 14, "num_attention_heads": 2}, exhaustive=True),
 ]
+LOOP = {"num_hidden_layers": 7, "hidden_size": 21, "layer_norm_eps": 0.1}
 V2 = {
     "share_att_key": False,
     "position_biased_input": True,
@@ -135,25 +136,29 @@ TERMS = {
 }
 # Beyond the 24 positions, the buckets, or the table itself.
 LONG = {"lengths": (41, 23, 1, 12)}
+ODD = {"d_model": 14, "n_head": 2, "d_inner": 13, "layer_norm_eps": 0.1}
+MODERN = {"num_hidden_layers": 7, "hidden_size": 12, "num_attention_heads": 2}
+MODERN |= {"local_attention": 5, "norm_eps": 0.1, "hidden_activation": "silu"}
+BIASES = ("classifier_bias", "attention_bias", "mlp_bias", "norm_bias")
 # Settings of each model, and options of `check`.
 CASES = {
     "bert": [
         *SHAPES,
         *(case(ONE | {"hidden_act": name}, exhaustive=True) for name in ACTIVATIONS),
-        case(ONE | {"layer_norm_eps": 0.1, "type_vocab_size": 3}),
+        case(LOOP | {"type_vocab_size": 3}),
         case({}, padded="none", masked=False),
     ],
     # A loop over layers; as wide as its embeddings it projects them all the same.
     "albert": [case({"num_hidden_layers": 7, "embedding_size": 24})],
     "deberta-v2": [
-        case(TWO),
+        case(TWO, exhaustive=True),
         case(TWO, padded="left"),
+        case(LOOP | {"type_vocab_size": 3, "embedding_size": 14}),
         case(ONE, task=READING),
         case(ONE, task=READING, padded="left", exhaustive=True),
         # PyTorch's summary is that of a row's first column: padding is behind.
-        case(ONE, task=SEQUENCES),
+        case(ONE, task=SEQUENCES, exhaustive=True),
         *SHAPES,
-        case(ONE | {"type_vocab_size": 3, "embedding_size": 14}),
         case(ONE | {"layer_norm_eps": 0.1, "hidden_act": "relu"}, exhaustive=True),
         case(ONE | {"position_biased_input": True}, exhaustive=True),
         case(ONE | {"norm_rel_ebd": "none"}, exhaustive=True),
@@ -171,7 +176,7 @@ CASES = {
             case(
                 ONE | {"pos_att_type": terms, "share_att_key": shared},
                 unmoved=unmoved,
-                exhaustive=shared,
+                exhaustive=shared or terms == "p2c|c2p",  # V2 has both
             )
             for terms, unmoved in TERMS.items()
             for shared in (False, True)
@@ -185,23 +190,23 @@ CASES = {
     ],
     "xlnet": [
         # PyTorch's summary is that of a row's last column: padding is in front.
-        case({"n_layer": 2}, padded="left"),
+        case({"n_layer": 2}, padded="left", exhaustive=True),
         case({"n_layer": 1}, padded="left", task=READING),
         case({"n_layer": 1}, padded="left", task=SEQUENCES),
         case({"n_layer": 2}, exhaustive=True),
         case({"n_layer": 1}, task=READING, exhaustive=True),
         # One layer, all layers written out, a loop; odd widths of heads.
-        case({"n_layer": 1, "d_model": 14, "n_head": 2, "d_inner": 13}, padded="left"),
+        case(
+            {"n_layer": 7, "clamp_len": 3, "layer_norm_eps": 0.1} | ODD, padded="left"
+        ),
         case(
             {"n_layer": 5, "d_model": 30, "n_head": 6}, padded="left", exhaustive=True
         ),
-        case({"n_layer": 7, "d_model": 10, "n_head": 2}, padded="left"),
+        case({"n_layer": 1, "clamp_len": 40}, padded="left", exhaustive=True),
         *(
             case({"n_layer": 1, "ff_activation": name}, padded="left", exhaustive=True)
             for name in ACTIVATIONS
         ),
-        case({"clamp_len": 3}, padded="left"),
-        case({"n_layer": 1, "clamp_len": 40, "layer_norm_eps": 0.1}, padded="left"),
         # With a mask for more than one row PyTorch fails here.
         case({"attn_type": "uni"}, padded="none", masked=False, exhaustive=True),
         case({"attn_type": "uni", "clamp_len": 4}, padded="none", masked=False),
@@ -225,11 +230,7 @@ CASES = {
         case(ONE, task=SEQUENCES, lengths=(17, 9, 1, 5)),
         case(ONE | {"classifier_pooling": "mean"}, task=SEQUENCES, padded="left"),
         # One layer, all written out, a loop; odd widths of heads' halves.
-        case(ONE | {"hidden_size": 14, "num_attention_heads": 1}),
-        case({"num_hidden_layers": 7, "hidden_size": 12, "num_attention_heads": 2}),
-        case(TWO | {"local_attention": 5, "norm_eps": 0.1}),
-        case(TWO | {"classifier_bias": True, "hidden_activation": "silu"}),
-        case(TWO | {"attention_bias": True, "mlp_bias": True, "norm_bias": True}),
+        case(MODERN | dict.fromkeys(BIASES, True)),
         case(
             TWO
             | {
@@ -252,14 +253,13 @@ CASES = {
         ),
     ],
     "mpnet": [
-        case(TWO),
+        case(LOOP | {"hidden_act": "relu"}, padded="left"),
+        case(TWO, exhaustive=True),
         case(ONE, task=READING),
         # PyTorch's summary is that of a row's first column: padding is behind.
         case(ONE, task=SEQUENCES),
         *SHAPES,
-        case(ONE | {"layer_norm_eps": 0.1, "hidden_act": "relu"}),
-        case(TWO, padded="left"),
-        case(TWO, padded="none", masked=False),
+        case(ONE, padded="none", masked=False),
         # Beyond the last bucket.
         case(ONE | {"max_position_embeddings": 152}, lengths=(150, 41, 1)),
     ],

@@ -199,7 +199,8 @@ def plain(request, objectives):
     """Return the results of one device on the whole batch."""
     exhaustive = request.config.getoption("exhaustive")
     kinds = ("float64", "float32") if exhaustive else ("float64",)
-    shared = PLAIN | {"objectives": objectives, "one_pass": None}
+    # Each has a program of its own, or by default those that may share one.
+    shared = PLAIN | {"objectives": objectives, "one_pass": not exhaustive or None}
     results = computed([shared | {"precision": kind} for kind in kinds])
     return dict(zip(kinds, results, strict=True))
 

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,9 +14,11 @@ from dicejax.objectives import SelfAdjustingDice
 from dicejax.training.accumulation import loss_and_gradient
 from dicejax.training.sharding import global_batch, put, rows_here, to_host
 
+from ..kinds import exhaustive_but
 from ..models.small import network_of
 from . import worker
 from .making import ROWS, VOCABULARY, WIDTH, network
+from .test_exactness import MESHES
 
 OBJECTIVE = SelfAdjustingDice(alpha=0.5).reading("tags")
 POOLINGS = ("mean", "max", "last")
@@ -85,18 +86,18 @@ def results_of(jobs):
     return results
 
 
+# That processes give what devices do is tested on tags in `test_exactness.py`.
 @pytest.mark.slow
-def test_micro_batches_devices_and_processes_give_the_plain_step(tmp_path):
-    plain = results_of([PLAIN, PLAIN | {"micro_batches": 8}])
-    jobs = [{"micro_batches": 2, "mesh": {"data": 2, "fsdp": 2, "tensor": 2}}]
-    spread = worker.call(results_of, jobs, processes=2, devices=4, folder=tmp_path)
-    expected = {k[2:]: x for k, x in plain.items() if k.startswith("0:")}
-    for results in (spread, {k: x for k, x in plain.items() if k.startswith("1:")}):
-        assert {name[2:] for name in results} == expected.keys()
-        for name, value in results.items():
-            there = name[2:].replace("key/bias", "key/kernel")
-            scale = max(np.abs(expected[there]).max(), 1e-3)
-            error = np.abs(value - expected[name[2:]]).max() / scale
-            assert error < 1e-10, (name, error)
+@pytest.mark.parametrize("processes", exhaustive_but([1], [1, 2]))
+def test_micro_batches_devices_and_processes_give_the_plain_step(processes, tmp_path):
+    expected = {name[2:]: x for name, x in results_of([PLAIN]).items()}
+    jobs = [{"micro_batches": n, "mesh": MESHES["mixed"]} for n in (2, 8)[:processes]]
+    places = {"processes": processes, "devices": 8 // processes, "folder": tmp_path}
+    results = worker.call(results_of, jobs, **places)
+    assert {name[2:] for name in results} == expected.keys()
+    for name, value in results.items():
+        there = name[2:].replace("key/bias", "key/kernel")
+        scale = max(np.abs(expected[there]).max(), 1e-3)
+        error = np.abs(value - expected[name[2:]]).max() / scale
+        assert error < 1e-10, (name, error)
     assert len({float(expected[f"{pooling}:0"]) for pooling in POOLINGS}) == 3
-    assert jnp.isfinite(expected["mean:0"])
