@@ -11,13 +11,14 @@ import operator
 import os
 import tempfile
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from etils import epath
 
+from dicejax.config import Experiment, to_json
 from dicejax.errors import InputError
 from dicejax.io.files import input_errors, read_bytes, read_text
 
@@ -296,3 +297,15 @@ def is_local(folder: epath.Path) -> bool:
     (True, False)
     """
     return "://" not in os.fspath(folder)
+
+
+def boards_of(
+    experiment: Experiment, folder: epath.Path, after_step: int
+) -> Iterator[TensorBoard | WeightsAndBiases]:
+    """Open the boards that an experiment names, of the run in a folder."""
+    if experiment.recording.tensorboard:
+        yield TensorBoard(folder / "tensorboard", after_step)
+    if (project := experiment.recording.wandb_project) is not None:
+        name, config = f"{experiment.name}/{folder.name}", to_json(experiment)
+        more = {"name": name, "config": json.loads(config)}
+        yield WeightsAndBiases(project, folder, **more)

@@ -25,7 +25,7 @@ Shift = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Search:
+class Decoded:
     """Results of `Task.decode` for each shift and example, and counts by output.
 
     `sequences` is the number of items that rows had room for.
@@ -52,7 +52,7 @@ def search(
     min_sequences: int = 0,
     between: Callable[[], None] = lambda: None,
     decoded: Callable[[], None] = lambda: None,
-) -> Search:
+) -> Decoded:
     """Decode each example of the task, in order.
 
     Items are packed as in training. Every process has all results. The network runs
@@ -80,7 +80,7 @@ def search(
         "count": count,
     }
     nothing = [[None] * len(examples) for _ in shifts]
-    result = Search(nothing, {}, batches.sequences)
+    result = Decoded(nothing, {}, batches.sequences)
     num_items = Counter(item.example for item in items)
     waiting: dict[int, dict[int, list[Any]]] = {}
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Callable
 from typing import NoReturn
 
 import jax
 from jax.sharding import Mesh
 
-from dicejax.config import to_json
 from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged, InputError, Stopped
 from dicejax.metrics.scores import Scores, heading
@@ -23,7 +21,7 @@ from dicejax.training.gradients.probe import FILE as ANALYSIS
 from dicejax.training.gradients.probe import Collector
 from dicejax.training.identity import changed
 from dicejax.training.logging import FILE as METRICS
-from dicejax.training.logging import MetricsLog, TensorBoard, WeightsAndBiases
+from dicejax.training.logging import MetricsLog, boards_of
 from dicejax.training.loop_state import LoopState
 from dicejax.training.outcome import divergence, lower_rate
 from dicejax.training.processes import is_main_process
@@ -115,8 +113,7 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         checkpoints: Checkpoints,
         progress: TrainingProgress,
     ):
-        experiment, is_main = setup.experiment, is_main_process()
-        self._experiment = experiment
+        self._experiment = experiment = setup.experiment
         self._metric = heading(experiment.task.primary_metric)
         self._name = f"{name_of(experiment.objective)} seed {experiment.training.seed}"
         self._run, self._batches, self._loop = run, batches, loop
@@ -126,17 +123,9 @@ class Recorder(contextlib.AbstractContextManager["Recorder"]):
         self._pending: list[dict[str, jax.Array]] = []
         self._batch: Packed | None = None
         self._bar = progress.begin(self._name, len(batches), step=loop.step)
-        boards: list[TensorBoard | WeightsAndBiases] = []
-        if is_main and experiment.recording.tensorboard:
-            boards.append(TensorBoard(run.path / "tensorboard", loop.recorded))
-        project = experiment.recording.wandb_project
-        if is_main and project is not None:
-            config = json.loads(to_json(experiment))
-            name = f"{experiment.name}/{run.path.name}"
-            boards.append(WeightsAndBiases(project, run.path, name=name, config=config))
-        self._log = MetricsLog(
-            run.path if is_main else None, after_step=loop.recorded, boards=boards
-        )
+        folder, after = run.path if is_main_process() else None, loop.recorded
+        boards = folder and boards_of(experiment, folder, after)
+        self._log = MetricsLog(folder, after_step=after, boards=boards or ())
         self.analyser: Collector | None = None
         if experiment.analysis.every:
             self.analyser = Collector(

@@ -29,7 +29,7 @@ from dicejax.tasks.judged import require_attainable
 from dicejax.tasks.priors import log_priors, require_classes
 from dicejax.training.encoded import Encoded, Warn, load_data
 from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
-from dicejax.training.predict import Search, search
+from dicejax.training.predict import Decoded, search
 from dicejax.training.sharding import put
 from dicejax.training.state import (
     TrainState,
@@ -208,7 +208,7 @@ class Setup:
             "mesh": mesh,
         }
 
-    def search(self, params: Params, split: str, mesh: Mesh, **options: Any) -> Search:
+    def search(self, params: Params, split: str, mesh: Mesh, **options: Any) -> Decoded:
         """Search a split, as `predict.search` does."""
         return search(
             params,
