@@ -194,10 +194,10 @@ class Report:
             if getattr(self, flag):
                 raise InputError(f"--{flag} goes with --scores")
         if self.across:
-            from dicejax.study.compare.several import lines, several
+            from dicejax.study.compare.across import combined, lines
 
-            baseline, of_losses = several(self.runs, self.out)
-            for line in lines(baseline, of_losses, len(self.runs)):
+            baseline, losses = combined(self.runs, self.out)
+            for line in lines(baseline, losses, len(self.runs)):
                 show(line)
             return
         result = compare_runs(

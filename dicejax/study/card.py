@@ -17,6 +17,7 @@ from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import names_of
 from dicejax.study.compare.record import FILE, read
 from dicejax.study.report.document import Section, TextTable, markdown_of, plain
+from dicejax.study.sentences import sentences
 from dicejax.tasks import Classification
 from dicejax.training.export import opening
 from dicejax.training.identity import test_checksum
@@ -32,15 +33,6 @@ PIPELINES = {
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 RANDOM = "random weights"
 MOST_ROWS = 50  # of a table: `dicejax evaluate` prints all
-LIMITS = (
-    "It predicts the labels of its training data and no others.",
-    "The scores are those of one test split. Texts of other sources, times or "
-    "languages were not tested, nor was whether its errors fall on some people more "
-    "than others.",
-    "dicejax reads a text that is longer than the encoder allows in windows; other "
-    "programs may cut it off.",
-)
-NO_LICENCE = "The licence of this model is not stated: no --license was given."
 
 
 def model_card(
@@ -63,8 +55,10 @@ def model_card(
     result, experiment = Result.read(run), run.experiment()
     scores = Scores.from_json(result.test or {})
     pipeline = next((x for end, x in PIPELINES.items() if opener.endswith(end)), None)
-    path = getattr(experiment.encoder, "path", None)
-    untaught = f"nothing learnt: {reason}" if (reason := result.nothing_learnt) else ""
+    path, texts = getattr(experiment.encoder, "path", None), sentences("card")
+    untaught = ""
+    if result.nothing_learnt:
+        untaught = texts.untaught(result.nothing_learnt)
     is_hub_id = path is not None and HUB_ID.fullmatch(path) and not Path(path).exists()
     evaluated = [
         EvalResult(
@@ -88,24 +82,23 @@ def model_card(
         tags=["dicejax", experiment.objective.short_name],
         eval_results=evaluated or None,
     )
-    encoder = RANDOM if path is None else Path(path).name
+    encoder = None if path is None else Path(path).name
     (name,) = names_of([experiment.objective])
-    begin = f"Trained by dicejax from {encoder}, with the loss {name}."
-    if (summary := run.network().text_summary) is not None:
-        begin += f" Each text is read as {summary}."
+    begin = texts.begin(encoder or RANDOM, name, run.network().text_summary)
+    licences = [texts.licence(license), texts.other_licences(encoder)]
     sections = [
         Section("scores", "Scores on test", tables=[_table(scores)]),
         Section("loss", "Why this loss", _verdict(run)),
         Section("threshold", "Threshold", _threshold(experiment, result)),
         Section("calibration", "Calibration", _calibration(result)),
         Section("data", "Data", _data(experiment, result), tables=_labels(result)),
-        Section("limits", "Limits", LIMITS),
-        Section("licence", "Licence", _licence(license, encoder)),
+        Section("limits", "Limits", texts.limits().split("\n")),
+        Section("licence", "Licence", licences),
     ]
     warning = f"**{plain(untaught.capitalize())}.**\n\n" if untaught else ""
     return (
         f"---\n{data.to_yaml()}\n---\n\n# {plain(experiment.name)}\n\n{warning}"
-        f"{plain(begin)} `{opening(opener)}` opens this folder.\n\n"
+        f"{plain(begin)} {texts.opens(opening(opener))}\n\n"
         f"{markdown_of([x for x in sections if x.text or x.tables])}\n"
     )
 
@@ -140,19 +133,8 @@ def _labels(result: Result) -> list[TextTable]:
         {"label": x, **{split: f"{row.get(x, 0):,}" for split, row in counts.items()}}
         for x in ranked[:MOST_ROWS]
     ]
-    rest = len(ranked) - len(lines)
-    caption = "Examples with each label" + f"; {rest} more are left out" * (rest > 0)
+    caption = sentences("card").counts(len(ranked) - len(lines))
     return [TextTable(caption, lines)] if lines else []
-
-
-def _licence(license: str | None, encoder: str) -> list[str]:
-    mine = NO_LICENCE if license is None else f"This model: {license}."
-    source = "The encoder began with random weights"
-    if encoder != RANDOM:
-        source = (
-            f"The licence of the encoder it was trained from, {encoder}, is not known"
-        )
-    return [mine, f"{source}; the licence of the data is not known to dicejax."]
 
 
 def _table(scores: Scores) -> TextTable:
@@ -161,10 +143,7 @@ def _table(scores: Scores) -> TextTable:
         {"": label, **{heading(name): _cell(x) for name, x in row.items()}}
         for label, row in list(rows.items())[:MOST_ROWS]
     ]
-    rest = len(rows) - len(lines)
-    return TextTable(
-        "In percent" + f"; {rest} more rows are left out" * (rest > 0), lines
-    )
+    return TextTable(sentences("card").scores(len(rows) - len(lines)), lines)
 
 
 def _cell(value: float | None) -> str:
@@ -179,62 +158,53 @@ def _verdict(run: Run) -> list[str]:
     if not (folder / FILE).exists():
         return []
     comparison = read(str(folder))
-    place = run.path.relative_to(folder).as_posix()
+    place, texts = run.path.relative_to(folder).as_posix(), sentences("card")
     for row in comparison.rows:
         if place not in [each.folder for each in row.runs]:
             continue
         lines = [comparison.verdict]
         if crossed := row.against and row.against.crossed:
-            ends = crossed.mean, crossed.low, crossed.high
-            mean, low, high = (f"{100 * x:+.2f}" for x in ends)
-            lines.append(
-                f"{row.loss} minus {comparison.rows[0].loss}, {len(row.runs)} seeds: "
-                f"{mean} ({low} to {high})."
-            )
+            names = row.loss, comparison.rows[0].loss
+            lines.append(texts.difference(*names, len(row.runs), crossed))
         if (looks := len(comparison.looks)) > 1:
-            lines.append(f"The runs were looked at {looks} times.")
+            lines.append(texts.looks(looks))
         return lines
     return []
 
 
 def _threshold(experiment: Experiment, result: Result) -> list[str]:
+    texts = sentences("card")
     if result.threshold is None:
         labels = (result.labels or {}).get("train", {})
         rule = experiment.task.threshold_rule
         is_likeliest = isinstance(experiment.task, Classification) and len(labels) > 2
         if rule is None or is_likeliest:
-            return ["None: the likeliest answer is taken."]
-        return [f"{rule.default:g}, the default: none was chosen on dev."]
+            return [texts.no_threshold()]
+        return [texts.default_threshold(rule)]
     guarantee = guarantee_of(result.threshold)
-    if guarantee is None:
-        return [f"Chosen on dev: {result.threshold['threshold']}. It promises nothing."]
-    observed = [f"{guarantee.compare(result.observed)}."] if result.observed else []
-    return [f"Chosen on dev: {guarantee}.", *observed]
+    lines = [texts.chosen_threshold(result.threshold["threshold"], guarantee)]
+    if guarantee is not None and result.observed:
+        lines.append(f"{guarantee.compare(result.observed)}.")
+    return lines
 
 
 def _calibration(result: Result) -> list[str]:
     if result.calibration is None:
         return []
-    temperature = result.calibration["temperature"]
-    lines = [
-        f"Logits divided by {temperature:.4g}, the temperature fitted on dev, give the "
-        "probabilities of dicejax predict."
-    ]
+    texts = sentences("card")
+    lines = [texts.temperature(result.calibration["temperature"])]
     if (threshold := result.calibration.get("threshold")) is not None:
-        lines.append(f"Among them the threshold is {threshold}.")
+        lines.append(texts.calibrated_threshold(threshold))
     if (scores := result.calibration_on_test) is not None:
-        lines.append(f"On test: {scores}.")
+        lines.append(texts.on_test(scores))
     return lines
 
 
 def _data(experiment: Experiment, result: Result) -> list[str]:
-    sizes = (result.examples or {}).items()
-    counts = ", ".join(f"{n:,} {split}" for split, n in sizes)
-    names = "; ".join(f"{split}: {x}" for split, x in _files(experiment).items())
-    versions = ", ".join(f"{name} {x}" for name, x in result.versions.items())
+    texts = sentences("card")
+    reader = type(experiment.data).__name__
+    read_from = result.examples or {}, _files(experiment), reader
     return [
-        f"{counts} examples ({names}), read by {type(experiment.data).__name__}. "
-        f"Checksum of test: {test_checksum(result.to_json())}.",
-        f"Trained for {result.steps:,} updates on {result.devices} x "
-        f"{result.device_kind}, seed {experiment.training.seed}, with {versions}.",
+        texts.data(*read_from, test_checksum(result.to_json())),
+        texts.training(result, experiment.training.seed),
     ]

@@ -26,7 +26,7 @@ from dicejax.study.significance import (
     seeds_and_items,
     signed,
 )
-from dicejax.study.significance.several import AcrossSets, across_sets
+from dicejax.study.significance.across import AcrossSets, across_sets
 
 CONTROL = "ce+prior"
 DICE = ("dsc", "dsc+prior")

@@ -14,8 +14,8 @@ from dicejax.errors import InputError, Stopped
 from dicejax.formats import ConllFiles
 from dicejax.io import files
 from dicejax.study import compare as comparison
+from dicejax.study.compare.across import combined
 from dicejax.study.compare.record import Comparison
-from dicejax.study.compare.several import several
 from dicejax.study.compare.statistics import rows_of
 from dicejax.tasks import Tagging
 from dicejax.training.encoded import identity_of
@@ -192,7 +192,7 @@ def answers(project, tmp_path, monkeypatch, capsys):
             before = Run(epath.Path(cmp / "ce" / "seed-0")).identity()
             for name, each in {"a": before, "b": made_of}.items():
                 interval(tmp_path / name, each.checksums)
-            several([str(tmp_path / "a"), str(tmp_path / "b")])
+            combined([str(tmp_path / "a"), str(tmp_path / "b")])
 
         moved = str(data) if edit != "a file moved" else str(project / "data")
         acts = {

@@ -81,8 +81,8 @@ def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
             )
         for line, like in ((run[name], first[name]) for name in first):
             if line.group != like.group:
-                what = f"group is {quote(line.group)}, on line {like.number} "
-                raise _refused(path, line.number, f"{what}{quote(like.group)}")
+                flaw = f"group is {quote(line.group)}, on line {like.number} "
+                raise _refused(path, line.number, f"{flaw}{quote(like.group)}")
         of_examples = [x.group for x in first.values()]
         names, groups = np.unique(of_examples, return_inverse=True)
         if len(names) == 1 and names[0]:
@@ -162,33 +162,33 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
     missing = [name for name in COLUMNS if not count[name]]
     repeated = [name for name in (DATA, *COLUMNS, EXAMPLE, GROUP) if count[name] > 1]
     if missing or repeated:
-        what = f"has no column {missing[0]}" if missing else f"repeats {repeated[0]}"
+        flaw = f"has no column {missing[0]}" if missing else f"repeats {repeated[0]}"
         want = f"name the columns {', '.join(COLUMNS)}, and perhaps {DATA}, {EXAMPLE}"
-        raise _refused(path, number, f"{what}, but {', '.join(names)}", want)
+        raise _refused(path, number, f"{flaw}, but {', '.join(names)}", want)
     only = epath.Path(path).name.partition(".")[0]  # data where no column names it
     for number, text in lines:
         if not text.strip():
             continue
         cells = [cell.strip() for cell in _cells(path, number, text)]
         if len(cells) != len(names):
-            what = f"has {len(cells)} fields where the header has {len(names)}"
-            raise _refused(path, number, what)
+            flaw = f"has {len(cells)} fields where the header has {len(names)}"
+            raise _refused(path, number, flaw)
         row = {DATA: only} | dict(zip(names, cells, strict=True))
         for name in (DATA, "loss", GROUP):
             if not row.get(name, name):
                 raise _refused(path, number, f"names no {name}", "add it")
-        what = f"seed {quote(row['seed'])} is not a whole number"
+        flaw = f"seed {quote(row['seed'])} is not a whole number"
         if not re.fullmatch(r"[+-]?[0-9]+", row["seed"]):
-            raise _refused(path, number, what)
+            raise _refused(path, number, flaw)
         seed = int(row["seed"])
         kind = "fraction from 0 to 1" if largest == 1 else _POINTS
-        what = f"score {quote(row['score'])} is not a {kind}"
+        flaw = f"score {quote(row['score'])} is not a {kind}"
         # Not `float` alone, which reads 7_5 and the digits of other scripts.
         if not _NUMBER.fullmatch(row["score"]):
-            raise _refused(path, number, what)
+            raise _refused(path, number, flaw)
         score = float(row["score"])
         if not 0 <= score <= largest:
-            raise _refused(path, number, what)
+            raise _refused(path, number, flaw)
         example = row.get(EXAMPLE, "")
         group = row.get(GROUP, "") if example else ""
         yield _Line(number, row[DATA], row["loss"], seed, example, group, score)
@@ -201,5 +201,5 @@ def _cells(path: str, number: int, text: str) -> list[str]:
         raise _refused(path, number, f"is not a row of CSV ({error})") from None
 
 
-def _refused(path: str, line: int, what: str, do: str = "correct it") -> InputError:
-    return InputError(f"{path}, line {line}: {what}; {do}")
+def _refused(path: str, line: int, flaw: str, remedy: str = "correct it") -> InputError:
+    return InputError(f"{path}, line {line}: {flaw}; {remedy}")

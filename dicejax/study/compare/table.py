@@ -44,9 +44,9 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
         names = fitting
     left = [name for name in cells if name not in names]
 
-    what = seeds_of(rows)
+    seeds = seeds_of(rows)
     more = f"; in the report: {', '.join(left)}" if left else ""
-    caption = f"test set, {what}{more}"
+    caption = f"test set, {seeds}{more}"
     out = Table(title=literal(title), caption=caption, box=SIMPLE_HEAD)
     out.add_column("loss", width=losses, overflow="fold")
     for name in names:

@@ -14,6 +14,7 @@ from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import Row, rivals_of
 from dicejax.study.compare.table import remedy
 from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
+from dicejax.study.sentences import sentences
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
 """Numbers of seeds after which results are looked at."""
@@ -68,6 +69,7 @@ def train_until_decided(
     comparison: Comparison | None = None
     waiting: list[Row] = []
     settled: dict[str, int] = {}  # seeds of each loss that needs no more
+    texts = sentences("until")
     for seeds in [least, *(look for look in LOOKS if look > least)]:
         runs = jobs_of(seeds)
         first = runs[0].seed
@@ -75,7 +77,7 @@ def train_until_decided(
         count, began = unfinished(runs), clock()
         is_late = budget is not None and began - since + count * a_run > budget
         if comparison is not None and is_late:
-            return comparison, f"the budget is spent; {_outlook(waiting, a_run)}"
+            return comparison, _outlook(waiting, a_run)
         train(runs)
         if count:
             a_run = (clock() - began) / count
@@ -86,43 +88,32 @@ def train_until_decided(
             is_hopeless = crossed and crossed.mean + crossed.half(FUTILE) < 0
             if is_hopeless or row.outcome in DECIDED:
                 settled.setdefault(row.loss, seeds)
-        failed, what = rows[0].failures, ""
-        if all(row.outcome == "nothing learnt" for row in rows[1:]):
-            what = "nothing learnt"
-        if failed.seeds and not all(row.failures.has_learnt_nothing for row in rows):
+        failed = rows[0].failures if rows[0].failures.seeds else None
+        if all(row.failures.has_learnt_nothing for row in rows):
+            failed = None
+        untaught = all(row.outcome == "nothing learnt" for row in rows[1:])
+        if failed is not None or untaught:
             name = baseline_name(rows[0].loss)
-            what = f"{name} failed in {len(failed.seeds)} of {failed.runs} runs"
-        if what:
-            what += f", so further seeds would not help: {remedy(rows)}"
-            return comparison, what
+            return comparison, texts.no_help(name, failed, remedy(rows))
         waiting = [row for row in rivals_of(rows) if row.loss not in settled]
         if not waiting:
             rising = [row.loss for row in rows if row.rise > MARGIN]
-            updates = f", but {', '.join(rising)} still improved: see the first line"
-            return comparison, "every loss is decided, or hopeless" + updates * bool(
-                rising
-            )
-        say(f"{seeds} seeds: not decided: {', '.join(row.loss for row in waiting)}")
-    return comparison, f"{LOOKS[-1]} seeds are the last look"
+            return comparison, texts.decided(rising)
+        say(texts.waiting(seeds, [row.loss for row in waiting]))
+    return comparison, texts.last_look(LOOKS[-1])
 
 
 def _outlook(waiting: Sequence[Row], a_run: float) -> str:
-    """Say which differences a further hour would show."""
-    names = ", ".join(row.loss for row in waiting)
-    if not a_run:
-        return f"not decided: {names}"
-    a_seed = a_run * (1 + len(waiting))
-    more = int(3600 / a_seed)
-    if not more:
-        return f"a further seed of {names} takes {a_seed / 60:.0f} minutes"
-    then = []
-    for row in (row for row in waiting if row.against.crossed):
-        crossed, least = row.against.crossed, row.against.detectable
-        now, seeds = crossed.seeds, crossed.seeds + more
-        level = significance.nominal_level([now, seeds], LEVEL / len(waiting))
-        later = significance.detectable(crossed, level, seeds=seeds)
-        then.append(f"{row.loss} ±{100 * later:.1f} (now ±{100 * least:.1f})")
-    return (
-        f"in another hour {more} more seeds would show differences of "
-        f"{', '.join(then)} points with a power of 80%"
-    )
+    """Say that the budget is spent, and which differences a further hour would show."""
+    a_seed = a_run * (1 + len(waiting)) or None
+    more = 0 if a_seed is None else int(3600 / a_seed)
+    detectable = {}  # now, and an hour later
+    for row in waiting if more else ():
+        if crossed := row.against.crossed:
+            seeds = crossed.seeds + more
+            looks, share = [crossed.seeds, seeds], LEVEL / len(waiting)
+            level = significance.nominal_level(looks, share)
+            later = significance.detectable(crossed, level, seeds=seeds)
+            detectable[row.loss] = row.against.detectable, later
+    losses = [row.loss for row in waiting]
+    return sentences("until").spent(losses, a_seed, more, detectable)

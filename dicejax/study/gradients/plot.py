@@ -240,7 +240,7 @@ def draw_agreements(agreements: Agreements) -> Figure:
     height, (color, other) = 0.9 + 0.28 * len(results), figures.COLORS[:2]
     figure, panels = figures.panels(1, 2, width=8.6, height=height)
     y = np.arange(len(results))
-    for axes, key, what in zip(
+    for axes, key, part in zip(
         panels, ("logits", "heads"), ("logits", "head's parameters"), strict=True
     ):
         values = [getattr(result, key) for result in results]
@@ -248,7 +248,7 @@ def draw_agreements(agreements: Agreements) -> Figure:
         axes.barh(y, means, 0.6, xerr=spreads, color=color, label="one batch")
         axes.axvline(0, **figures.REFERENCE)
         axes.set(ylim=(len(results) - 0.4, -0.6), xlabel="cosine with soft F1")
-        axes.set_title(f"gradient of the {what}")
+        axes.set_title(f"gradient of the {part}")
     marks = [result.heads_of_all for result in results]
     panels[1].plot(marks, y, "D", color=other, label="all batches")
     names = [

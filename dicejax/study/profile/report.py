@@ -181,10 +181,10 @@ def _classes(profile: DataProfile) -> Table:
         for x in profile.classes
     ]
     names = ["train", "dev", "test", "gold of test"]
-    what = "which measure (95% interval)"
+    interval = "which measure (95% interval)"
     caption = "examples that have it; gold: its examples, or its spans or words"
     title = f"the rarest: {profile.rarest}" if profile.rarest else "examples by class"
-    return _table(title, ["class"], names, rows, last=what, caption=caption)
+    return _table(title, ["class"], names, rows, last=interval, caption=caption)
 
 
 def _histogram(lengths: Lengths, split: str) -> Table:

@@ -201,8 +201,8 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
     rows = measured(comparison.rows)
     metric, baseline = f"Dev {metric_of(comparison.rows)}", comparison.rows[0].loss
     for is_score in (True, False):
-        what = f"{metric} (%)" if is_score else "Training loss"
-        title = f"{metric} during training" if is_score else what
+        measure = f"{metric} (%)" if is_score else "Training loss"
+        title = f"{metric} during training" if is_score else measure
         bands = {x.loss: dev_of(x) if is_score else training_of(x) for x in rows}
         bands = {loss: band for loss, band in bands.items() if len(band.steps)}
         if not bands:
@@ -216,8 +216,8 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
             values = {"first": mean[0], extreme: best(mean), "last": mean[-1]}
             line = {name: f"{value:.4g}" for name, value in values.items()}
             lines.append({"loss": loss, **line, "steps": str(bands[loss].steps[-1])})
-        data = TextTable(f"{what}, mean over seeds", lines)
-        panels = new_panels(_notes(data, "final", "last"), "Training step", what)
+        data = TextTable(f"{measure}, mean over seeds", lines)
+        panels = new_panels(_notes(data, "final", "last"), "Training step", measure)
         least, most = min(map(min, lows.values())), max(map(max, highs.values()))
         room = max(0.04 * (most - least), 0.5)
         for panel in panels:
@@ -234,7 +234,7 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
             axes.plot(steps, means[loss], **MEAN)
             axes.set_xlim(0, max(int(band.steps[-1]) for band in bands.values()))
         key = (MEAN_KEY, BAND_KEY, BASELINE_KEY)[: 2 + is_score]
-        caption = sentences("page").learning(values=what, is_score=is_score)
+        caption = sentences("page").learning(values=measure, is_score=is_score)
         yield Picture(title, caption, key, panels, data)
 
 
@@ -280,9 +280,9 @@ def by_class(comparison: Comparison) -> Iterator[Picture]:
         line = {"class": name, "count in test set": f"{counts[name]:,}"}
         scores = {loss: number(by_name.get(name)) for loss, by_name in f1.items()}
         lines.append(line | scores)
-    what = "F1 (%) of each class on the test set, mean over seeds"
-    caption = sentences("page").by_class(values=what)
-    title, data = "F1 of each class by its frequency", TextTable(what, lines)
+    heading = "F1 (%) of each class on the test set, mean over seeds"
+    caption = sentences("page").by_class(values=heading)
+    title, data = "F1 of each class by its frequency", TextTable(heading, lines)
     yield Picture(title, caption, (DOT_KEY, SQUARE_KEY), panels, data)
 
 
@@ -393,13 +393,13 @@ def _table_of_seeds(
 
 
 def _notes(
-    data: TextTable, what: str, column: str, baseline: str | None = None
+    data: TextTable, measure: str, column: str, baseline: str | None = None
 ) -> dict[str, str]:
     """Return a note on each loss: its number in a table, vs. the baseline's."""
     numbers = {line["loss"]: line[column] for line in data.lines}
     versus = f" vs. {numbers.get(baseline, '-')}" if baseline else ""
     return {
-        loss: f"{what} {text}{versus * (loss != baseline)}"
+        loss: f"{measure} {text}{versus * (loss != baseline)}"
         for loss, text in numbers.items()
     }
 

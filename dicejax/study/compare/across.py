@@ -1,4 +1,4 @@
-"""Several finished comparisons in one statement on each loss."""
+"""Finished comparisons on several data sets in one statement on each loss."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from dicejax.study.compare.record import FILE as RECORD
 from dicejax.study.compare.record import read
 from dicejax.study.compare.statistics import Row, results_of
 from dicejax.study.compare.testing import LEVEL, Contrast, baseline_name
-from dicejax.study.significance import MIN_SEEDS, holm, signed
-from dicejax.study.significance.several import AcrossSets, across_sets, holds_on
+from dicejax.study.sentences import sentences
+from dicejax.study.significance import MIN_SEEDS, holm
+from dicejax.study.significance.across import AcrossSets, across_sets, holds_on
 from dicejax.training.identity import test_checksum
 
 FILE = "several.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class OfLoss:
+class LossOnSets:
     """A loss over several data sets, better and worse on at least so many, at 5 %.
 
     There is no estimate where all predictions on a set are the baseline's. The rank is
@@ -42,25 +43,16 @@ class OfLoss:
     improvement: float
 
     @property
-    def sentence(self) -> str:
-        """Statement in words."""
-        rank = f"mean rank {self.rank:.1f}, ahead in {100 * self.improvement:.0f}%"
-        x = self.estimate
-        if x is None:
-            return f"no estimate; {rank} of the pairs of runs"
-        mean, low, high = (signed(100 * end) for end in (x.mean, x.low, x.high))
-        outcome = "inconclusive"
-        if self.p_holm <= LEVEL:
-            outcome = "better" if x.mean > 0 else "worse"
-        return (
-            f"{outcome}: {mean} points (95% CI {low} to {high}) over {x.sets} data "
-            f"sets, SD between sets {100 * x.between:.2f}; better on at least "
-            f"{self.better_on}, worse on at least {self.worse_on}; {rank} of the pairs "
-            "of runs"
-        )
+    def outcome(self) -> str:
+        """Whether its mean over such sets is better or worse."""
+        if self.estimate is None or self.p_holm is None or self.p_holm > LEVEL:
+            return "inconclusive"
+        return "better" if self.estimate.mean > 0 else "worse"
 
 
-def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[OfLoss]]:
+def combined(
+    folders: Sequence[str], out: str | None = None
+) -> tuple[str, list[LossOnSets]]:
     """Combine comparisons by their `comparison.json`, and write `out/several.json`.
 
     Returned are the baseline's name and the losses that are in two comparisons or more.
@@ -111,13 +103,13 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
     }
     p_holm = holm([estimate.p_value for estimate in estimates.values()]).tolist()
     adjusted = dict(zip(estimates, p_holm, strict=True))
-    combined = []
+    losses = []
     for (name, results), rank in zip(by_loss.items(), ranks, strict=True):
         better, worse = (
             holds_on([_one_sided(x, sign) for x in results]) for sign in (1, -1)
         )
         ahead = [np.mean(np.sign(x.differences) / 2 + 0.5) for x in results]
-        statement = OfLoss(
+        loss = LossOnSets(
             loss=name,
             estimate=estimates.get(name),
             p_holm=adjusted.get(name),
@@ -126,21 +118,21 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
             rank=rank,
             improvement=float(np.mean(ahead)),
         )
-        combined.append(statement)
+        losses.append(loss)
     if out is not None:
         content = {
             "comparisons": list(folders),
-            "losses": {x.loss: dataclasses.asdict(x) for x in combined},
+            "losses": {x.loss: dataclasses.asdict(x) for x in losses},
         }
         write_whole(epath.Path(out), FILE, json.dumps(content, indent=2) + "\n")
-    return next(iter(baselines)), combined
+    return next(iter(baselines)), losses
 
 
-def lines(baseline: str, results: Sequence[OfLoss], sets: int) -> list[str]:
+def lines(baseline: str, losses: Sequence[LossOnSets], sets: int) -> list[str]:
     """Return the statements as lines of text."""
-    head = f"{sets} data sets as a sample of such sets, vs. {baseline_name(baseline)}"
-    lines = [f"  {result.loss}: {result.sentence}" for result in results]
-    return [f"{head} (for one look at each):", *lines]
+    texts = sentences("across")
+    statements = [f"  {x.loss}: {texts.statement(loss=x)}" for x in losses]
+    return [texts.heading(sets=sets, baseline=baseline_name(baseline)), *statements]
 
 
 def _tested(folder: str, rows: Sequence[Row]) -> dict[str, Contrast]:

@@ -9,7 +9,7 @@ from scipy import stats
 
 from dicejax.cli import run
 from dicejax.study.compare import compare_scores
-from dicejax.study.significance.several import across_sets, holds_on
+from dicejax.study.significance.across import across_sets, holds_on
 
 from ..small_project import fails
 from .test_scores_file import written
