@@ -33,22 +33,21 @@ def written(folder):
 def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
     assert run([*TRAIN, "--out", "run"]) == 0
     capsys.readouterr()
-    assert run(["plot", "run"]) == 0
-    assert "12 files in run/figures" in capsys.readouterr().out
-    folder, names = project / "run/figures", [*OVER_TIME, "loss"]
-    assert written(folder) == {f"{x}.{kind}" for x in names for kind in ("svg", "png")}
+    argv = ["plot", "run", "--losses", "ce", "soft_f1:smooth=0", "--batches", "3"]
+    assert run([*argv, "--checkpoint", "last"]) == 0
+    output = capsys.readouterr().out
+    for part in ("soft_f1-smooth=0", "(micro)", "3 training batches"):
+        assert part in output
+    assert "15 files in run/figures" in output
+    folder, names = project / "run/figures", [*OVER_TIME, "loss", "losses"]
+    files = {f"{x}.{kind}" for x in names for kind in ("svg", "png")}
+    assert written(folder) == files | {"losses.json"}
     for name in names:
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         svg = ElementTree.fromstring((folder / f"{name}.svg").read_bytes())
         assert svg.tag.endswith("svg")
 
-    argv = ["plot", "run", "--losses", "ce", "soft_f1:smooth=0", "--batches", "3"]
-    assert run([*argv, "--out", "there", "--checkpoint", "last"]) == 0
-    output = capsys.readouterr().out
-    for part in ("soft_f1-smooth=0", "(micro)", "3 training batches"):
-        assert part in output
-    assert {"losses.json", "losses.svg", "density.svg"} <= written(project / "there")
-    content = json.loads((project / "there/losses.json").read_text())
+    content = json.loads((folder / "losses.json").read_text())
     assert content["batches"] == 3
     assert "ce" in {result["loss"] for result in content["found"]}
     assert all(len(result["logits"]) == 3 for result in content["found"])

@@ -136,7 +136,7 @@ def figures_of(comparison: Comparison) -> tuple[Picture | None, list[Section]]:
 
 def context(comparison: Comparison) -> dict[str, str]:
     """Return names and texts of the context; numbers that runs lack are left out."""
-    rows, name = comparison.rows, comparison.name
+    rows, texts = comparison.rows, sentences("page")
     experiment, _ = experiment_of(comparison)
     finished = [run for row in rows for run in row.runs if run.result]
     first = next(x for x in results_of(rows) if "control" not in x)
@@ -145,28 +145,24 @@ def context(comparison: Comparison) -> dict[str, str]:
     sizes = dict(first.get("examples") or {})
     if source_of(rows) == "example scores":
         sizes = {"test": len(finished[0].example_statistics)}
-    data = " / ".join(f"{n:,} {split}" for split, n in sizes.items())
-    data = f"{name}: {data} examples" if data else name
-    groups = samples_of(rows).partition(" and ")[2]
-    data += f" in {groups}" if finished[0].groups is not None else ""
+    groups = None
+    if finished[0].groups is not None:
+        groups = samples_of(rows).partition(" and ")[2]
+    resampled = experiment is not None and is_resampled(experiment)
+    data = texts.data(comparison.name, sizes, groups, resampled)
     if experiment is None:
-        scores = f"{len(finished):,} runs in {finished[0].folder}"
+        scores = texts.scores(len(finished), finished[0].folder)
         return {"Data": data, "Scores": scores, "Seeds": seeds_text}
-    if is_resampled(experiment):
-        data += ", another training sample for each seed"
-    training = f"{first['steps']:,} updates, " if "steps" in first else ""
-    training += f"learning rate {experiment.optimizer.learning_rate:g}, batches of "
-    training += f"{experiment.training.batch_size}, {experiment.training.precision}"
-    texts = {
+    described = {
         "Data": data,
         "Task": type(experiment.task).__name__,
         "Encoder": encoder_name(experiment.encoder, first.get("parameters")),
-        "Training": training,
+        "Training": texts.training(first.get("steps"), experiment),
         "Seeds": seeds_text,
     }
     if "device_kind" in first:
-        texts["Hardware"] = f"{first['devices']} x {first['device_kind']}"
-    return texts
+        described["Hardware"] = f"{first['devices']} x {first['device_kind']}"
+    return described
 
 
 def scores(rows: Sequence[Row]) -> Section:
@@ -200,11 +196,10 @@ def scores(rows: Sequence[Row]) -> Section:
         lines.append(line)
         cells = {name: mean_and_spread(values[place]) for name, values in others}
         more.append({"loss": row.loss, **cells})
-    over = f"({interval_of(rows)}), and mean ± SD over seeds"
-    name = baseline_name(rows[0].loss)
-    tables = [_filled(f"Test {metric} (%): difference to {name} {over}", lines)]
+    name, texts = baseline_name(rows[0].loss), sentences("page")
+    tables = [_filled(texts.differences(metric, name, interval_of(rows)), lines)]
     if others:
-        tables.append(_filled("Other test scores (%), mean ± SD over seeds", more))
+        tables.append(_filled(texts.other_scores(), more))
     best, differences = versus_controls(rows)
     apart = [{"control": k, "difference": x} for k, x in differences.items()]
     if apart:
@@ -257,8 +252,7 @@ def classes(comparison: Comparison) -> Section:
                 mean = f"{100 * statistics.fmean(values):.1f}" if values else "-"
                 line[f"{heading(score)} {loss}"] = mean
         lines.append(line)
-    caption = "Scores (%) of each class on the test set, mean over seeds: "
-    caption += " vs. ".join(both)
+    caption = sentences("page").classes(list(both))
     tables = [_filled(caption, lines)] if lines else []
     return Section("classes", "Classes", _few(support), tables)
 
@@ -293,8 +287,8 @@ def time(rows: Sequence[Row]) -> Section:
             rate = statistics.fmean(run["tokens_per_s"] for run in runs)
             line = {"minutes a run": f"{seconds / 60:.1f}", "tokens/s": f"{rate:,.0f}"}
             lines.append({"loss": row.loss} | line)
-    caption = "Training time, mean over seeds, compilation and evaluation apart"
-    return Section("time", "Training time", tables=_table(caption, lines))
+    tables = _table(sentences("page").time(), lines)
+    return Section("time", "Training time", tables=tables)
 
 
 def tuned(tuning: Mapping[str, Any] | None) -> Section:
