@@ -39,6 +39,7 @@ from dicejax.models.origin import PretrainedEncoder as PretrainedEncoder
 from dicejax.models.origin import ScratchEncoder as ScratchEncoder
 from dicejax.models.settings import Remat, check_fields
 from dicejax.objectives import (
+    ControlName,
     CrossEntropy,
     Objective,
     PositionCrossEntropy,
@@ -171,6 +172,10 @@ class Experiment:
       mesh: distribution over devices.
       recording: checkpoints and logs.
       analysis: gradient diagnostics, for `dicejax plot`.
+      control: a model in the place of the fine-tuned encoder, to see what that is worth:
+        "majority", the most frequent class, or the entities of train by look-up;
+        "tfidf", a logistic regression on words and characters; "frozen", one on the
+        encoder as it is. Objective, optimizer and updates are then without effect.
     """
 
     name: str
@@ -186,9 +191,20 @@ class Experiment:
     mesh: MeshShape = MeshShape()
     recording: Recording = Recording()
     analysis: Analysis = Analysis()
+    control: ControlName | None = None
 
     def __post_init__(self) -> None:
         files.file_name(self.name, "name")
+        if self.control is not None and not self.task.has_controls:
+            raise ValueError(
+                f"control is {self.control!r}, which is for classes of texts and of "
+                f"words, and not for {type(self.task).__name__}; leave it out"
+            )
+        if self.control == "frozen" and isinstance(self.encoder, ScratchEncoder):
+            raise ValueError(
+                "control is 'frozen', but the encoder has random weights; name a "
+                "pretrained one"
+            )
         positions = PositionCrossEntropy in map(type, self.objective.terms())
         object.__setattr__(self, "task", self.task.over_positions(positions))
 
@@ -418,7 +434,7 @@ def _converter_of(
     }
     encoders = members.pop(EncoderConfig)
     members[AnyEncoder] = [PretrainedEncoder, ScratchEncoder, *encoders]
-    members[objectives.Candidate] = [*losses, objectives.FromPrior]
+    members[objectives.Candidate] = [*losses, objectives.FromPrior, objectives.Control]
     for kind, choices in (members | {Objective: losses}).items():
         fits = functools.partial(operator.eq, kind)
         by_name = {cls.__name__: cls for cls in choices}

@@ -7,7 +7,13 @@ floats are leaves, so that a new value runs the program already compiled. Each l
 
 from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
 from dicejax.objectives import of_losses, of_set_losses
-from dicejax.objectives.candidates import Candidate, Candidates, FromPrior
+from dicejax.objectives.candidates import (
+    Candidate,
+    Candidates,
+    Control,
+    ControlName,
+    FromPrior,
+)
 from dicejax.objectives.declared import loss
 from dicejax.objectives.gold import Gold
 from dicejax.objectives.loss_objective import LossObjective, PositionCrossEntropy
@@ -39,7 +45,7 @@ from dicejax.objectives.sets import SetObjective
 # fmt: off
 __all__ = [
     "CLASSES", "DL", "FL", "NON_NEGATIVE", "POSITIVE", "PRESETS", "TL", "UNIT_INTERVAL",
-    "Bounds", "Candidate", "Candidates", "Combination", "DLSet", "DSCEq11",
+    "Bounds", "Candidate", "Candidates", "Combination", "Control", "ControlName", "DLSet", "DSCEq11",
     "DSCOfficial", "FromPrior", "Gold", "LinearSchedule", "LossObjective", "Metro",
     "Mined", "Objective", "PositionCrossEntropy", "Schedule", "SetObjective",
     "StepSchedule", "WeightedSum", "by_short_name", "loss", "name_of", "names_of",

@@ -1,9 +1,9 @@
-"""Candidates of a comparison: losses, and losses whose heads begin at the prior."""
+"""Candidates of a comparison: losses, from the prior or not, and controls."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from dicejax.objectives.objective import Objective
 
@@ -31,7 +31,27 @@ class FromPrior:
     objective: Objective
 
 
-Candidate = Objective | FromPrior
+ControlName = Literal["majority", "tfidf", "frozen"]
+"""A model that is no fine-tuned encoder; see `Experiment.control`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Control:
+    """A model that is no fine-tuned encoder, in a comparison of such.
+
+    >>> from dicejax.objectives import name_of
+    >>> name_of(Control("tfidf"))
+    'tfidf'
+    """
+
+    name: ControlName
+
+    def __post_init__(self) -> None:
+        if self.name not in (names := get_args(ControlName)):
+            raise ValueError(f"control {self.name!r}; want {', '.join(names)}")
+
+
+Candidate = Objective | FromPrior | Control
 """What `compare` trains."""
 
 Candidates = (

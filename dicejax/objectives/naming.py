@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from dicejax.errors import InputError
-from dicejax.objectives.candidates import Candidate, FromPrior
+from dicejax.objectives.candidates import Candidate, Control, FromPrior
 from dicejax.objectives.objective import Objective
 
 
@@ -19,6 +19,8 @@ def name_of(objective: Candidate) -> str:
     >>> name_of(SelfAdjustingDice(alpha=1.0, smooth=0.01))
     'dsc-alpha=1.0-smooth=0.01'
     """
+    if isinstance(objective, Control):
+        return objective.name
     suffix = ""
     if isinstance(objective, FromPrior):
         objective, suffix = objective.objective, FromPrior.SUFFIX

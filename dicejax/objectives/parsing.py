@@ -8,10 +8,15 @@ import difflib
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 from dicejax.errors import InputError, hint, quote
-from dicejax.objectives.candidates import Candidate, FromPrior
+from dicejax.objectives.candidates import (
+    Candidate,
+    Control,
+    ControlName,
+    FromPrior,
+)
 from dicejax.objectives.objective import Objective, by_short_name
 from dicejax.objectives.sets import RENAMED, SetObjective
 
@@ -56,10 +61,16 @@ def objective_named(text: str) -> Objective:
 def candidate_named(text: str) -> Candidate:
     """Return the loss of NAME or NAME:SETTINGS; of NAME+prior one that begins so.
 
+    The name of a control gives that.
+
     >>> candidate_named("dsc+prior:alpha=1").objective.alpha
     1.0
     """
     name, colon, settings = text.partition(":")
+    if name in get_args(ControlName):
+        if settings:
+            raise InputError(f"{name} has no settings; leave out {quote(settings)}")
+        return Control(cast(ControlName, name))
     if not name.endswith(FromPrior.SUFFIX):
         return objective_named(text)
     name = name.removesuffix(FromPrior.SUFFIX)
@@ -73,6 +84,8 @@ def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
             f"{kind} {quote(name)} is for compare alone; take "
             f"{name.removesuffix(FromPrior.SUFFIX)} with --training.head_bias prior"
         )
+    if name in get_args(ControlName):
+        raise InputError(f"{name} is a control and no {kind}; take --control {name}")
     if name not in classes and "," in name:
         raise InputError(f"unknown {kind} {quote(name)}; separate names by spaces")
     if name not in classes:

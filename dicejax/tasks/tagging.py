@@ -76,6 +76,7 @@ class TokenTask(WordsTask):
 
     reads_context: ClassVar[bool] = True
     no_piece: ClassVar[str] = NONE
+    has_controls: ClassVar[bool] = True
     cut_text: ClassVar[str] = (
         "{cuts.count} of {cuts.total} {split} prompts ({cuts.share:.0%}) are cut off "
         "at their end at {cuts.longest} tokens; raise --training.max_length"

@@ -170,6 +170,7 @@ class Task(TaskSettings, abc.ABC):
     metrics: ClassVar[tuple[str, ...]] = ()  # others than that of one class
     noun: ClassVar[str] = "class"  # what scores are grouped by, in sentences
     unit: ClassVar[str] = "example"  # an example, in sentences
+    has_controls: ClassVar[bool] = False  # whether `dicejax.controls` fit it
 
     stride: int = 64
 

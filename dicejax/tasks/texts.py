@@ -59,6 +59,7 @@ class TextTask(Task):
 
     reads_words: ClassVar[bool] = False
     unit: ClassVar[str] = "text"
+    has_controls: ClassVar[bool] = True
     has_several: ClassVar[bool] = False  # labels, and a threshold for each
     measures: ClassVar[tuple[str, ...]] = ("recall", "precision", "fpr")
     noun: ClassVar[str] = "label"

@@ -24,9 +24,10 @@ from dicejax.models.huggingface.modules import WEIGHTS
 from dicejax.models.huggingface.names import DENSE, SENTENCES
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Item, viterbi
-from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.checkpoint import Which
 from dicejax.training.encoded import load_corpus
-from dicejax.training.run_folder import CHECKPOINTS, Run
+from dicejax.training.restored import network_params
+from dicejax.training.run_folder import Run
 
 CHECKED = 100  # inputs of dev, the first ones
 ROUNDING = 1e-3  # of the largest logit: float32 sums in another order
@@ -96,7 +97,7 @@ def export(
     """
     run = Run.open(folder)
     network, labels, tokenizer = run.network(), run.labels(), run.tokenizer()
-    _, params = restore_params(run.path / CHECKPOINTS, network, which)
+    _, params = network_params(run, network, which)
     result = run.result() if which == "best" else {}
     settings = _settings(run.experiment())
     for name, part, field in (

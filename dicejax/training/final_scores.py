@@ -9,11 +9,11 @@ from jax.sharding import Mesh
 
 from dicejax.metrics.score_counts import count_scores
 from dicejax.tasks import calibrated, scoring
-from dicejax.training.checkpoint import restore_params
 from dicejax.training.loop_state import LoopState
 from dicejax.training.outcome import by_example, choose_threshold, untaught
 from dicejax.training.processes import is_main_process
-from dicejax.training.run_folder import CHECKPOINTS, SCORE_COUNTS, Run
+from dicejax.training.restored import restore
+from dicejax.training.run_folder import SCORE_COUNTS, Run
 from dicejax.training.setup import Setup
 from dicejax.training.state import TrainState
 
@@ -22,20 +22,20 @@ def score_test_split(
     setup: Setup,
     run: Run,
     mesh: Mesh,
-    last: TrainState,
+    last: TrainState | None,
     loop: LoopState,
     between: Callable[[], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Score test with the best and the last checkpoint, and choose a threshold on dev.
 
+    Without a last state, as of a control, there is one checkpoint.
+
     Returns:
       The fields of `Result` from `best_step` on.
     """
     task, data = setup.experiment.task, setup.data
-    best_step, best = restore_params(
-        run.path / CHECKPOINTS, setup.network, "best", mesh
-    )
+    best_step, best = restore(run, setup.network, "best", mesh)
     search = setup.search(best, "test", mesh, count=count_scores, between=between)
     (candidates,) = search.candidates
     test, labels = (data.corpus.test, candidates), data.labels
@@ -68,13 +68,15 @@ def score_test_split(
         if shares is not None:
             run.write_statistics(shares, **arrays)
         run.write_arrays(SCORE_COUNTS, search.counts)
-    if best_step < loop.step:
+    if last is not None and best_step < loop.step:
         (at_end,) = setup.search(last.weights, "test", mesh, between=between).candidates
         at_last = setup.score(at_end, "test")
     return {
         "best_step": best_step,
         "test": scores.to_json(),
         "test_at_last_step": at_last.to_json(),
-        "nothing_learnt": untaught(setup, mesh, decided, scores, loop, between),
+        "nothing_learnt": None
+        if last is None
+        else untaught(setup, mesh, decided, scores, loop, between),
         **by_dev,
     }

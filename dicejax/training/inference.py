@@ -38,12 +38,13 @@ from dicejax.tasks.viterbi import Decoding
 from dicejax.tasks.windows import Cuts
 from dicejax.training import new_texts
 from dicejax.training.beside_gold import HardestFirst
-from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.checkpoint import Which
 from dicejax.training.encoded import load_corpus, several_of
 from dicejax.training.identity import Identity, changed
 from dicejax.training.outcome import nothing_learnt
 from dicejax.training.predict import search
-from dicejax.training.run_folder import CHECKPOINTS, RESULT, Run
+from dicejax.training.restored import restore
+from dicejax.training.run_folder import RESULT, Run
 from dicejax.training.train import Result
 
 Folder = str | os.PathLike[str]
@@ -371,8 +372,7 @@ class _Predictor:
 
     @functools.cached_property
     def _restored(self) -> tuple[int, Any]:
-        folder = self._run.path / CHECKPOINTS
-        return restore_params(folder, self._network, self._which, self._mesh)
+        return restore(self._run, self._network, self._which, self._mesh)
 
     @property
     def step(self) -> int:

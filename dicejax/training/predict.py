@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
+from dicejax.controls import ControlModel
 from dicejax.data.pipeline import Batches, Packed
 from dicejax.data.plan import packing_plan
 from dicejax.mesh import batch_parts
@@ -37,7 +40,7 @@ class Decoded:
 
 
 def search(
-    params: Params,
+    params: Params | ControlModel,
     examples: Sequence[Any],
     items: Sequence[Item],
     *,
@@ -61,7 +64,23 @@ def search(
     `metrics.score_counts`. Rows have room for `min_sequences` items at least: with what
     a search before had, the program is not compiled anew. `between` is called before
     each batch, and may raise to stop; `decoded` is called after each example.
+
+    Of a control, which has no network, the logits are computed on the host.
     """
+    if isinstance(params, ControlModel):
+        between()
+        result = search_logits(
+            params.logits(examples),
+            examples,
+            items,
+            task=task,
+            labels=labels,
+            shifts=shifts,
+            count=count,
+        )
+        for _ in examples:
+            decoded()
+        return result
     batches = Batches(
         [item.arrays for item in items],
         layout=task.layout(tokenizer),
@@ -119,4 +138,62 @@ def search(
         pending = batch, outputs
     if pending is not None:
         decode(*pending)
+    return result
+
+
+def search_logits(
+    logits: Sequence[np.ndarray],
+    examples: Sequence[Any],
+    items: Sequence[Item],
+    *,
+    task: Task,
+    labels: tuple[str, ...],
+    shifts: Sequence[Shift] = ({},),
+    count: Callable[..., Array] | None = None,
+) -> Search:
+    """Decode logits that a control gives, as `search` does those of a network.
+
+    They are float `[C]` of each text, of a sentence `[W, C]`, which the place of each
+    word in the items gets.
+    """
+    ((name, target),) = task.targets(labels).items()
+    arrays = []
+    for item in items:
+        values = logits[item.example]
+        if item.detail is not None:
+            words = np.flatnonzero(item.detail >= 0)
+            of_tokens = np.zeros((len(item), len(labels)), np.float32)
+            of_tokens[item.detail[words]] = values[words]
+            values = of_tokens
+        arrays.append(values)
+    result = Search([[] for _ in shifts], {}, 0)
+    if not items:
+        return result
+    of_words = items[0].detail is not None
+    outputs = (np.concatenate if of_words else np.stack)(arrays)[None]
+    ends = np.cumsum([len(array) if of_words else 0 for array in arrays])
+    parts: list[list[int]] = [[] for _ in examples]
+    for number, item in enumerate(items):
+        parts[item.example].append(number)
+    for shift, candidates in zip(shifts, result.candidates, strict=True):
+        moved = {name: jnp.asarray(outputs + shift.get(name, 0.0))}
+        predicted = jax.device_get(task.reduce_logits(moved, {}))
+        decoded = [
+            predicted.item(0, number, end - len(array) * of_words, end)
+            for number, (array, end) in enumerate(zip(arrays, ends, strict=True))
+        ]
+        candidates += [
+            task.decode(
+                example,
+                [items[number] for number in numbers],
+                [decoded[number] for number in numbers],
+                labels,
+            )
+            for example, numbers in zip(examples, parts, strict=True)
+        ]
+    if count is not None:
+        golds = [item.arrays[name] for item in items]
+        gold = (np.concatenate if of_words else np.stack)(golds)
+        counts = count(jnp.asarray(outputs[0]), jnp.asarray(gold), kind=target.kind)
+        result.counts[name] = np.asarray(counts, np.int64)
     return result

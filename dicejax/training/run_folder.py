@@ -12,6 +12,8 @@ wandb_id.txt      id of the run at Weights & Biases, with its files in wandb/, i
 checkpoints/      the last states and the best
 test_statistics.npz   statistics, prediction and perhaps group of each example
 test_scores.npz   histograms of the scores on test, see `metrics.score_counts`
+control.json      a control in the place of the checkpoints, with its arrays in
+                  control.safetensors, see `restored`
 baselines.json    scores of moved decisions, see `comparison.baselines`; and
 baselines.npz     their per-example statistics
 result.json       the final scores; written last, so it marks a finished run
@@ -209,7 +211,7 @@ class Run:
         """
         records = [x for x in files.entries(self.path) if x.name.endswith(".jsonl")]
         files.sign(self.path, {file.name: files.read_bytes(file) for file in records})
-        self._write(RESULT, _json(finite(result)))
+        self.write(RESULT, _json(finite(result)))
         with files.input_errors(self.path):
             (self.path / DIVERGED).unlink(missing_ok=True)
 
@@ -218,7 +220,7 @@ class Run:
 
         In runs of earlier versions it is the last of their labels.
         """
-        result = with_checksums(self._read_json(RESULT, dict))
+        result = with_checksums(self.read_json(RESULT, dict))
         for scores in result.values():
             if not isinstance(scores, dict) or not are_of_texts(scores):
                 continue
@@ -228,7 +230,7 @@ class Run:
 
     def write_identity(self, identity: Identity) -> None:
         """Record what the run is made from, where a part of it has changed."""
-        self._write(DATA, _json(identity.to_json()))
+        self.write(DATA, _json(identity.to_json()))
 
     def changes(self, now: Identity, several: str = "examples") -> dict[str, str]:
         """Say by part how the data and the encoder have changed since the run.
@@ -250,7 +252,7 @@ class Run:
         if not files.was_written(self.path, DATA):
             return None
         try:
-            identity = Identity.from_json(self._read_json(DATA, dict))
+            identity = Identity.from_json(self.read_json(DATA, dict))
         except Flaw as flaw:
             raise flaw.at(self.path / DATA, flaw.line) from flaw
         if TOKENIZER in identity.encoder:  # as today's version writes it
@@ -297,13 +299,13 @@ class Run:
         rest = {name: dict(control) for name, control in controls.items()}
         shares = {n: control.pop("example_statistics") for n, control in rest.items()}
         self.write_arrays(BASELINE_STATISTICS, shares)
-        self._write(BASELINES, _json(finite(rest)))
+        self.write(BASELINES, _json(finite(rest)))
 
     def baselines(self) -> dict[str, dict[str, Any]] | None:
         """Return the baselines; None where there are none."""
         if not files.was_written(self.path, BASELINES):
             return None
-        controls = self._read_json(BASELINES, dict)
+        controls = self.read_json(BASELINES, dict)
         shares = self._arrays(BASELINE_STATISTICS, list(controls))
         return {
             name: control | {"example_statistics": shares[name]}
@@ -314,7 +316,7 @@ class Run:
         """Write arrays as an npz file."""
         content = io.BytesIO()
         np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
-        self._write(name, content.getvalue())
+        self.write(name, content.getvalue())
 
     def _arrays(
         self, name: str, names: list[str] | None = None
@@ -324,17 +326,17 @@ class Run:
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 return {key: archive[key] for key in names or archive.files}
         except Exception as error:  # of zip, zlib, or the header
-            raise _damage(self.path / name, first_line(error)) from error
+            raise damage(self.path / name, first_line(error)) from error
 
     def write_diverged(self, message: str) -> None:
         """Record that training was given up."""
-        self._write(DIVERGED, _json({"message": message}))
+        self.write(DIVERGED, _json({"message": message}))
 
     def diverged(self) -> str | None:
         """Return why training was given up; None otherwise."""
         if not (self.path / DIVERGED).exists():
             return None
-        return str(self._read_json(DIVERGED, dict).get("message"))
+        return str(self.read_json(DIVERGED, dict).get("message"))
 
     def experiment(self) -> config.Experiment:
         """Return the experiment as it was run."""
@@ -380,9 +382,9 @@ class Run:
 
     def labels(self) -> tuple[str, ...]:
         """Return the labels the network chooses from."""
-        labels = self._read_json(LABELS, list)
+        labels = self.read_json(LABELS, list)
         if not all(isinstance(label, str) for label in labels):
-            raise _damage(self.path / LABELS, "labels are strings")
+            raise damage(self.path / LABELS, "labels are strings")
         return tuple(labels)
 
     def tokenizer(self) -> Tokenizer:
@@ -391,11 +393,11 @@ class Run:
         try:
             return tokenize.parse(content.decode("utf-8", "replace"))
         except Flaw as flaw:
-            raise _damage(self.path / file, " ".join(flaw.what.split())) from flaw
+            raise damage(self.path / file, " ".join(flaw.what.split())) from flaw
 
     def encoder(self) -> EncoderConfig:
         """Return the architecture of the encoder."""
-        content, origin = self._read_json(ENCODER, dict), str(self.path / ENCODER)
+        content, origin = self.read_json(ENCODER, dict), str(self.path / ENCODER)
         return huggingface.config_from(content, origin)
 
     def as_begun(self, experiment: config.Experiment) -> config.Experiment:
@@ -419,14 +421,24 @@ class Run:
             precision=experiment.training.precision,
         )
 
-    def _write(self, name: str, content: str | bytes) -> None:
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file in one move, with its checksum.
+
+        Raises:
+          InputError: the folder was deleted, or cannot be written to.
+        """
         if not (self.path / files.SUMS).exists():
             raise InputError(
                 f"{self.path}: was deleted meanwhile; run the same command again"
             )
         files.write_checked(self.path, name, content)
 
-    def _read_json(self, name: str, kind: type[T]) -> T:
+    def read_json(self, name: str, kind: type[T]) -> T:
+        """Return the content of a JSON file, of a type.
+
+        Raises:
+          InputError: the file is missing, damaged or changed.
+        """
         return _parse(files.read_checked(self.path, name), self.path / name, kind)
 
 
@@ -440,7 +452,8 @@ def _parse(
         raise flaw.at(file, line or flaw.line) from flaw
 
 
-def _damage(file: epath.Path, reason: str) -> InputError:
+def damage(file: epath.Path, reason: str) -> InputError:
+    """Return the error of a file of a run that cannot be read."""
     return InputError.at(file, None, f"damaged: {reason}", "train it again")
 
 

@@ -62,10 +62,13 @@ class Setup:
             params = with_biases(params, put({"heads": self.prior_biases}, mesh))
         return params
 
-    def initial_state(self, mesh: Mesh, steps: int) -> TrainState:
-        """Return the state before the first of so many steps."""
+    def initial_state(
+        self, mesh: Mesh, steps: int, params: Params | None = None
+    ) -> TrainState:
+        """Return the state before the first of so many steps, by default as drawn."""
         _, key = jax.random.split(jax.random.key(self.experiment.training.seed))
-        optimizer, params = self.experiment.optimizer, self.initial_params(mesh)
+        optimizer = self.experiment.optimizer
+        params = self.initial_params(mesh) if params is None else params
         create = init_state_fn(self.network, optimizer, self.objective, mesh)
         return create(params, total_steps=steps, rng=key)
 

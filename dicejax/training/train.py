@@ -21,6 +21,7 @@ from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
 from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.checkpoint_folder import require_orbax
+from dicejax.training.control import fit_control
 from dicejax.training.encoded import SPLITS, identity_of, several_of
 from dicejax.training.final_scores import score_test_split
 from dicejax.training.identity import changed
@@ -208,7 +209,8 @@ def train(
                 # Another process may have begun or finished the run since.
                 run = Run.create(folder, experiment, overwrite=overwrite)
                 if not (run.continues and run.is_finished):
-                    return _train(experiment, run, display, score_test=score_test)
+                    begin = _train if experiment.control is None else _fit
+                    return begin(experiment, run, display, score_test=score_test)
         result = Result.read(run)
         now, several = identity_of(experiment), several_of(experiment)
         if changes := run.changes(now, several) if now else {}:
@@ -380,11 +382,21 @@ def _train(
     return result
 
 
+def _fit(
+    experiment: Experiment, run: Run, progress: TrainingProgress, *, score_test: bool
+) -> Result:
+    """Fit a control, in a folder that no other process uses."""
+    fields = fit_control(experiment, run, progress, score_test=score_test)
+    result = Result(folder=str(run.path), **fields)
+    run.write_result(result.to_json())
+    return result
+
+
 def default_folder(experiment: Experiment) -> str:
     """Return the output directory of a run: runs/NAME/LOSS/seed-N.
 
     Raises:
       InputError: the loss has a setting that no folder can be named after.
     """
-    loss = file_name(name_of(experiment.objective), "loss")
+    loss = experiment.control or file_name(name_of(experiment.objective), "loss")
     return f"runs/{experiment.name}/{loss}/seed-{experiment.training.seed}"

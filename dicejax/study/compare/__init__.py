@@ -45,6 +45,7 @@ from dicejax.study.compare.jobs import (
     train_all,
     unfinished,
     with_baselines,
+    with_plain_models,
 )
 from dicejax.study.compare.record import Comparison as Comparison
 from dicejax.study.compare.results import assess, assess_runs, evaluate_runs
@@ -92,10 +93,10 @@ def compare(
       margin: differences within this many points do not matter in practice.
       tune: trials per loss before the comparison, scored on dev; per loss and seed with
         `resample`.
-      baselines: add cross-entropy with class weights, in trainings of fewer than 250
-        updates cross-entropy whose head begins at the class frequencies, and
-        cross-entropy with adjusted logits or a tuned threshold. The first two are
-        trained.
+      baselines: add models that are no fine-tuned encoders (`Experiment.control`),
+        cross-entropy with class weights, in trainings of fewer than 250 updates
+        cross-entropy whose head begins at the class frequencies, and cross-entropy with
+        adjusted logits or a tuned threshold. All but the last two are trained.
       resample: draw another training sample for each seed, so that verdicts hold for
         training data of this size and kind and not for one sample of it.
       shard: train only every N-th run from the I-th on, written "I/N"; with 0
@@ -149,7 +150,9 @@ def compare(
         )
         jobs = steps.jobs(max(seeds, 1))
         if baselines:  # after what is refused without the encoder
-            steps.objectives = with_prior_head(objectives, plain, folder)
+            steps.objectives = with_plain_models(
+                with_prior_head(objectives, plain, folder), experiment
+            )
             jobs = steps.jobs(max(seeds, 1))
         # Refuse before anything is trained; finished runs need no data.
         ours = shard_of(jobs, shard)

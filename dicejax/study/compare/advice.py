@@ -18,6 +18,7 @@ from dicejax.study.compare.failures import (
     is_repeated,
     support_of,
 )
+from dicejax.study.compare.jobs import PLAIN
 from dicejax.study.compare.statistics import (
     Row,
     apart,
@@ -63,11 +64,14 @@ def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
 def cost(row: Row) -> int:
     """Return the rank of a loss by effort: cross-entropy 0, a tuned threshold 1.
 
+    Before it are models that are no fine-tuned encoders, the most frequent class first.
     Class weights and adjusted logits follow, then heads that begin at the prior, then
     losses with hyper-parameters.
     """
     if row.against is None:
         return 0
+    if row.loss in PLAIN:
+        return PLAIN.index(row.loss) - len(PLAIN)
     if not row.is_control:
         return 4
     if row.loss.endswith(THRESHOLD):
@@ -83,9 +87,13 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     beaten is so with a probability of at most 5 %, and all of them together with it.
     One that is ahead of the baseline by no more than the margin on average is passed
     over: it is no more advice than the baseline. Vs. a control with moved decisions,
-    losses have theirs moved alike.
+    losses have theirs moved alike. A model that is no fine-tuned encoder need not be
+    ahead of the baseline: it is cheaper.
     """
     settled = [row for row in rows if row.outcome not in _UNSETTLED]
+    for row in sorted(settled, key=cost):
+        if row.loss in PLAIN and not _is_beaten(row, settled):
+            return row
     ahead = [row for row in settled if _gain(row) > margin]
     better = [row for row in ahead if row.outcome == "better"]
     if not better:
@@ -95,6 +103,12 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
         if not any(_versus(row, control) == "better" for row in settled):
             return control
     return max(rivals_of(better) or better, key=_gain)
+
+
+def _is_beaten(control: Row, others: Sequence[Row]) -> bool:
+    """Return whether the baseline or another is shown to beat a control."""
+    beaten = control.outcome == "worse"
+    return beaten or any(_versus(row, control) == "better" for row in others)
 
 
 def foremost(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
@@ -246,6 +260,7 @@ def _without_baseline(rows: Sequence[Row]) -> str:
     """
     failed, baseline = rows[0].failures, baseline_name(rows[0].loss)
     learnt = [row for row in rows[1:] if row.failures.median is not None]
+    learnt = [row for row in learnt if row.loss != "majority"]
     learnt.sort(key=lambda row: (cost(row), -row.failures.median))
     sound = [row for row in learnt if not row.failures.seeds]
     if not sound:  # those that fail the least, if less often than the baseline
@@ -320,6 +335,8 @@ def _pair(
 
 def _advice(rows: Sequence[Row], best: Row) -> str:
     """Advise a loss or control that is better than the baseline, or not beaten."""
+    if best.loss in PLAIN:
+        return _plain_advice(rows, best)
     better = [row for row in rows if row.outcome == "better"]
     leader = max(rivals_of(better) or better, key=_gain)
     # The loss that the advice is about: the best, where a control is not better itself.
@@ -372,8 +389,32 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
     return " ".join(texts) + _first_two(rows, pairs)
 
 
+def _plain_advice(rows: Sequence[Row], best: Row) -> str:
+    """Advise a model that is no fine-tuned encoder, and compare the best of those."""
+    others = [row for row in rows if row.loss not in PLAIN and row.summary.n]
+    rival = max(others, key=lambda row: row.summary.mean)
+    versus = rival.versus.get(best.loss)
+    ours, other = rival, best
+    crossed = versus.crossed if versus else None
+    if rival.against is None:
+        ours, other, crossed = best, rival, best.against.crossed
+    text = _text("use_plain", control=best.loss, name=_name(best.loss))
+    if crossed is None:
+        return text
+    return f"{text}\n\n{_pair(rows, ours, other, crossed, _name(ours.loss)).strip()}"
+
+
+NAMES = {
+    "wce": "class weights (wce)",
+    "majority": "the most frequent class (majority)",
+    "tfidf": "a logistic regression on words (tfidf)",
+    "frozen": "a logistic regression on the encoder as it is (frozen)",
+}
+"""Controls in sentences."""
+
+
 def _name(control: str) -> str:
-    return "class weights (wce)" if control == "wce" else control
+    return NAMES.get(control, control)
 
 
 def _next(rows: Sequence[Row], row: Row) -> str:

@@ -17,15 +17,15 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.metrics import thresholds
 from dicejax.objectives import Candidate, FromPrior, WeightedCrossEntropy, name_of
-from dicejax.study.compare.jobs import BASELINE, Job, ScoredRun, scored
+from dicejax.study.compare.jobs import BASELINE, PLAIN, Job, ScoredRun, scored
 from dicejax.study.compare.same_data import require_one_data
 from dicejax.tasks import Target, scoring
 from dicejax.tasks.priors import log_priors
-from dicejax.training.checkpoint import restore_params
 from dicejax.training.encoded import several_of
 from dicejax.training.identity import changed
 from dicejax.training.predict import Shift
-from dicejax.training.run_folder import BASELINES, CHECKPOINTS, Run
+from dicejax.training.restored import restore
+from dicejax.training.run_folder import BASELINES, Run
 from dicejax.training.run_lock import run_lock
 from dicejax.training.setup import Setup, prepare
 
@@ -131,9 +131,9 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
                     f"{run.path}: {changed(changes, 'the run')}: its decisions cannot "
                     "be moved; restore it, or train the run again with --overwrite"
                 )
-            mesh, checkpoints = job.experiment.mesh.make(), run.path / CHECKPOINTS
+            mesh = job.experiment.mesh.make()
             try:
-                _, params = restore_params(checkpoints, setup.network, "best", mesh)
+                _, params = restore(run, setup.network, "best", mesh)
             except InputError as error:
                 if job.loss == name_of(BASELINE):
                     raise
@@ -170,7 +170,8 @@ def controls_among(losses: Iterable[str]) -> list[str]:
     """
     # By name, since tuned runs keep that of the loss whatever its numbers.
     standard, weighted = name_of(BASELINE), name_of(WeightedCrossEntropy())
-    plain = {weighted, *(f"{standard} + {move}" for move in (ADJUSTED, THRESHOLD))}
+    moves = (f"{standard} + {move}" for move in (ADJUSTED, THRESHOLD))
+    plain = {*PLAIN, weighted, *moves}
     from_prior = name_of(FromPrior(BASELINE))
     return sorted({x for x in losses if x in plain or x.startswith(from_prior)})
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from dicejax.metrics.scores import are_of_texts
-from dicejax.study.compare.jobs import ScoredRun
+from dicejax.study.compare.jobs import PLAIN, ScoredRun
 from dicejax.study.significance import MIN_SEEDS, failure_limit
 
 FEWEST_EXAMPLES = 10
@@ -116,10 +116,13 @@ def compared_failures(ours: Failures, others: Failures) -> float:
 def is_repeated(runs: Sequence[ScoredRun]) -> bool:
     """Return whether runs are one: of three or more seeds, all of the same scores.
 
-    Where all is right, or nothing, seeds make no difference.
+    Where all is right, or nothing, seeds make no difference, nor do they to controls
+    that are no encoders: these are the same for the same training data.
     """
     finished = [run for run in runs if run.result]
     if len(finished) < MIN_SEEDS or not 0 < finished[0].score < 1:
+        return False
+    if finished[0].loss in PLAIN:
         return False
     first, *others = (run.item_statistics for run in finished)
     return all(np.array_equal(first, other) for other in others)
@@ -135,9 +138,9 @@ def has_few_examples(run: ScoredRun) -> bool:
 def learnt_nothing(run: ScoredRun) -> bool:
     """Return whether a finished run scores 0, or has one answer for all texts.
 
-    With few test examples that is no sign of it.
+    With few test examples that is no sign of it, nor of a control that is no encoder.
     """
-    if not run.result or has_few_examples(run):
+    if not run.result or has_few_examples(run) or run.loss in PLAIN:
         return False
     return run.score == 0 or one_class(run.result["test"])
 

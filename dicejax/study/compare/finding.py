@@ -45,6 +45,7 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
         first_run = firsts.get(bias, 0)
         changes = changed_settings(experiments[first_run], experiment)
         free = [] if bias in firsts else [*HEAD_SETTINGS]
+        free += ["control "]
         free += ["optimizer.learning_rate "] if _record(run) else []
         if all((each.path / DATA).exists() for each in (run, runs[first_run])):
             free += PLACES  # whose content is compared

@@ -7,16 +7,18 @@ import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from etils import epath
 
-from dicejax.config import Experiment, ScratchEncoder
+from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
 from dicejax.errors import Diverged, InputError, quote
 from dicejax.io.files import file_name
 from dicejax.objectives import (
     Candidate,
+    Control,
+    ControlName,
     CrossEntropy,
     FromPrior,
     WeightedCrossEntropy,
@@ -29,12 +31,15 @@ from dicejax.tasks.priors import require_classes
 from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.progress import TrainingProgress, time_left
+from dicejax.training.restored import has_network
 from dicejax.training.run_folder import CHECKPOINTS, EXPERIMENT, Run
 from dicejax.training.run_lock import run_lock
 from dicejax.training.setup import prepare
 from dicejax.training.train import train
 
 BASELINE = CrossEntropy()
+PLAIN: tuple[ControlName, ...] = get_args(ControlName)
+"""Controls that are no fine-tuned encoders, the cheapest first."""
 Source = Literal["run", "example scores", "run scores"]
 
 
@@ -63,6 +68,20 @@ def with_baselines(
     if any(target.kind == "positions" for target in task.targets(()).values()):
         return losses
     return (*losses, WeightedCrossEntropy())
+
+
+def with_plain_models(
+    candidates: Sequence[Candidate], experiment: Experiment
+) -> tuple[Candidate, ...]:
+    """Add the models that are no fine-tuned encoders, where the task has such."""
+    if not experiment.task.has_controls:
+        return tuple(candidates)
+    names = [
+        x
+        for x in PLAIN
+        if x != "frozen" or isinstance(experiment.encoder, PretrainedEncoder)
+    ]
+    return tuple(dict.fromkeys([*candidates, *map(Control, names)]))
 
 
 def jobs_of(
@@ -111,6 +130,9 @@ def with_candidate(experiment: Experiment, candidate: Candidate) -> Experiment:
     Raises:
       InputError: it is to and all runs do, or there are no classes.
     """
+    if isinstance(candidate, Control):
+        name = candidate.name
+        return dataclasses.replace(experiment, objective=BASELINE, control=name)
     if not isinstance(candidate, FromPrior):
         return dataclasses.replace(experiment, objective=candidate)
     training, optimizer = experiment.training, experiment.optimizer
@@ -133,7 +155,9 @@ def candidates_of(experiments: Sequence[Experiment]) -> list[Candidate]:
     """Return the losses of experiments: the inverse of `with_candidate`."""
     biases = [experiment.training.head_bias for experiment in experiments]
     return [
-        FromPrior(each.objective)
+        Control(each.control)
+        if each.control is not None
+        else FromPrior(each.objective)
         if each.training.head_bias == "prior" and "zeros" in biases
         else each.objective
         for each in experiments
@@ -257,7 +281,8 @@ def train_all(
                         a_run = time.monotonic() - began
                         progress.say(time_left(a_run, left))
                 # The optimizer states of many runs would fill the disk.
-                only_weights_stay(run.path / CHECKPOINTS, best_step)
+                if has_network(run):
+                    only_weights_stay(run.path / CHECKPOINTS, best_step)
         except Diverged as error:
             progress.say(f"{name}: diverged: {error}")
         progress.advance(overall)

@@ -188,9 +188,14 @@ def tune(
 
 
 def _untuned(jobs: Sequence[Job]) -> dict[tuple[str, int | None], Tuned]:
-    """Return what has trials, before the first of them, in the order of the runs."""
+    """Return what has trials, before the first of them, in the order of the runs.
+
+    Controls that are no encoders have none: each fit chooses its settings by dev.
+    """
     studies: dict[tuple[str, int | None], Tuned] = {}
     for job in jobs:
+        if job.experiment.control is not None:
+            continue
         key = job.loss, job.seed if is_resampled(job.experiment) else None
         studies.setdefault(key, Tuned(job.loss, job.experiment, seed=key[1]))
     return studies

@@ -18,11 +18,12 @@ from dicejax.mesh import MeshShape
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
 from dicejax.training.accumulation import logits_of
-from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.checkpoint import Which
 from dicejax.training.gradients import probe
 from dicejax.training.gradients.measures import averages, cosine, counts_of
 from dicejax.training.gradients.probe import Batch, Output, OutputMeasures
-from dicejax.training.run_folder import CHECKPOINTS, Run
+from dicejax.training.restored import network_params
+from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate, to_host
 
@@ -88,7 +89,7 @@ def agreements(
     if labels != run.labels():
         raise InputError(f"{folder}: the labels of its data have changed since")
     mesh = MeshShape().make(jax.local_devices())
-    step, params = restore_params(run.path / CHECKPOINTS, setup.network, which, mesh)
+    step, params = network_params(run, setup.network, which, mesh)
     task = experiment.task
     pieces = replicate(probe.kinds_of(tokenizer), mesh)
     in_layout = task.layout(tokenizer).tokens

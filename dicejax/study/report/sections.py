@@ -52,6 +52,9 @@ from dicejax.training.outcome import always, constant_scores
 from dicejax.training.progress import encoder_name
 
 CONTROLS = {
+    "majority": "the most frequent class, or what train has by look-up; no encoder",
+    "tfidf": "logistic regression on words and characters; no encoder",
+    "frozen": "logistic regression on the states of the encoder, which is not trained",
     "logit adjustment": "cross-entropy runs, logits shifted by the class frequencies",
     "tuned threshold": "cross-entropy runs, decision threshold chosen on dev",
 }
@@ -90,7 +93,7 @@ def document_of(comparison: Comparison, *, drawn: bool = True) -> Document:
     losses = {}
     for row in rows:
         text = CONTROLS.get(row.loss.rpartition(" + ")[2], "")
-        if row.experiment is not None:  # the first sentence of its documentation
+        if not text and row.experiment is not None:  # that of its documentation
             objective = row.experiment.objective
             text = (type(objective).__doc__ or "").partition("\n")[0]
             text += FROM_PRIOR * (FromPrior.SUFFIX in row.loss)
