@@ -172,8 +172,8 @@ class Experiment:
       mesh: distribution over devices.
       recording: checkpoints and logs.
       analysis: gradient diagnostics, for `dicejax plot`.
-      control: a model in the place of the fine-tuned encoder, to see what that is worth:
-        "majority", the most frequent class, or the entities of train by look-up;
+      control: a model in the place of the fine-tuned encoder, to see what that is
+        worth: "majority", the most frequent class, or the entities of train by look-up;
         "tfidf", a logistic regression on words and characters; "frozen", one on the
         encoder as it is. Objective, optimizer and updates are then without effect.
     """
@@ -196,12 +196,12 @@ class Experiment:
     def __post_init__(self) -> None:
         files.file_name(self.name, "name")
         if self.control is not None and not self.task.has_controls:
-            raise ValueError(
+            raise InputError(
                 f"control is {self.control!r}, which is for classes of texts and of "
                 f"words, and not for {type(self.task).__name__}; leave it out"
             )
         if self.control == "frozen" and isinstance(self.encoder, ScratchEncoder):
-            raise ValueError(
+            raise InputError(
                 "control is 'frozen', but the encoder has random weights; name a "
                 "pretrained one"
             )

@@ -19,12 +19,13 @@ ALLOWED = {
     "data": "",
     "metrics": "data",
     "tasks": "data models metrics",
+    "controls": "data tasks",
     "config": "data formats tasks objectives mesh models optimizers",
     "library": "data models tasks training",
     "formats": "data",
     "mesh": "",
     "optimizers": "models",
-    "training": "config mesh optimizers data formats losses metrics models "
+    "training": "config controls mesh optimizers data formats losses metrics models "
     "objectives tasks",
     "planning": "config mesh models objectives optimizers training",
     "study": "config mesh data formats losses metrics objectives tasks training",

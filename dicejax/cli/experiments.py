@@ -229,8 +229,10 @@ class Compare:
         uses the given settings. Trials are scored on dev and use seed 1000000, which
         no compared run has. With --resample each seed S has its own trials, with
         seed and sample 1000000 + S.
-      baselines: also score cheap baselines. Cross-entropy with class weights is one
-        more loss to train, and in trainings of fewer than 250 updates so is ce+prior;
+      baselines: also score cheap baselines. The most frequent class (majority), and
+        logistic regressions on words (tfidf) and on the encoder as it is (frozen), are
+        fitted in seconds to minutes. Cross-entropy with class weights is one more loss
+        to train, and in trainings of fewer than 250 updates so is ce+prior;
         cross-entropy with logit adjustment or a threshold chosen on dev is none.
       resample: draw another training sample for each seed (with --data.max_train), so
         that verdicts hold for training data of this size and not for one sample.

@@ -144,7 +144,8 @@ class Report:
         table.tex, and without --scores of rerun.py; of several.json with --across.
       baseline: loss that the others are compared with.
       controls: with --scores, cheap settings that a loss has to beat too. Known by name
-        are wce, ce+prior, ce + tuned threshold and ce + logit adjustment.
+        are majority, tfidf, frozen, wce, ce+prior, ce + tuned threshold and ce + logit
+        adjustment.
       margin: differences within this many points count as practically equal.
     """
 

@@ -77,10 +77,10 @@ class Majority(ControlModel):
         if not isinstance(self._task, TokenTask):
             return [self._bias] * len(examples)
         if isinstance(self._task, Tagging):
-            found = [
+            predicted = [
                 dataclasses.replace(x, spans=self._spans(x.words)) for x in examples
             ]
-            numbers = targets_of(self._task, found, self._labels)
+            numbers = targets_of(self._task, predicted, self._labels)
         else:
             index = {label: number for number, label in enumerate(self._labels)}
             usual = int(self._bias.argmax())

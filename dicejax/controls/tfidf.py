@@ -73,19 +73,19 @@ class TfIdf(ControlModel):
         targets = np.concatenate(golds) if of_words else np.stack(golds)
         sizes = [len(gold) if of_words else 1 for gold in golds]
         weights = np.repeat([x.weight for x in examples], sizes)
-        known = targets >= 0 if targets.ndim == 1 else np.ones(len(targets), bool)
+        has_label = targets >= 0 if targets.ndim == 1 else np.ones(len(targets), bool)
         for form in forms:
             counts = _vectorizer(form, len(targets))
             counts.fit(itertools.chain.from_iterable(map(_documents, examples)))
-            features = _features(counts, examples)[known]
+            features = _features(counts, examples)[has_label]
             for balanced in (False, True):
                 for strength, linear in fit_logistic(
                     features,
-                    targets[known],
+                    targets[has_label],
                     strengths=STRENGTHS,
                     balanced=balanced,
                     classes=len(labels),
-                    weights=None if (weights == 1).all() else weights[known],
+                    weights=None if (weights == 1).all() else weights[has_label],
                 ):
                     settings = {"form": form, "C": strength, "balanced": balanced}
                     yield settings, cls(task, form, counts, linear)
@@ -148,8 +148,8 @@ def _features(counts: TfidfVectorizer, examples: Sequence[Any]) -> Any:
 def described(words: Sequence[str]) -> list[list[str]]:
     """Return what describes each word: itself, its form, and its neighbours.
 
-    >>> described(["In", "Rome"])[1]
-    ['0=rome', 'w=Rome', '<R', '<Ro', '<Rom', 'e>', 'me>', 'ome>', '0~Xx', '-1=in', '-1~Xx', '1', '-2']
+    >>> print(*described(["In", "Rome"])[1])
+    0=rome w=Rome <R <Ro <Rom e> me> ome> 0~Xx -1=in -1~Xx 1 -2 2
     """
     lower = [word.lower() for word in words]
     shapes = [_shape(word) for word in words]

@@ -45,7 +45,8 @@ from dicejax.objectives.sets import SetObjective
 # fmt: off
 __all__ = [
     "CLASSES", "DL", "FL", "NON_NEGATIVE", "POSITIVE", "PRESETS", "TL", "UNIT_INTERVAL",
-    "Bounds", "Candidate", "Candidates", "Combination", "Control", "ControlName", "DLSet", "DSCEq11",
+    "Bounds", "Candidate", "Candidates", "Combination",
+    "Control", "ControlName", "DLSet", "DSCEq11",
     "DSCOfficial", "FromPrior", "Gold", "LinearSchedule", "LossObjective", "Metro",
     "Mined", "Objective", "PositionCrossEntropy", "Schedule", "SetObjective",
     "StepSchedule", "WeightedSum", "by_short_name", "loss", "name_of", "names_of",

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jax.sharding import Mesh
 
@@ -37,7 +36,7 @@ from dicejax.training.restored import write_control
 from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import Setup, prepare
 from dicejax.training.sharding import put
-from dicejax.training.throughput import machine_of, versions
+from dicejax.training.throughput import versions
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 """Inverse strengths of the penalty on the weights of standardised states."""
@@ -149,7 +148,7 @@ def drawn(setup: Setup) -> tuple[list[Any], np.ndarray]:
 def _fit_frozen(setup: Setup, mesh: Mesh) -> tuple[Params, dict[str, Any], float]:
     """Return the encoder as it is below the best regression on its states."""
     task, labels = setup.experiment.task, setup.data.labels
-    ((name, head),) = setup.network.heads
+    ((name, _),) = setup.network.heads
     examples, places = drawn(setup)
     params = setup.initial_params(mesh)
     states = _states(setup, mesh, params, "train", places)

@@ -12,8 +12,7 @@ wandb_id.txt      id of the run at Weights & Biases, with its files in wandb/, i
 checkpoints/      the last states and the best
 test_statistics.npz   statistics, prediction and perhaps group of each example
 test_scores.npz   histograms of the scores on test, see `metrics.score_counts`
-control.json      a control in the place of the checkpoints, with its arrays in
-                  control.safetensors, see `restored`
+control.*         a control in the place of the checkpoints, see `restored`
 baselines.json    scores of moved decisions, see `comparison.baselines`; and
 baselines.npz     their per-example statistics
 result.json       the final scores; written last, so it marks a finished run
@@ -222,10 +221,9 @@ class Run:
         """
         result = with_checksums(self.read_json(RESULT, dict))
         for scores in result.values():
-            if not isinstance(scores, dict) or not are_of_texts(scores):
-                continue
-            if "positive" not in scores and len(labels := self.labels()) == 2:
-                scores["positive"] = labels[-1]
+            is_of_texts = isinstance(scores, dict) and are_of_texts(scores)
+            if is_of_texts and "positive" not in scores and len(self.labels()) == 2:
+                scores["positive"] = self.labels()[-1]
         return result
 
     def write_identity(self, identity: Identity) -> None:
@@ -334,9 +332,8 @@ class Run:
 
     def diverged(self) -> str | None:
         """Return why training was given up; None otherwise."""
-        if not (self.path / DIVERGED).exists():
-            return None
-        return str(self.read_json(DIVERGED, dict).get("message"))
+        is_there = (self.path / DIVERGED).exists()
+        return str(self.read_json(DIVERGED, dict)["message"]) if is_there else None
 
     def experiment(self) -> config.Experiment:
         """Return the experiment as it was run."""
@@ -422,11 +419,7 @@ class Run:
         )
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Write a file in one move, with its checksum.
-
-        Raises:
-          InputError: the folder was deleted, or cannot be written to.
-        """
+        """Write a file in one move, with its checksum, unless the run was deleted."""
         if not (self.path / files.SUMS).exists():
             raise InputError(
                 f"{self.path}: was deleted meanwhile; run the same command again"
@@ -434,11 +427,7 @@ class Run:
         files.write_checked(self.path, name, content)
 
     def read_json(self, name: str, kind: type[T]) -> T:
-        """Return the content of a JSON file, of a type.
-
-        Raises:
-          InputError: the file is missing, damaged or changed.
-        """
+        """Return the content of a JSON file, of a type."""
         return _parse(files.read_checked(self.path, name), self.path / name, kind)
 
 

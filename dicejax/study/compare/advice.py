@@ -28,7 +28,13 @@ from dicejax.study.compare.statistics import (
     source_of,
 )
 from dicejax.study.compare.table import remedy
-from dicejax.study.compare.testing import LEVEL, MARGIN, NO_CLAIM, baseline_name
+from dicejax.study.compare.testing import (
+    LEVEL,
+    MARGIN,
+    NO_CLAIM,
+    baseline_name,
+    control_name,
+)
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import CrossedDifference
 
@@ -87,8 +93,7 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     beaten is so with a probability of at most 5 %, and all of them together with it.
     One that is ahead of the baseline by no more than the margin on average is passed
     over: it is no more advice than the baseline. Vs. a control with moved decisions,
-    losses have theirs moved alike. A model that is no fine-tuned encoder need not be
-    ahead of the baseline: it is cheaper.
+    losses have theirs moved alike. Models without a fine-tuned encoder come before it.
     """
     settled = [row for row in rows if row.outcome not in _UNSETTLED]
     for row in sorted(settled, key=cost):
@@ -289,7 +294,7 @@ def _without_baseline(rows: Sequence[Row]) -> str:
         failures=failed,
         losses=[row.loss for row in sound],
         are_failing=bool(sound[0].failures.seeds),
-        mended=_name(mended.loss),
+        mended=control_name(mended.loss),
         p=p_value,
         is_shown=p_value <= LEVEL,
         remedy=remedy(rows),
@@ -316,7 +321,7 @@ def _first_two(rows: Sequence[Row], pairs: Sequence[set[str]] = ()) -> str:
     crossed = apart(ours, other)
     if crossed is None or {ours.loss, other.loss} in pairs:
         return ""
-    return f" {_pair(rows, ours, other, crossed, _name(ours.loss))}"
+    return f" {_pair(rows, ours, other, crossed, control_name(ours.loss))}"
 
 
 def _pair(
@@ -326,7 +331,7 @@ def _pair(
     return _text(
         "versus",
         ours=name,
-        other=_name(other.loss) if other.against else baseline_name(other.loss),
+        other=control_name(other.loss) if other.against else baseline_name(other.loss),
         alike=_alike(ours, other.loss),
         crossed=crossed,
         metric=metric_of(rows),
@@ -346,7 +351,7 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
         "crossed": claim.against.crossed,
         "metric": metric_of(rows),
     }
-    name = _name(best.loss)
+    name = control_name(best.loss)
     texts = [_text("use", name=name, **values)]
     if best is not claim:
         texts = [_text("try", control=name, loss=leader.loss, **values)]
@@ -378,7 +383,9 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
     beaten = []
     for row in itertools.takewhile(lambda x: _versus(best, x) == "better", controls):
         alike = _alike(best, row.loss).removeprefix(", ")
-        beaten.append(f"{_name(row.loss)} ({alike})" if alike else _name(row.loss))
+        beaten.append(
+            f"{control_name(row.loss)} ({alike})" if alike else control_name(row.loss)
+        )
     if beaten:
         texts.append(_text("beats_controls", controls=beaten))
     elif not controls:
@@ -392,29 +399,13 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
 def _plain_advice(rows: Sequence[Row], best: Row) -> str:
     """Advise a model that is no fine-tuned encoder, and compare the best of those."""
     others = [row for row in rows if row.loss not in PLAIN and row.summary.n]
-    rival = max(others, key=lambda row: row.summary.mean)
-    versus = rival.versus.get(best.loss)
-    ours, other = rival, best
-    crossed = versus.crossed if versus else None
-    if rival.against is None:
-        ours, other, crossed = best, rival, best.against.crossed
-    text = _text("use_plain", control=best.loss, name=_name(best.loss))
-    if crossed is None:
+    ours, other = max(others, key=lambda row: row.summary.mean), best
+    if ours.against is None:
+        ours, other = best, ours
+    text = _text("use_plain", control=best.loss, name=control_name(best.loss))
+    if (crossed := apart(ours, other)) is None:
         return text
-    return f"{text}\n\n{_pair(rows, ours, other, crossed, _name(ours.loss)).strip()}"
-
-
-NAMES = {
-    "wce": "class weights (wce)",
-    "majority": "the most frequent class (majority)",
-    "tfidf": "a logistic regression on words (tfidf)",
-    "frozen": "a logistic regression on the encoder as it is (frozen)",
-}
-"""Controls in sentences."""
-
-
-def _name(control: str) -> str:
-    return NAMES.get(control, control)
+    return f"{text}\n\n{_pair(rows, ours, other, crossed, ours.loss)}"
 
 
 def _next(rows: Sequence[Row], row: Row) -> str:

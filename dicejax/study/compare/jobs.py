@@ -31,7 +31,6 @@ from dicejax.tasks.priors import require_classes
 from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.progress import TrainingProgress, time_left
-from dicejax.training.restored import has_network
 from dicejax.training.run_folder import CHECKPOINTS, EXPERIMENT, Run
 from dicejax.training.run_lock import run_lock
 from dicejax.training.setup import prepare
@@ -281,8 +280,7 @@ def train_all(
                         a_run = time.monotonic() - began
                         progress.say(time_left(a_run, left))
                 # The optimizer states of many runs would fill the disk.
-                if has_network(run):
-                    only_weights_stay(run.path / CHECKPOINTS, best_step)
+                only_weights_stay(run.path / CHECKPOINTS, best_step)
         except Diverged as error:
             progress.say(f"{name}: diverged: {error}")
         progress.advance(overall)
