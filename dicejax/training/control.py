@@ -239,11 +239,12 @@ def _states(
             for item in items
             if item.example in numbers
         ]
+    task: Any = _States(setup.experiment.task)  # all of a task that a search asks
     return search(
         _with_head(params, name, identity, mesh),
         examples,
         items,
-        task=_States(setup.experiment.task),
+        task=task,
         network=network,
         labels=setup.data.labels,
         tokenizer=setup.data.tokenizer,

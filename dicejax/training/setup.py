@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from dicejax.config import Experiment
+from dicejax.controls import ControlModel
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.resample import Epoch, UnitCounts
@@ -211,7 +212,9 @@ class Setup:
             "mesh": mesh,
         }
 
-    def search(self, params: Params, split: str, mesh: Mesh, **options: Any) -> Decoded:
+    def search(
+        self, params: Params | ControlModel, split: str, mesh: Mesh, **options: Any
+    ) -> Decoded:
         """Search a split, as `predict.search` does."""
         return search(
             params,
