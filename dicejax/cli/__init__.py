@@ -27,6 +27,7 @@ from rich.console import Console
 from tyro.constructors import ConstructorRegistry
 
 from dicejax import __version__
+from dicejax.cli.choose import Choose
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.help import description, epilog, flags_of, overview
 from dicejax.cli.init import Init
@@ -42,6 +43,7 @@ COMMANDS = {
     "evaluate": Evaluate,
     "predict": Predict,
     "compare": Compare,
+    "choose": Choose,
     "report": Report,
     "profile": Profile,
     "plan": Plan,
@@ -203,7 +205,7 @@ def parse(argv: Sequence[str]) -> Any:
         )
     _refuse(RENAMED, words)
     command = COMMANDS[name]
-    tiers = command in (Train, Compare, Profile, Plan)
+    tiers = command in (Train, Compare, Choose, Profile, Plan)
     if tiers and words[:1] == ["quickstart"]:
         words[0] = QUICKSTART
     registry = _settings(name, command, words) if tiers else None

@@ -282,15 +282,15 @@ class Run:
 
     def example_statistics(self) -> np.ndarray:
         """Return per-example statistics of the test split, `[N, C, 2]`."""
-        return self._arrays(STATISTICS, ["example_statistics"])["example_statistics"]
+        return self.arrays(STATISTICS, ["example_statistics"])["example_statistics"]
 
     def test_array(self, name: str) -> np.ndarray | None:
         """Return groups or predictions, `[N]`; None in runs that have none."""
-        return self._arrays(STATISTICS).get(name)
+        return self.arrays(STATISTICS).get(name)
 
     def score_counts(self) -> dict[str, np.ndarray]:
         """Return counts of test scores, `[C, 2, BINS]` by output."""
-        return self._arrays(SCORE_COUNTS)
+        return self.arrays(SCORE_COUNTS)
 
     def write_baselines(self, controls: Mapping[str, Mapping[str, Any]]) -> None:
         """Write scores of moved decisions by name, with their `example_statistics`."""
@@ -304,7 +304,7 @@ class Run:
         if not files.was_written(self.path, BASELINES):
             return None
         controls = self.read_json(BASELINES, dict)
-        shares = self._arrays(BASELINE_STATISTICS, list(controls))
+        shares = self.arrays(BASELINE_STATISTICS, list(controls))
         return {
             name: control | {"example_statistics": shares[name]}
             for name, control in controls.items()
@@ -316,9 +316,8 @@ class Run:
         np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
         self.write(name, content.getvalue())
 
-    def _arrays(
-        self, name: str, names: list[str] | None = None
-    ) -> dict[str, np.ndarray]:
+    def arrays(self, name: str, names: list[str] | None = None) -> Any:
+        """Return the arrays of an npz file by name, all or some."""
         content = files.read_checked(self.path, name)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:

@@ -398,7 +398,8 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
 
 def _plain_advice(rows: Sequence[Row], best: Row) -> str:
     """Advise a model that is no fine-tuned encoder, and compare the best of those."""
-    others = [row for row in rows if row.loss not in PLAIN and row.summary.n]
+    others = [row for row in rows if row is not best and row.summary.n]
+    others = [row for row in others if row.loss not in PLAIN] or others
     ours, other = max(others, key=lambda row: row.summary.mean), best
     if ours.against is None:
         ours, other = best, ours

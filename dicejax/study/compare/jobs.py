@@ -365,7 +365,9 @@ def scored(job: Job) -> ScoredRun:
         scores = {**result["test"], point["name"]: point["value"]}
         result = {**result, "primary_metric": point["name"], "test": scores}
         statistics = run.test_array("at_constraint")
-    records, task = run.records(METRICS), job.experiment.task
+    task = job.experiment.task
+    # A model that is no fine-tuned encoder has no curve.
+    records = [] if job.experiment.control else run.records(METRICS)
     targets = task.targets(run.labels())
     return ScoredRun(
         job.loss,

@@ -1,0 +1,149 @@
+"""Choose a model within a time: select on dev, confirm once on test."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from etils import epath
+
+from dicejax import config
+from dicejax.config import ExperimentOrFile
+from dicejax.errors import InputError
+from dicejax.study.choose.confirm import FOLDER, SEED, confirm
+from dicejax.study.choose.search import CONFIRMING, Search
+from dicejax.study.choose.settings import Setting
+from dicejax.study.compare.record import Comparison
+from dicejax.study.compare.statistics import metric_of
+from dicejax.study.compare.testing import MARGIN
+from dicejax.study.compare.until import seconds_of
+from dicejax.study.sentences import sentences
+from dicejax.training.encoded import load_corpus
+from dicejax.training.progress import Progress, progress_of
+
+MOST_SEEDS = 10
+"""Runs of each of the two settings that are confirmed, at most."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What was chosen, with what it was compared, and the run to use.
+
+    Attributes:
+      chosen: the best setting on dev.
+      control: the cheapest that dev does not separate from it; None where there is
+        nothing cheaper.
+      advised: the one of both to use.
+      run: a run of that.
+      comparison: the confirmation on test.
+      sentence: what test says.
+      tried: number of settings that were tried.
+      seconds: time of the trials.
+    """
+
+    chosen: Setting
+    control: Setting | None
+    advised: Setting
+    run: str
+    comparison: Comparison
+    sentence: str
+    tried: int
+    seconds: float
+
+    def __repr__(self) -> str:
+        return f"Choice({self.advised.name}: {self.sentence})"
+
+
+def choose(
+    experiment: ExperimentOrFile,
+    budget: str = "30m",
+    *,
+    out: str | os.PathLike[str] | None = None,
+    margin: float = 100 * MARGIN,
+    progress: Progress = None,
+) -> Choice:
+    """Choose a model for an experiment within a time, with a statement that holds.
+
+    Models that are no fine-tuned encoders are tried first, then cross-entropy, with
+    class weights and with a better head, then rates, rates of the head, updates, and
+    other losses: all are scored on dev. The best on dev and the cheapest that dev does
+    not separate from it are then trained with fresh seeds, and test is scored once, so
+    that what is said of it holds whatever was tried before.
+
+    An interrupted choice goes on, and one with a longer budget goes on from there.
+
+    Args:
+      experiment: experiment to choose for, or the path of a file; its loss is one of
+        those that are tried.
+      budget: time of all, such as 30m or 2h.
+      out: output directory; runs/NAME/choose by default.
+      margin: differences within this many points do not matter in practice.
+      progress: whether progress is shown, or the display that shows it.
+
+    Raises:
+      InputError: the experiment or its data cannot be used, test is dev, the folder
+        holds a choice for another experiment, or the budget is no time.
+      Stopped: a signal interrupted training.
+    """
+    experiment = config.load(experiment)
+    limit = seconds_of(budget)
+    folder = os.fspath(out or f"runs/{experiment.name}/choose")
+    corpus = load_corpus(experiment, lambda note: None)
+    if corpus.test == corpus.dev:
+        raise InputError(
+            "test is dev, on which the choice is made: name another with --data.test"
+        )
+    with progress_of(progress) as display:
+        search = Search(experiment, folder, display)
+        search.run(limit)
+        if not search.trials:
+            raise InputError(f"--budget {budget} is over before anything was tried")
+        chosen = search.chosen()
+        control = search.control(chosen)
+        pair = [chosen] if control is None else [control, chosen]
+        expected = sum(search.expected(x) for x in pair)
+        left = limit - search.seconds
+        most = int(left / expected) if expected else MOST_SEEDS
+        seeds = min(max(most, CONFIRMING), MOST_SEEDS)
+        comparison = confirm(
+            experiment, pair, folder, display, seeds=seeds, margin=margin / 100
+        )
+        is_better = control is None or comparison.rows[1].outcome == "better"
+        advised = chosen if is_better or control is None else control
+        sentence = _sentence(comparison, chosen, control, len(search.tried))
+        search.write(
+            {
+                "chosen": dataclasses.asdict(chosen),
+                "control": None if control is None else dataclasses.asdict(control),
+                "advised": advised.name,
+                "sentence": sentence,
+            }
+        )
+    path = epath.Path(folder) / FOLDER / advised.name / f"seed-{SEED}"
+    return Choice(
+        chosen=chosen,
+        control=control,
+        advised=advised,
+        run=str(path),
+        comparison=comparison,
+        sentence=sentence,
+        tried=len(search.tried),
+        seconds=search.seconds,
+    )
+
+
+def _sentence(
+    comparison: Comparison, chosen: Setting, control: Setting | None, tried: int
+) -> str:
+    """Return what test says of the choice."""
+    first, *others = comparison.rows
+    texts, metric = sentences("choose"), metric_of(comparison.rows)
+    if control is None:
+        score = first.summary.mean
+        return texts.alone(name=chosen.name, score=score, metric=metric, tried=tried)
+    (row,) = [x for x in others if x.loss == chosen.name]
+    values = {"chosen": chosen.name, "control": control.name, "metric": metric}
+    values |= {"crossed": row.against.crossed, "tried": tried}
+    if row.outcome == "better":
+        return texts.better(score=row.summary.mean, **values)
+    return texts.level(verdict=row.against.verdict.sentence, **values)

@@ -1,0 +1,231 @@
+"""Search on dev within a budget of time; test is not read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from etils import epath
+
+from dicejax import config
+from dicejax.config import Experiment
+from dicejax.errors import Diverged, InputError
+from dicejax.io import files, json_text
+from dicejax.study.choose.settings import Setting, untried
+from dicejax.study.compare.jobs import with_seed
+from dicejax.study.significance import approximate_randomisation
+from dicejax.tasks import scoring
+from dicejax.training.progress import TrainingProgress
+from dicejax.training.restored import restore
+from dicejax.training.run_folder import CHECKPOINTS, Run
+from dicejax.training.setup import prepare
+from dicejax.training.train import train
+
+FILE = "choose.json"
+TRIALS = "search"
+SEED = 2_000_000
+"""Seed of the first trials, far from those of tuning and of the confirmation."""
+SEEDS = 3
+"""Seeds of what survives; each round keeps a quarter."""
+STATISTICS = "dev_statistics.npz"
+CONFIRMING = 3
+"""Runs of each of two settings that time is left for."""
+LEVEL = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One training: its score on dev, None where it diverged, and its time."""
+
+    setting: Setting
+    seed: int
+    dev: float | None
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the line of the record."""
+        return dataclasses.asdict(self)
+
+
+class Search:
+    """The trials of an experiment in a folder, those of earlier calls included.
+
+    Raises:
+      InputError: the folder holds a search of another experiment.
+    """
+
+    def __init__(self, experiment: Experiment, folder: str, progress: TrainingProgress):
+        self._experiment, self._progress = experiment, progress
+        self._path = epath.Path(folder)
+        self.trials: list[Trial] = []
+        if (self._path / FILE).exists():
+            record = json_text.value_of(json_text.read(self._path / FILE), dict)
+            changes = config.differences(
+                config.from_json(json.dumps(record["experiment"])), experiment
+            )
+            if changes:
+                raise InputError(
+                    f"{self._path / FILE}: chose for other settings: "
+                    f"{'; '.join(changes)}; name another --out"
+                )
+            self.trials = [
+                Trial(**{**trial, "setting": Setting(**trial["setting"])})
+                for trial in record["trials"]
+            ]
+
+    @property
+    def seconds(self) -> float:
+        """Time of all trials."""
+        return sum(trial.seconds for trial in self.trials)
+
+    def scores(self, setting: Setting) -> list[float]:
+        """Return the scores on dev by seed; a diverged trial has -1."""
+        return [
+            -1.0 if trial.dev is None else trial.dev
+            for trial in self.trials
+            if trial.setting == setting
+        ]
+
+    def mean(self, setting: Setting) -> float:
+        """Return the mean score on dev."""
+        return statistics.fmean(self.scores(setting))
+
+    @property
+    def tried(self) -> list[Setting]:
+        """All settings, the cheapest first."""
+        settings = dict.fromkeys(trial.setting for trial in self.trials)
+        return sorted(settings, key=lambda x: x.cost)
+
+    def run(self, budget: float) -> None:
+        """Try settings for a number of seconds in all, and the best with more seeds.
+
+        Time is left to confirm the choice. A setting that is expected to take longer
+        than what is left is not begun.
+        """
+        while setting := next(self._next(), None):
+            if not self._fits(setting, budget):
+                break
+            self._try(setting, SEED)
+        for extra in range(1, SEEDS):
+            tuned = [x for x in self.tried if not x.is_plain]
+            tuned.sort(key=lambda x: (-self.mean(x), x.cost))
+            kept = tuned[: max(2, math.ceil(len(tuned) / 4**extra))]
+            for setting in kept:
+                if len(self.scores(setting)) > extra:
+                    continue
+                if not self._fits(setting, budget):
+                    return
+                self._try(setting, SEED + extra)
+
+    def _next(self) -> Iterator[Setting]:
+        return untried(self._experiment, {x: self.scores(x)[0] for x in self.tried})
+
+    def expected(self, setting: Setting) -> float:
+        """Return the seconds that a run is expected to take, 0 if nothing tells."""
+        same = [x.seconds for x in self.trials if x.setting == setting]
+        if same or setting.is_plain:
+            return max(same, default=0.0)
+        others = [
+            x.seconds / x.setting.epochs for x in self.trials if not x.setting.is_plain
+        ]
+        return setting.epochs * statistics.fmean(others) if others else 0.0
+
+    def _fits(self, setting: Setting, budget: float) -> bool:
+        confirming = CONFIRMING * (self.expected(setting) + self._cheapest())
+        return self.seconds + self.expected(setting) + confirming <= budget
+
+    def _cheapest(self) -> float:
+        return min((self.expected(x) for x in self.tried), default=0.0)
+
+    def _try(self, setting: Setting, seed: int) -> None:
+        path = self._path / TRIALS / setting.name / f"seed-{seed}"
+        experiment = with_seed(setting.of(self._experiment), seed, False)
+        begin, score = time.monotonic(), None
+        try:
+            folder = str(path)
+            result = train(
+                experiment, folder, score_test=False, progress=self._progress
+            )
+            score = result.best_dev_score
+            if not (path / STATISTICS).exists():
+                write_statistics(experiment, Run(path))
+        except Diverged as error:
+            self._progress.say(f"{setting.name}: diverged: {error}")
+        if (path / CHECKPOINTS).exists():
+            (path / CHECKPOINTS).rmtree()
+        seconds = round(time.monotonic() - begin, 1)
+        self.trials.append(Trial(setting, seed, score, seconds))
+        self.write({})
+        text = "diverged" if score is None else f"dev {100 * score:.2f}"
+        self._progress.say(f"tried {setting.name} seed {seed}: {text}, {seconds:.0f} s")
+
+    def write(self, more: dict[str, Any]) -> None:
+        """Write the record of the search, whole."""
+        record = {
+            "experiment": json.loads(config.to_json(self._experiment)),
+            "trials": [trial.to_json() for trial in self.trials],
+            **more,
+        }
+        text = json.dumps(record, indent=2) + "\n"
+        files.write_whole(self._path, FILE, text)
+
+    def chosen(self) -> Setting:
+        """Return the best on dev of what has the most seeds, the cheapest of equals.
+
+        Models that are no fine-tuned encoders are the same for every seed.
+        """
+        most = max((len(self.scores(x)) for x in self.tried), default=0)
+        complete = [x for x in self.tried if x.is_plain or len(self.scores(x)) == most]
+        return max(complete, key=lambda x: (self.mean(x), [-n for n in x.cost[:3]]))
+
+    def control(self, chosen: Setting) -> Setting | None:
+        """Return the cheapest control that dev does not separate from the chosen one.
+
+        Controls are models that are no fine-tuned encoders, and cross-entropy as the
+        experiment has it. Where dev separates all that are cheaper from the chosen one,
+        it is the best of these; None where there is nothing cheaper.
+        """
+        controls = [x for x in self.tried if x.is_plain or x == Setting("ce")]
+        cheaper = [x for x in controls if x.cost < chosen.cost]
+        for setting in cheaper:
+            if not self._is_separate(chosen, setting):
+                return setting
+        return max(cheaper, key=self.mean, default=None)
+
+    def _is_separate(self, ours: Setting, other: Setting) -> bool:
+        pair = [self._statistics(x) for x in (ours, other)]
+        if any(not runs for runs in pair):
+            return True
+        seeds = min(map(len, pair)) if not other.is_plain else len(pair[0])
+        stacked = [
+            np.stack([runs[n % len(runs)] for n in range(seeds)]) for runs in pair
+        ]
+        return approximate_randomisation(*stacked, resamples=2000) < LEVEL
+
+    def _statistics(self, setting: Setting) -> list[np.ndarray]:
+        runs = [
+            Run(self._path / TRIALS / setting.name / f"seed-{trial.seed}")
+            for trial in self.trials
+            if trial.setting == setting and trial.dev is not None
+        ]
+        return [run.arrays(STATISTICS)["example_statistics"] for run in runs]
+
+
+def write_statistics(experiment: Experiment, run: Run) -> None:
+    """Write the statistics of the examples of dev, by the best weights of a run."""
+    experiment = run.as_begun(experiment)
+    setup = prepare(experiment, lambda text: None, weights=False)
+    mesh = experiment.mesh.make()
+    _, params = restore(run, setup.network, "best", mesh)
+    (candidates,) = setup.search(params, "dev", mesh).candidates
+    decided = [experiment.task.decide(each) for each in candidates]
+    inputs = setup.data.corpus.dev, decided, setup.data.labels
+    _, shares = scoring.score(experiment.task, *inputs)
+    if shares is not None:
+        run.write_arrays(STATISTICS, {"example_statistics": shares})

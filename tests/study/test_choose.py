@@ -1,0 +1,318 @@
+"""Select on dev, confirm on test: what is claimed holds, whatever was tried."""
+
+import dataclasses
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from dicejax import config
+from dicejax.cli import run
+from dicejax.data.synthetic import SyntheticNER
+from dicejax.errors import InputError, Stopped
+from dicejax.study import choose as choosing
+from dicejax.study import significance
+from dicejax.study.choose import choose
+from dicejax.study.choose import search as searching
+from dicejax.study.choose.search import SEED, Search, Trial
+from dicejax.study.choose.settings import Setting, stages, untried
+from dicejax.study.compare.jobs import ScoredRun
+from dicejax.study.compare.statistics import rows_of
+from dicejax.tasks import QuestionAnswering
+from dicejax.training.progress import progress_of
+
+from .made_runs import EXPERIMENT
+
+SMALL = config.Experiment(
+    name="small",
+    data=SyntheticNER(train=60, dev=30, test=30, o_per_entity=5.0),
+    encoder=config.ScratchEncoder(
+        vocab_size=80, hidden_size=16, intermediate_size=32, num_hidden_layers=1
+    ),
+    training=config.Training(epochs=1, batch_size=16, max_length=32),
+)
+
+
+def test_setting_changes_what_its_name_says():
+    setting = Setting("dsc+prior:smooth=0.01", rate=2.0, head=30.0, epochs=2)
+    assert setting.name == "dsc+prior-smooth=0.01-rate=2-head=30-epochs=2"
+    made = setting.of(EXPERIMENT)
+    assert made.objective.smooth == 0.01
+    assert made.training.head_bias == "prior"
+    assert made.training.epochs == 2 * EXPERIMENT.training.epochs
+    rate = 2 * EXPERIMENT.optimizer.learning_rate
+    assert (made.optimizer.learning_rate, made.optimizer.head_learning_rate) == (
+        rate,
+        30,
+    )
+    assert Setting("tfidf").of(EXPERIMENT).control == "tfidf"
+
+
+def test_cheaper_settings_come_first():
+    names = ["majority", "tfidf", "ce", "wce", "ce+prior"]
+    costs = [Setting(name).cost for name in names]
+    assert costs == sorted(costs)
+    plain, tuned, longer = (
+        Setting("ce"),
+        Setting("ce", rate=2.0),
+        Setting("ce", epochs=2),
+    )
+    assert plain.cost < tuned.cost < longer.cost < Setting("wce").cost
+
+
+def tried(experiment, score):
+    """Search to the end by a function of settings; return them in their order."""
+    scores = {}
+    while setting := next(untried(experiment, scores), None):
+        scores[setting] = score(setting)
+    return list(scores)
+
+
+def test_each_stage_goes_on_from_the_best_before():
+    def score(setting):
+        return (setting.model == "ce+prior") + setting.rate / 10 + setting.epochs / 100
+
+    names = [x.name for x in tried(EXPERIMENT, score)]
+    assert names == [
+        *("majority", "tfidf", "ce", "wce", "ce+prior"),
+        *("ce+prior-rate=2", "ce+prior-rate=4", "ce+prior-rate=0.5"),
+        *("ce+prior-rate=4-head=30", "ce+prior-rate=4-head=3"),
+        "ce+prior-rate=4-epochs=2",
+        "dsc+prior-smooth=0.01-rate=4-epochs=2",
+        "focal+prior-rate=4-epochs=2",
+    ]
+    questions = dataclasses.replace(EXPERIMENT, task=QuestionAnswering())
+    assert [x.name for x in stages(questions)[0](Setting("ce"))] == ["ce"]
+
+
+class Made(Search):
+    """A search whose trials have made-up scores, times and statistics."""
+
+    def __init__(self, score, *, seconds=60.0, experiment=EXPERIMENT):
+        self._experiment, self.trials = experiment, []
+        self._score, self._time = score, seconds
+
+    def _try(self, setting, seed):
+        seconds = 1.0 if setting.is_plain else self._time * setting.epochs
+        shares = self._score(setting, seed)
+        score = float(significance.score(shares))
+        self.trials.append(Trial(setting, seed, score, seconds))
+
+    def _statistics(self, setting):
+        return [
+            self._score(setting, trial.seed)
+            for trial in self.trials
+            if trial.setting == setting
+        ]
+
+
+def items(skill, seed, number=200):
+    """Return right, predicted and gold of examples: F1 is about the skill."""
+    gold = np.random.default_rng(7).integers(1, 4, number)  # of one data set
+    right = np.random.default_rng(seed).binomial(gold, skill)
+    return np.stack([2 * right, 2 * gold], axis=-1)[:, None].astype(float)
+
+
+def alike(setting, seed):
+    key = [sum(map(ord, setting.name)), 0 if setting.is_plain else seed]
+    return items(0.5, key)
+
+
+@pytest.mark.parametrize("minutes", [1, 5, 10, 20, 60])
+def test_time_is_kept_and_left_for_the_confirmation(minutes):
+    search = Made(alike)
+    search.run(60.0 * minutes)
+    first_unknown = 60.0  # nothing tells how long the first training takes
+    assert search.seconds <= max(60 * minutes, first_unknown + 10)
+    chosen = search.chosen()
+    pair = [search.expected(x) for x in (chosen, search.control(chosen) or chosen)]
+    if len(search.trials) > 3:
+        assert search.seconds + 3 * sum(pair) <= max(60 * minutes, 4 * 60 + 10) * 1.2
+    more = Made(alike)
+    more.run(60.0 * minutes * 2)
+    assert len(more.trials) >= len(search.trials)
+
+
+def test_the_best_have_more_seeds_and_the_rest_is_dropped():
+    def score(setting, seed):
+        good = setting.model == "ce+prior"
+        return items(0.8 if good else 0.4, [len(setting.name), seed])
+
+    search = Made(score)
+    search.run(1e6)
+    counts = {x.name: len(search.scores(x)) for x in search.tried}
+    assert set(counts.values()) == {1, 2, 3}
+    assert counts["tfidf"] == counts["wce"] == 1
+    assert sum(n > 1 for n in counts.values()) == 3  # a quarter of 11, upwards
+    assert search.chosen().model == "ce+prior"
+
+
+def test_control_is_the_cheapest_that_dev_does_not_separate():
+    skills = {"majority": 0.2, "tfidf": 0.5, "ce": 0.78, "wce": 0.78, "ce+prior": 0.8}
+
+    def score(setting, seed):
+        return items(skills.get(setting.model, 0.4), [len(setting.name), seed])
+
+    search = Made(score)
+    search.run(1e6)
+    chosen = search.chosen()
+    assert chosen.model in ("wce", "ce+prior")
+    assert search.control(chosen) == Setting("ce")
+    # The best of those that dev does separate.
+    assert search.control(Setting("ce")) == Setting("tfidf")
+    assert search.control(Setting("majority")) is None
+
+
+def confirmed(search, skill, rng, seeds=3):
+    """Compare the choice with its control on fresh runs; return the row."""
+    chosen = search.chosen()
+    control = search.control(chosen)
+    if control is None:
+        return None
+    runs = []
+    for setting in (control, chosen):
+        for seed in range(seeds):
+            key = rng.integers(0, 2**31) if not setting.is_plain else 1
+            shares = items(skill(setting, rng), [int(key), 5], number=150)
+            f1 = float(significance.score(shares))
+            result = {"primary_metric": "f1", "test": {"f1": f1}}
+            runs.append(ScoredRun(setting.name, seed, "", "finished", result, shares))
+    return rows_of(runs, control.name)[1]
+
+
+@pytest.mark.parametrize(
+    "repeats", [150, pytest.param(2000, marks=pytest.mark.exhaustive)]
+)
+def test_claims_of_the_final_sentence_are_false_in_a_twentieth_at_most(repeats):
+    # Thirteen settings without a difference, of which the luckiest on dev is chosen.
+    rng, false = np.random.default_rng(0), 0
+    for number in range(repeats):
+
+        def score(setting, seed, number=number):
+            key = [number, sum(map(ord, setting.name)), seed]
+            wobble = 0.03 * np.random.default_rng(key).normal()
+            return items(0.5 + wobble * (not setting.is_plain), key, number=60)
+
+        search = Made(score)
+        search.run(1e6)
+        row = confirmed(
+            search, lambda x, rng: 0.5 + 0.03 * rng.normal() * (not x.is_plain), rng
+        )
+        false += row is not None and row.outcome == "better"
+    assert false <= 0.05 * repeats + 2.6 * (0.05 * 0.95 * repeats) ** 0.5
+
+
+def test_a_gain_is_claimed():
+    rng, right = np.random.default_rng(1), 0
+    for number in range(20):
+
+        def score(setting, seed, number=number):
+            good = setting.model == "ce+prior"
+            key = [number, sum(map(ord, setting.name)), seed]
+            return items(0.7 if good else 0.5, key)
+
+        search = Made(score)
+        search.run(1e6)
+        row = confirmed(
+            search, lambda x, rng: 0.7 if x.model == "ce+prior" else 0.5, rng
+        )
+        right += row is not None and row.outcome == "better"
+    assert right >= 15
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Let a choice try the first stage alone, with one seed."""
+    first = stages(SMALL)[:1]
+    monkeypatch.setattr(
+        "dicejax.study.choose.settings.stages", lambda experiment: first
+    )
+    monkeypatch.setattr(searching, "SEEDS", 1)
+    monkeypatch.setattr(choosing, "MOST_SEEDS", 3)
+
+
+def test_choice_is_confirmed_with_fresh_seeds_and_repeated_from_its_record(
+    quick, tmp_path
+):
+    choice = choose(SMALL, "9h", out=tmp_path, progress=False)
+    record = json.loads((tmp_path / "choose.json").read_text())
+    assert record["advised"] == choice.advised.name
+    names = {trial["setting"]["model"] for trial in record["trials"]}
+    assert names == {"majority", "tfidf", "ce", "wce", "ce+prior"}
+    rows = {row.loss: row for row in choice.comparison.rows}
+    assert set(rows) == {choice.chosen.name, choice.control.name}
+    seeds = {run.seed for row in rows.values() for run in row.runs}
+    assert seeds == {3_000_000, 3_000_001, 3_000_002}
+    assert not seeds & {trial["seed"] for trial in record["trials"]}
+    for trial in (tmp_path / "search").rglob("result.json"):
+        assert "test" not in json.loads(trial.read_text())  # which was not read
+    again = choose(SMALL, "9h", out=tmp_path, progress=False)
+    assert (again.sentence, again.run) == (choice.sentence, choice.run)
+    assert json.loads((tmp_path / "choose.json").read_text()) == record
+    other = dataclasses.replace(SMALL, training=config.Training(epochs=2))
+    with pytest.raises(InputError, match="chose for other settings"):
+        choose(other, "9h", out=tmp_path, progress=False)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [2, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in {*range(11)} - {2})],
+)
+def test_interrupted_choice_goes_on(quick, tmp_path, monkeypatch, place):
+    whole = choose(SMALL, "9h", out=tmp_path / "whole", progress=False)
+    calls, train = iter(range(100)), searching.train
+
+    def interrupted(*args, **options):
+        if next(calls) == place:
+            raise Stopped(place, signal.SIGTERM)
+        return train(*args, **options)
+
+    monkeypatch.setattr(searching, "train", interrupted)
+    monkeypatch.setattr("dicejax.study.compare.jobs.train", interrupted)
+    folder = tmp_path / "parts"
+    with pytest.raises(Stopped):
+        choose(SMALL, "9h", out=folder, progress=False)
+    parts = choose(SMALL, "9h", out=folder, progress=False)
+    assert parts.chosen == whole.chosen
+    assert parts.sentence == whole.sentence
+
+
+def test_command_ends_with_the_run_to_use(quick, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dicejax.cli.choose.Choose.__call__", called(SMALL))
+    assert run(["choose", "quickstart", "--budget", "9h", "--out", "c"]) == 0
+    out = capsys.readouterr().out
+    assert "settings tried on dev" in out
+    folder = out.split("next: dicejax predict ")[1].split(" ")[0]
+    (tmp_path / "texts.txt").write_text("a b c\n")
+    assert run(["predict", folder, "--file", "texts.txt"]) == 0
+
+
+def called(experiment):
+    """Return the command with another experiment than that of its file."""
+    from dicejax.cli.choose import Choose
+
+    original = Choose.__call__
+    return lambda self, console: original(
+        dataclasses.replace(self, settings=experiment), console
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"), [("soon", "want 2h, 90m"), ("0m", "want some time")]
+)
+def test_budget_is_a_time(budget, message):
+    with pytest.raises(InputError, match=message):
+        choose(SMALL, budget)
+
+
+def test_test_is_not_dev(project):
+    with pytest.raises(InputError, match="test is dev"):
+        choose("mine.py", "9h", progress=False)
+
+
+def test_seeds_are_apart():
+    with progress_of(False) as display:
+        assert Search(SMALL, "nowhere", display).trials == []
+    assert SEED > 1_000_000
