@@ -398,15 +398,14 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
 
 def _plain_advice(rows: Sequence[Row], best: Row) -> str:
     """Advise a model that is no fine-tuned encoder, and compare the best of those."""
-    others = [row for row in rows if row is not best and row.summary.n]
-    others = [row for row in others if row.loss not in PLAIN] or others
-    ours, other = max(others, key=lambda row: row.summary.mean), best
-    if ours.against is None:
-        ours, other = best, ours
     text = _text("use_plain", control=best.loss, name=control_name(best.loss))
-    if (crossed := apart(ours, other)) is None:
-        return text
-    return f"{text}\n\n{_pair(rows, ours, other, crossed, ours.loss)}"
+    others = [row for row in rows if row is not best and row.summary.n]
+    others.sort(key=lambda row: (row.loss in PLAIN, -row.summary.mean))
+    for row in others:
+        pair = (best, row) if row.against is None else (row, best)
+        if (crossed := apart(*pair)) is not None:
+            return f"{text}\n{_pair(rows, *pair, crossed, pair[0].loss)}"
+    return text
 
 
 def _next(rows: Sequence[Row], row: Row) -> str:

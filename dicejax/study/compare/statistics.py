@@ -22,7 +22,7 @@ from dicejax.study.compare.failures import (
     has_few_examples,
     is_repeated,
 )
-from dicejax.study.compare.jobs import ScoredRun, Source
+from dicejax.study.compare.jobs import PLAIN, ScoredRun, Source
 from dicejax.study.compare.testing import (
     MARGIN,
     Contrast,
@@ -101,8 +101,8 @@ def rows_of(
     """Return the statistics of each loss vs. the baseline, which comes first.
 
     P-values hold over all looks, of which `looks` are the earlier ones, and are
-    adjusted together by Holm's method: those of losses, those of controls, and those of
-    all others vs. a control. Vs. a control with moved decisions, losses have theirs
+    adjusted together by Holm's method: those of losses, those of controls, those of
+    models that are no fine-tuned encoders, and those of all others vs. a control. Vs. a control with moved decisions, losses have theirs
     moved alike where each finished run was scored so. Where some runs of a loss or of
     the baseline failed, the comparison is unstable. Runs that are one run, or of few
     test examples, have no verdict.
@@ -135,8 +135,12 @@ def rows_of(
     moved = [k for k in others_of if k in controls]
     dropped = {loss for look in looks for loss in look} - {baseline, *others_of}
     tested: dict[str, Contrast] = {}
-    for family, borrowing in ((rivals, rivals), (moved, ())):
-        others = sum((k in controls) == (family is moved) for k in dropped)
+    # Each kind is a family of its own, so that none costs the others their verdicts.
+    kinds = {k: (k in controls, k in PLAIN) for k in (*others_of, *dropped)}
+    for kind in dict.fromkeys(kinds.values()):
+        family = [k for k in others_of if kinds[k] == kind]
+        borrowing = family if family == rivals else ()
+        others = sum(kinds[k] == kind for k in dropped)
         tested |= tests.contrasts(baseline, family, borrowing, others, plans=True)
     versus: dict[str, dict[str, Contrast]] = {loss: {} for loss in by_loss}
     for control in moved:
