@@ -150,7 +150,7 @@ def search_logits(
     labels: tuple[str, ...],
     shifts: Sequence[Shift] = ({},),
     count: Callable[..., Array] | None = None,
-) -> Search:
+) -> Decoded:
     """Decode logits that a control gives, as `search` does those of a network.
 
     They are float `[C]` of each text, of a sentence `[W, C]`, which the place of each
@@ -166,7 +166,7 @@ def search_logits(
             of_tokens[item.detail[words]] = values[words]
             values = of_tokens
         arrays.append(values)
-    result = Search([[] for _ in shifts], {}, 0)
+    result = Decoded([[] for _ in shifts], {}, 0)
     if not items:
         return result
     of_words = items[0].detail is not None

@@ -15,7 +15,7 @@ from dicejax.study import choose as choosing
 from dicejax.study import significance
 from dicejax.study.choose import choose
 from dicejax.study.choose import search as searching
-from dicejax.study.choose.search import SEED, Search, Trial
+from dicejax.study.choose.search import SEED, Search, ScoredTrial
 from dicejax.study.choose.settings import Setting, stages, untried
 from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.statistics import rows_of
@@ -37,7 +37,7 @@ SMALL = config.Experiment(
 def test_setting_changes_what_its_name_says():
     setting = Setting("dsc+prior:smooth=0.01", rate=2.0, head=30.0, epochs=2)
     assert setting.name == "dsc+prior-smooth=0.01-rate=2-head=30-epochs=2"
-    made = setting.of(EXPERIMENT)
+    made = setting.apply_to(EXPERIMENT)
     assert made.objective.smooth == 0.01
     assert made.training.head_bias == "prior"
     assert made.training.epochs == 2 * EXPERIMENT.training.epochs
@@ -46,7 +46,7 @@ def test_setting_changes_what_its_name_says():
         rate,
         30,
     )
-    assert Setting("tfidf").of(EXPERIMENT).control == "tfidf"
+    assert Setting("tfidf").apply_to(EXPERIMENT).control == "tfidf"
 
 
 def test_cheaper_settings_come_first():
@@ -97,7 +97,7 @@ class Made(Search):
         seconds = 1.0 if setting.is_plain else self._time * setting.epochs
         shares = self._score(setting, seed)
         score = float(significance.score(shares))
-        self.trials.append(Trial(setting, seed, score, seconds))
+        self.trials.append(ScoredTrial(setting, seed, score, seconds))
 
     def _statistics(self, setting):
         return [

@@ -34,7 +34,7 @@ def confirm(
     jobs = [
         Job(
             setting.name,
-            with_seed(setting.of(experiment), seed, False),
+            with_seed(setting.apply_to(experiment), seed, False),
             str(path / setting.name / f"seed-{seed}"),
         )
         for seed in range(SEED, SEED + seeds)

@@ -40,7 +40,7 @@ LEVEL = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
-class Trial:
+class ScoredTrial:
     """One training: its score on dev, None where it diverged, and its time."""
 
     setting: Setting
@@ -63,7 +63,7 @@ class Search:
     def __init__(self, experiment: Experiment, folder: str, progress: TrainingProgress):
         self._experiment, self._progress = experiment, progress
         self._path = epath.Path(folder)
-        self.trials: list[Trial] = []
+        self.trials: list[ScoredTrial] = []
         if (self._path / FILE).exists():
             record = json_text.value_of(json_text.read(self._path / FILE), dict)
             changes = config.differences(
@@ -75,7 +75,7 @@ class Search:
                     f"{'; '.join(changes)}; name another --out"
                 )
             self.trials = [
-                Trial(**{**trial, "setting": Setting(**trial["setting"])})
+                ScoredTrial(**{**trial, "setting": Setting(**trial["setting"])})
                 for trial in record["trials"]
             ]
 
@@ -115,8 +115,8 @@ class Search:
         for extra in range(1, SEEDS):
             tuned = [x for x in self.tried if not x.is_plain]
             tuned.sort(key=lambda x: (-self.mean(x), x.cost))
-            kept = tuned[: max(2, math.ceil(len(tuned) / 4**extra))]
-            for setting in kept:
+            finalists = tuned[: max(2, math.ceil(len(tuned) / 4**extra))]
+            for setting in finalists:
                 if len(self.scores(setting)) > extra:
                     continue
                 if not self._fits(setting, budget):
@@ -145,7 +145,7 @@ class Search:
 
     def _try(self, setting: Setting, seed: int) -> None:
         path = self._path / TRIALS / setting.name / f"seed-{seed}"
-        experiment = with_seed(setting.of(self._experiment), seed, False)
+        experiment = with_seed(setting.apply_to(self._experiment), seed, False)
         begin, score = time.monotonic(), None
         try:
             folder = str(path)
@@ -160,7 +160,7 @@ class Search:
         if (path / CHECKPOINTS).exists():
             (path / CHECKPOINTS).rmtree()
         seconds = round(time.monotonic() - begin, 1)
-        self.trials.append(Trial(setting, seed, score, seconds))
+        self.trials.append(ScoredTrial(setting, seed, score, seconds))
         self.write({})
         text = "diverged" if score is None else f"dev {100 * score:.2f}"
         self._progress.say(f"tried {setting.name} seed {seed}: {text}, {seconds:.0f} s")

@@ -54,7 +54,7 @@ class Setting:
         tuned = self.rate != 1 or self.head is not None
         return ranks.index(self.model), self.epochs, tuned, self.name
 
-    def of(self, experiment: Experiment) -> Experiment:
+    def apply_to(self, experiment: Experiment) -> Experiment:
         """Return an experiment with the setting."""
         made = with_candidate(experiment, candidate_named(self.model))
         optimizer, training = made.optimizer, made.training

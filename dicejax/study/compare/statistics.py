@@ -102,10 +102,10 @@ def rows_of(
 
     P-values hold over all looks, of which `looks` are the earlier ones, and are
     adjusted together by Holm's method: those of losses, those of controls, those of
-    models that are no fine-tuned encoders, and those of all others vs. a control. Vs. a control with moved decisions, losses have theirs
-    moved alike where each finished run was scored so. Where some runs of a loss or of
-    the baseline failed, the comparison is unstable. Runs that are one run, or of few
-    test examples, have no verdict.
+    models that are no fine-tuned encoders, and those of all others vs. a control. Vs. a
+    control with moved decisions, losses have theirs moved alike where each finished run
+    was scored so. Where some runs of a loss or of the baseline failed, the comparison
+    is unstable. Runs that are one run, or of few test examples, have no verdict.
 
     Raises:
       InputError: no run of the baseline is finished.
