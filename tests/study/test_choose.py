@@ -15,7 +15,7 @@ from dicejax.study import choose as choosing
 from dicejax.study import significance
 from dicejax.study.choose import choose
 from dicejax.study.choose import search as searching
-from dicejax.study.choose.search import SEED, Search, ScoredTrial
+from dicejax.study.choose.search import SEED, ScoredTrial, Search
 from dicejax.study.choose.settings import Setting, stages, untried
 from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.statistics import rows_of
