@@ -34,7 +34,7 @@ from tyro.conf import Positional
 from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
-from dicejax.formats import ConllFiles, SquadFiles, TabSeparatedFiles
+from dicejax.formats import ConllFiles, SquadFiles, TextFiles
 from dicejax.tasks import (
     Classification,
     MachineReading,
@@ -108,7 +108,8 @@ def cases(data: Path, smallest: bool) -> list[Case]:
 
     def pairs():
         columns = {"first": "#1 String", "second": "#2 String", "label": "Quality"}
-        return TabSeparatedFiles.read_file(data / "mrpc/train.tsv", **columns)[:most]
+        columns |= {"separator": "\t", "quoted": False}
+        return TextFiles.read_file(data / "mrpc/train.tsv", **columns)[:most]
 
     cased, uncased = "bert-base-cased", "bert-base-uncased"
     han = "bert-base-chinese"

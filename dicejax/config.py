@@ -32,6 +32,7 @@ from dicejax.data.augmentation import Augmentation
 from dicejax.data.resample import Sampling
 from dicejax.data.source import Source
 from dicejax.errors import Flaw, InputError, first_line
+from dicejax.formats import earlier
 from dicejax.io import files, json_text, paths
 from dicejax.mesh import MeshShape
 from dicejax.models.encoder import EncoderConfig
@@ -218,12 +219,6 @@ RENAMED = {
     "training.most_skipped": "training.max_consecutive_skips",
 }
 
-# Classes of earlier versions, and fields that go by another name in one of today's.
-RENAMED_CLASSES = {
-    "CsvMultiLabelTexts": "CsvFiles(multi_label=True), its labels label",
-    "JsonMultiLabelTexts": "JsonTexts(multi_label=True), its labels label",
-}
-
 # Settings that may change when a run is resumed, without effect on its results.
 _FREE = ("mesh.", "recording.", "analysis.", "training.micro_batches")
 
@@ -379,9 +374,9 @@ def _new_names(message: str) -> str:
     """Return the new names of the fields of earlier versions in an error message."""
     last = dict([x.split(".")[-1] for x in pair] for pair in RENAMED.items())
     extra = re.findall(r"(?:argument '|fields found \()(\w+)", message)
-    pairs = last | sets.RENAMED | {"labels": "names"}  # of `CsvFiles`
+    pairs = last | sets.RENAMED | {"labels": "names"}  # of `TextFiles`
     there = [pair for pair in pairs.items() if pair[0] in extra]
-    there += [pair for pair in RENAMED_CLASSES.items() if pair[0] in message]
+    there += earlier.new_names(message)
     return "".join(f"; {old} is now {new}" for old, new in there)
 
 
@@ -420,7 +415,7 @@ def _converter_of(
     configure_union_passthrough(str | int | None, converter)
 
     def structure(by_name: dict[str, type], content: Any, _: Any) -> Any:
-        fields = dict(content)
+        fields = earlier.today(content, by_name)
         cls = by_name[fields.pop("type")]
         return converter.structure(getattr(cls, "recorded", dict)(fields), cls)
 

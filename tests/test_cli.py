@@ -377,7 +377,7 @@ def test_pairs_that_are_cut_are_counted_in_the_last_lines(tmp_path, capsys):
     lines = [f"{pair},{n % 2}\n" for n, pair in enumerate(pairs * 2)]
     reads = 'test="data", first="first", second="second"'
     content = "first,second,label\n" + "".join(lines)
-    argv = write_experiment(tmp_path, "CsvFiles", "Classification", content, "", reads)
+    argv = write_experiment(tmp_path, "TextFiles", "Classification", content, "", reads)
     assert run([*argv, "--training.max_length", "12"]) == 0
     cut = [
         f"4 of 8 {split} pairs (50%) are cut off at 12 tokens; raise "
@@ -403,7 +403,7 @@ def test_a_threshold_that_dev_cannot_promise_is_refused_before_training(
 ):
     content = "text,label\n" + "a fine film,0\na dull film,1\n" * 8
     reads = 'test="data", first="text", label="label"'
-    argv = write_experiment(tmp_path, "CsvFiles", "Classification", content, "", reads)
+    argv = write_experiment(tmp_path, "TextFiles", "Classification", content, "", reads)
     argv += ["--training.epochs", "2", "--task.positive", "1"]
     for flags, *parts in (
         (["recall:0.95"], "8 positives on dev, and it takes 59", "best of 2 epochs"),

@@ -48,10 +48,10 @@ def reviews(trained, tmp_path_factory):
     header, rows = "text\tlabel\n", "a fine film\tgood\na dull film\tbad\n"
     test = tmp_path_factory.mktemp("test") / "test.tsv"
     test.write_text(header + rows * 8 + "so dull\tbad\n")
-    reads = f'test={str(test)!r}, first="text", label="label"'
+    reads = f"test={str(test)!r}, separator='\\t', quoted=False"
     settings = 'positive="bad", threshold="recall:0.7"'
     content = header + rows * 64  # learnt in one epoch
-    return trained("TabSeparatedFiles", "Classification", content, settings, reads)
+    return trained("TextFiles", "Classification", content, settings, reads)
 
 
 @pytest.fixture
@@ -385,19 +385,20 @@ def test_a_run_on_single_texts_takes_no_pair(
         dj.predict(reviews, [text])
 
 
-@pytest.mark.parametrize("source", ["JsonTexts", "LabelFirstFiles"])
-def test_a_tab_in_a_field_is_part_of_a_single_text(trained, predict, source, capsys):
-    if source == "JsonTexts":
+@pytest.mark.parametrize("layout", ["json", "label-first"])
+def test_a_tab_in_a_field_is_part_of_a_single_text(trained, predict, layout, capsys):
+    if layout == "json":
         rows = [{"text": f"{n} fine", "label": "ab"[n % 2]} for n in range(16)]
         content = "\n".join(map(json.dumps, rows))
     else:
         content = "".join(f"{'ab'[n % 2]} {n} fine\n" for n in range(16))
-    folder = trained(source, "Classification", content)
+    reads = f"test=None, layout={layout!r}"
+    folder = trained("TextFiles", "Classification", content, "", reads)
     objects = [{"id": "7", "text": text} for text in (" 1\tfine ", "1 fine")]
     tabbed, spaced = predict(folder, "\n".join(map(json.dumps, objects)))
     assert tabbed["texts"] == ["1\tfine"]
     assert tabbed["probabilities"] == spaced["probabilities"]
-    if source == "LabelFirstFiles":  # a first word is a label if all are
+    if layout == "label-first":  # a first word is a label if all are
         plain = predict(folder, "1 fine\n2 fine\n", "a.txt")
         assert predict(folder, "a 1 fine\nb 2 fine\n", "a.txt") == plain
         assert "c 2 fine" in predict(folder, "a 1 fine\nc 2 fine\n", "a.txt")

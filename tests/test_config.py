@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import json
 import re
 
 import pytest
@@ -11,7 +12,7 @@ from dicejax import config
 from dicejax.data.resample import DownSampling
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import InputError
-from dicejax.formats import ConllFiles, TabSeparatedFiles
+from dicejax.formats import ConllFiles, TextFiles
 from dicejax.models.bert import BertConfig
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
 from dicejax.tasks import Classification
@@ -28,7 +29,9 @@ EXPERIMENTS = [
     ),
     config.Experiment(
         name="c",
-        data=TabSeparatedFiles(dir="x", first=3, label=0, names=("a", "b"), dev=None),
+        data=TextFiles(
+            dir="x", separator="\t", first=3, label=0, names=("a", "b"), dev=None
+        ),
         task=Classification(positive="1"),
         augmentation=ImbalanceAblation(
             variant="+negative", synonyms=SynonymPairs(path="pairs.tsv")
@@ -62,6 +65,25 @@ def test_unknown_fields_types_and_bad_json_are_named(old, new, message):
 
 
 @pytest.mark.parametrize(
+    ("earlier", "now"),
+    [
+        (
+            {"type": "TabSeparatedFiles", "separator": "\t", "quoted": False},
+            TextFiles(dir="x", separator="\t", quoted=False),
+        ),
+        (
+            {"type": "FastTextFiles", "multi_label": True},
+            TextFiles(dir="x", layout="fasttext", multi_label=True),
+        ),
+    ],
+)
+def test_records_name_data_sources_of_earlier_versions(earlier, now):
+    names = {name: f"{name}.txt" for name in ("train", "dev", "test")}
+    record = {"name": "mine", "data": {"dir": "x", **names, **earlier}}
+    assert config.from_json(json.dumps(record)).data == now
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("x = 1", "defines no get_config"),
@@ -84,6 +106,10 @@ def test_unknown_fields_types_and_bad_json_are_named(old, new, message):
             "import dicejax.config as c\nc.Training(most_skipped=0)",
             r"e.py:2: TypeError.*; most_skipped is now max_consecutive_skips",
         ),
+        (
+            "from dicejax.formats import JsonTexts",
+            r"e.py:1: ImportError.*; JsonTexts is now TextFiles\(layout='json'\)",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, content, message):
@@ -95,6 +121,7 @@ def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, content, me
 
 OF_ITS_OWN = """
 import dataclasses
+import json
 import gc
 
 from dicejax.config import Experiment

@@ -6,7 +6,7 @@ import pytest
 
 from dicejax import config
 from dicejax.cli import run
-from dicejax.formats import JsonSentences, JsonTexts, SquadFiles
+from dicejax.formats import JsonSentences, SquadFiles
 
 from .data import saved
 from .small_project import fails
@@ -69,12 +69,14 @@ def test_parquet_as_on_the_hub(tmp_path, capsys, folder):
     saved.to_parquet(root / test, hidden, saved.TEXTS)
     (tmp_path / "hub" / "README.md").write_text("---\n")
     source = begun(tmp_path / "mine", "classification", tmp_path / "hub").data
-    assert isinstance(source, JsonTexts) and source.test is None  # labels kept back
+    assert source.layout == "json" and source.test is None  # labels kept back
     assert (source.first, source.label) == ("sentence", "label")
     corpus = source.load()
     assert (len(corpus.train) + len(corpus.test), len(corpus.dev)) == (80, 7)
     assert {text.label for text in corpus.train} == {"bad", "good"}
-    columns = "table in Parquet, columns: sentence, label (bad, good), idx. first"
+    columns = (
+        "in Parquet, columns: sentence, label (bad, good), idx. layout: json, first"
+    )
     assert columns in capsys.readouterr().out
 
 

@@ -81,7 +81,9 @@ def squad(source, task):
     return json.dumps({"data": [{"paragraphs": questions}]})
 
 
-def pairs(source, task):
+def texts(source, task):
+    if source.layout == "label-first":
+        return label_first(source, task)
     if source.first == "#1 String":
         head = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         row = "{label}\t1\t2\tIs it {word} ?\tHow {word} is it ?\n"
@@ -104,6 +106,5 @@ WRITERS = {
     formats.ConlluFiles: conllu,
     CluenerFiles: cluener,
     formats.SquadFiles: squad,
-    formats.TabSeparatedFiles: pairs,
-    formats.LabelFirstFiles: label_first,
+    formats.TextFiles: texts,
 }

@@ -3,12 +3,10 @@
 docs/tasks.md lists their files, and docs/own-data.md the layouts of each.
 """
 
-from dicejax.formats.classification import CsvFiles, TabSeparatedFiles
 from dicejax.formats.conll import ConllFiles, WordLabelFiles
 from dicejax.formats.conllu import ConlluFiles
 from dicejax.formats.json_sentences import JsonSentences
-from dicejax.formats.json_texts import JsonTexts
-from dicejax.formats.label_first import FastTextFiles, LabelFirstFiles
+from dicejax.formats.labelled import TextFiles
 from dicejax.formats.source import FileSource
 from dicejax.formats.squad import SquadFiles
 from dicejax.formats.tfds import TensorflowDataset
@@ -16,14 +14,10 @@ from dicejax.formats.tfds import TensorflowDataset
 __all__ = [
     "ConllFiles",
     "ConlluFiles",
-    "CsvFiles",
-    "FastTextFiles",
     "FileSource",
     "JsonSentences",
-    "JsonTexts",
-    "LabelFirstFiles",
     "SquadFiles",
-    "TabSeparatedFiles",
     "TensorflowDataset",
+    "TextFiles",
     "WordLabelFiles",
 ]

@@ -20,7 +20,7 @@ from dicejax.data.examples import (
 )
 from dicejax.data.source import text_of
 from dicejax.errors import InputError, quote
-from dicejax.formats.labelled import LabelledSource
+from dicejax.formats.labelled import TextFiles
 from dicejax.formats.labels import BETWEEN
 from dicejax.formats.mapping import LABELS, PAIRS, TEXTS
 from dicejax.formats.skipping import count
@@ -64,7 +64,7 @@ def remarks(examples: Sequence[Any], source: FileSource | None = None) -> list[s
     warnings += [*_contradictions(examples), *_empty(examples), *_words(examples)]
     if of_texts:
         warnings += _misread(examples, counts)
-    if isinstance(source, LabelledSource):
+    if isinstance(source, TextFiles):
         warnings += _unread(source)
     return warnings
 
@@ -192,7 +192,7 @@ def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str
     return notes
 
 
-def _unread(source: LabelledSource) -> list[str]:
+def _unread(source: TextFiles) -> list[str]:
     """Return a note on fields beside the class that may be what should be learnt."""
     path = first_path(source.dir, source.train)
     fields = next((r.value for r in source.records(path) if type(r.value) is dict), {})

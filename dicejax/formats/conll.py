@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -16,15 +15,12 @@ from dicejax.data.tags import Scheme, TagForm
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import layouts, rows
 from dicejax.formats.rows import Layout, WordColumns
-from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, check_tag, report
 from dicejax.formats.source import FileSource, Noted, first_path
 from dicejax.formats.text import Text
 from dicejax.io import files
 
 Words = tuple[str, ...]
-
-_PAIR = re.compile(r"[^/]+/[^/]+")
 
 
 class _Rows(NamedTuple):
@@ -98,45 +94,8 @@ class ColumnFiles(FileSource):
     context: int = 0
     sentence_column: int | None = None
 
-    @classmethod
-    def fits(cls, file: FileSample) -> bool:
-        """Return whether a file may have a word and its label on each line."""
-        if not file.is_text:
-            return False
-        table = file.table
-        is_csv = table is not None and table.flawless and table.separator != "\t"
-        is_words = bool(layouts.table_fields(file, rows.LABEL_NAMES))
-        return file.are_columns or not is_csv or is_words
-
-    @classmethod
-    def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the columns and the mark of comments; word/TAG pairs are refused."""
-        has_tags = cls.label_field == "tag_column"
-        kinds = [rows.POS_NAMES, rows.LABEL_NAMES]
-        for names in [rows.LABEL_NAMES - rows.POS_NAMES] if has_tags else kinds:
-            if fields := layouts.table_fields(file, names):
-                return {cls.label_field: fields.pop("label"), **fields}
-        words = [word for line in file.lines for word in line.split()]
-        pairs = sum(_PAIR.fullmatch(word) is not None for word in words)
-        if pairs > len(words) * 0.9:
-            what = f"{quote(words[0])} looks like word/TAG"
-            do = "put each word and its tag on a line, a blank line between sentences"
-            raise InputError.at(file.path, 1, what, do)
-        comment = layouts.comment_of(file)
-        fields = {} if comment is None else {"comment": comment}
-        word, label = file.named.text, file.named.label
-        places = [name for name in (word, label) if name is not None]
-        if not all(place.lstrip("-").isdecimal() for place in places):
-            do = "number columns from 0, or from the end: -1"
-            raise InputError.at(file.path, None, f"{places} name no columns", do)
-        columns = layouts.columns_of(file, comment, has_tags or label is not None)
-        word, label = columns[0] if word is None else word, label or columns[1]
-        read = {"word_column": int(word or 0), cls.label_field: int(label or -1)}
-        usual = {"word_column": 0, cls.label_field: -1}
-        return fields | {n: x for n, x in read.items() if x != usual[n]}
-
     @property
-    def layout(self) -> Layout:
+    def columns(self) -> Layout:
         """The columns by their numbers, which may count from the end."""
         label = getattr(self, self.label_field)
         others = (self.separator, self.comment, self.sentence_column)
@@ -229,7 +188,7 @@ class ColumnFiles(FileSource):
     @functools.cached_property
     def _layout(self) -> Layout:
         """The columns of rows as in training, from the first on if it can be told."""
-        layout = self.layout
+        layout = self.columns
         columns = layout[:2]
         if min(columns) >= 0:
             return layout
@@ -268,7 +227,6 @@ class ConllFiles(ColumnFiles):
       scheme: how the tags are written; None detects it from each file.
     """
 
-    looks: ClassVar[str] = "holds a word and its tag on each line"
     label_field: ClassVar[str] = "tag_column"
 
     tag_column: int = -1
@@ -287,7 +245,7 @@ class ConllFiles(ColumnFiles):
         def check(tag: str) -> None:
             check_tag(tags.prefixed(tag), scheme, do)
 
-        columns = WordColumns(path, self.layout, check=check)
+        columns = WordColumns(path, self.columns, check=check)
         sentences, notes = self._read(columns, on_error)
         names = {tag: tags.prefixed(tag) for tag in columns.good}
         if any(tag != name for tag, name in names.items()):
@@ -329,7 +287,6 @@ class WordLabelFiles(ColumnFiles):
         `by_character`.
     """
 
-    looks: ClassVar[str] = "holds a word and its label on each line"
     label_field: ClassVar[str] = "label_column"
 
     label_column: int = -1
@@ -337,7 +294,7 @@ class WordLabelFiles(ColumnFiles):
 
     def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return a note on a header that is passed over."""
-        sentences, notes = self._read(WordColumns(path, self.layout), on_error)
+        sentences, notes = self._read(WordColumns(path, self.columns), on_error)
         examples = [
             TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around, document=name)
             for r, around, name in self._with_context(sentences)

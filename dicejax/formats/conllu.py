@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.formats.rows import Block, Layout, labels_of, texts
-from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, count, did_you_mean, report
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Text
@@ -85,8 +84,6 @@ class ConlluFiles(FileSource):
         `by_character`.
     """
 
-    looks: ClassVar[str] = "is CoNLL-U"
-
     several: ClassVar[str] = "sentences"
     parted_by: ClassVar[str] = "a blank line"
     form: ClassVar[str] = "conll"
@@ -96,19 +93,6 @@ class ConlluFiles(FileSource):
     test: str | None = "test.conllu"
     column: str = "UPOS"
     characters: bool = False
-
-    @classmethod
-    def fits(cls, file: FileSample) -> bool:
-        """Return whether a file has the ten columns of CoNLL-U."""
-        return file.is_conllu
-
-    @classmethod
-    def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return no fields: all are as they are by default."""
-        if "\t" not in file.first:
-            what = "is CoNLL-U, but with spaces between its columns"
-            raise InputError.at(file.path, None, what, "put tabs there")
-        return {}
 
     def read(
         self, path: files.Path, on_error: OnError | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -19,7 +18,7 @@ from dicejax.formats.annotations import Annotation
 from dicejax.formats.labels import class_of
 from dicejax.formats.mapping import Columns
 from dicejax.formats.records import FileRecord, document_of, read_examples, texts_of
-from dicejax.formats.sample import MOST, FileSample
+from dicejax.formats.sample import MOST
 from dicejax.formats.skipping import (
     OnError,
     check_label,
@@ -49,7 +48,7 @@ class _Record(NamedTuple):
 
 def _parse(record: FileRecord, names: Sequence[str], named: Columns) -> _Record:
     content = record.fields()
-    tokens = _tokens(content, named)
+    tokens = tokens_of(content, named)
     if tokens is None and not annotations.has_text(content, named):
         text = next((n for n in TOKENS if isinstance(content.get(n), str)), None)
         if text is not None:
@@ -66,7 +65,7 @@ def _parse(record: FileRecord, names: Sequence[str], named: Columns) -> _Record:
     return _Record(record, words, _tags(content, len(words), names))
 
 
-def _tokens(record: Mapping[str, object], named: Columns) -> str | None:
+def tokens_of(record: Mapping[str, object], named: Columns) -> str | None:
     """Return the field of the words; None where a text is read, if there is any."""
     lists = ((n, v) for n in TOKENS if isinstance(v := record.get(n), list))
     # Prodigy's are objects beside the text.
@@ -326,7 +325,7 @@ class JsonSentences(FileSource):
 
     def _text(self, record: FileRecord) -> Text:
         fields = record.fields()
-        tokens = _tokens(fields, self.fields)
+        tokens = tokens_of(fields, self.fields)
         if tokens is None:
             text, prompt = annotations.text_of(fields, self.fields)
             words = self.words_of(text)
@@ -337,7 +336,7 @@ class JsonSentences(FileSource):
         """Return a record with the predicted entities or tags in place of gold."""
         fields = dict(text.fields)
         predicted = record.get("entities", ())
-        tokens = _tokens(fields, self.fields)
+        tokens = tokens_of(fields, self.fields)
         if tokens == "tokenized_text":
             fields["ner"] = [[e["start"], e["end"] - 1, e["type"]] for e in predicted]
         elif tokens is not None:
@@ -372,19 +371,3 @@ class JsonSentences(FileSource):
             return TagForm.detect(gold)
         except (Flaw, InputError, ValueError, TypeError):
             return TagForm("BIO")
-
-    @classmethod
-    def fits(cls, file: FileSample) -> bool:
-        """Return whether a file has records, or is a folder of brat."""
-        return file.has_records or file.is_brat
-
-    @classmethod
-    def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the fields of texts and entities that all records have alike."""
-        alike: list[set[tuple[str, str]]] = []
-        with contextlib.suppress(InputError):  # the reader says it, or leaves it out
-            for record in itertools.islice(file.records(), MOST):
-                has_text = not _tokens(record, file.named)
-                if has_text and annotations.left_out(record) is None:
-                    alike.append({*annotations.settings(record, file.named).items()})
-        return dict(set.intersection(*alike)) if alike else {}

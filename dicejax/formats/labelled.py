@@ -1,31 +1,35 @@
-"""Base class of sources whose records hold a text or a pair, and a class or labels."""
+"""Texts or pairs of texts with a class or labels: tables, JSON, lines."""
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import annotations, labels
+from dicejax.formats import annotations, containers, label_studio, labels
 from dicejax.formats.records import (
     FileRecord,
     document_of,
+    fields_of,
     join_pair,
     read_examples,
     texts_of,
 )
+from dicejax.formats.separated import Column, SeparatedTable
 from dicejax.formats.skipping import OnError, report
 from dicejax.formats.source import FileSource, Noted
-from dicejax.formats.text import Text
+from dicejax.formats.text import Predictions, Text, Texts
 from dicejax.io import files, json_text
 
 LEAVE_OUT = "add it, remove the line, or leave such lines out with --on_error skip"
+PREFIX = "__label__"
+LABEL = re.compile(rf"(?:^|(?<=\s)){PREFIX}(\S*)(?:\s+|$)")  # of fastText
+_BLANK = re.compile("[ \t]")
 
 
 @dataclasses.dataclass
@@ -43,11 +47,23 @@ class FlawCounter:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LabelledSource(FileSource):
-    """Texts or pairs of texts with a class or labels, in records with fields.
+class TextFiles(FileSource):
+    r"""Texts or pairs of texts with a class or labels.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
+    >>> _ = path.write_text('{"id": 7, "text": "a fine film", "label": 1}\n')
+    >>> [example] = TextFiles.read_file(path, layout="json", names=("bad", "good"))
+    >>> example.id, example.first, example.label
+    ('7', 'a fine film', 'good')
 
     Args:
-      first: field or column of the text, or of the first of a pair.
+      layout: "table" is CSV or another table; "json" an object on each line, a list of
+        them, or a table that `datasets` saved; "label-first" a label, a space or tab
+        and a text on each line; "fasttext" a text with `__label__NAME` before or behind
+        it, once or several times.
+      first: field of the text, or of the first of a pair. Of a table the fields are
+        names in its header, or numbers from 0 where it has none.
       second: that of the second of a pair; None where there is none.
       label: that of the class: text, a whole number, true or false, or an object with
         the probability of each class; missing or null, it is unknown. With
@@ -60,21 +76,61 @@ class LabelledSource(FileSource):
       between: character between labels in a text; empty where it is a list.
       indicators: whether lists have a 0 or 1 for each label, in the order of `names`.
       weight: field of the factor of a text's loss; None weighs all alike.
+      id: field of a unique identifier; None takes `id` in JSON, else numbers texts
+        from 0.
+      separator: the character between two columns of a table.
+      quoted: whether a field of a table may be in quotes.
     """
 
     several: ClassVar[str] = "texts"
 
-    first: str | int = "text"
-    second: str | int | None = None
-    label: str | int | tuple[str, ...] = "label"
+    layout: Literal["table", "json", "label-first", "fasttext"] = "table"
+    first: Column = "text"
+    second: Column | None = None
+    label: Column | tuple[str, ...] = "label"
     names: tuple[str, ...] = ()
     probabilities: tuple[str, ...] = ()
     multi_label: bool = False
     between: str = ""
     indicators: bool = False
-    weight: str | int | None = None
+    weight: Column | None = None
+    id: Column | None = None
+    separator: str = ","
+    quoted: bool = True
 
-    @abc.abstractmethod
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.separator) != 1 or self.separator in ' "\r\n':
+            what = f"separator is {self.separator!r}"
+            raise ValueError(f"{what}; want one character, such as a comma")
+        used = list(self.columns(labelled=True).values())
+        if len({type(column) for column in used}) > 1:
+            raise ValueError(f"name all columns or number all, not {used}")
+        if len(set(used)) < len(used):
+            raise ValueError(f"a column is used twice: {used}")
+
+    @property
+    def form(self) -> str:
+        """The form of files to predict that are like its own."""
+        return {"table": "csv", "json": "jsonl"}.get(self.layout, "text")
+
+    @property
+    def table(self) -> SeparatedTable:
+        """The columns of its files, if they are tables."""
+        return SeparatedTable(self.separator, self.quoted, isinstance(self.first, str))
+
+    def columns(self, labelled: bool) -> dict[str, Column]:
+        """Return the columns that a file must have, by what they are for."""
+        columns = {"first": self.first, "second": self.second}
+        if labelled:
+            gold: dict[str, Any] = {"label": self.label}
+            if isinstance(self.label, tuple):
+                gold = {f"label {name}": name for name in self.label}
+            elif self.probabilities:
+                gold = {f"probability of {name}": name for name in self.probabilities}
+            columns |= gold | {"id": self.id, "weight": self.weight}
+        return {part: name for part, name in columns.items() if name is not None}
+
     def records(
         self,
         path: files.Path,
@@ -83,11 +139,64 @@ class LabelledSource(FileSource):
         labelled: bool = True,
     ) -> Iterator[FileRecord]:
         """Yield the records; `labelled` where gold must be there."""
+        if self.layout == "table":
+            columns = self.columns(labelled)
+            return self.table.records(path, columns, on_error, stream)
+        if self.layout == "json":
+            return self._objects(path, on_error, stream, labelled)
+        lines = files.lines(path, on_error, stream)
+        records = (FileRecord(x, n, path, n) for n, x in lines if x.strip())
+        return (record.map(self._of_line) for record in records)
 
-    @property
-    def lists_labels(self) -> bool:
-        """Whether texts may have any number of labels."""
-        return self.multi_label
+    def _objects(
+        self,
+        path: files.Path,
+        on_error: OnError | None,
+        stream: files.Stream,
+        labelled: bool,
+    ) -> Iterator[FileRecord]:
+        """Yield the objects of a file but for those that their annotator left out."""
+        is_read = labelled and isinstance(on_error, FlawCounter)
+        lost = on_error.left_out if is_read else None
+        name = None if self.first == "text" else self.first
+
+        def fields_or_reason(content: object) -> dict | str:
+            fields = fields_of(content)
+            reason = None if lost is None else annotations.left_out(fields, self.label)
+            if reason is not None:
+                return reason
+            task = label_studio.with_classes(fields, name, self.multi_label)
+            is_empty = label_studio.is_task(fields) and task["label"] is None
+            return "without a choice" if is_empty and lost is not None else task
+
+        for record in containers.records(path, on_error, stream, blanks=not labelled):
+            if not record.is_blank:
+                record = record.map(fields_or_reason)
+            if isinstance(record.value, str):
+                lost[record.value] += 1
+            else:
+                yield record
+
+    def _of_line(self, line: str) -> dict[Any, Any]:
+        """Return the text and the gold of a line as fields."""
+        if self.layout == "label-first":
+            label, text = _first_word(line)
+            if not text:
+                raise Flaw("no text behind the label", LEAVE_OUT)
+            return {self.first: text, self.label: label}
+        names, text = LABEL.findall(line), LABEL.sub("", line).strip()
+        if not text:
+            raise Flaw("the text is empty", LEAVE_OUT)
+        if "" in names:
+            raise Flaw(f"the label behind {PREFIX} is empty", "name it")
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise Flaw(f"label {quote(twice)} is there twice", "remove one")
+        if not self.multi_label and len(names) != 1:
+            what = f"the text has {len(names)} labels"
+            do = "give it one, on the same line, or set multi_label=True"
+            raise Flaw(what, do)
+        return {self.first: text, self.label: names if self.multi_label else names[0]}
 
     def gold(self, fields: Mapping[Any, Any]) -> dict[str, Any]:
         """Return the class, perhaps with probabilities, or the labels."""
@@ -141,22 +250,19 @@ class LabelledSource(FileSource):
             gold = self.gold(fields)
         except Flaw:
             gold = {}
-        name = "labels" if self.lists_labels else "label"
+        name = "labels" if self.multi_label else "label"
         are_equal = name in record and gold.get(name) is not None
         if are_equal and "probabilities" not in gold:
             before, after = gold[name], record[name]
-            if before == after or (self.lists_labels and {*before} == {*after}):
+            if before == after or (self.multi_label and {*before} == {*after}):
                 return dict(fields)
         return {**fields, **self.predicted(fields, record)}
 
-    def id_of(self, fields: Mapping[Any, Any]) -> str | None:
+    def _id(self, fields: Mapping[Any, Any]) -> str | None:
         """Return the identifier of a record; None numbers it."""
-        id_ = fields.get("id")
-        return str(id_) if type(id_) in (int, str) else None
-
-    def text_of(self, fields: Mapping[Any, Any], name: str | int) -> str:
-        """Return a text of a record, stripped."""
-        return json_text.field(fields, str(name), str).strip()
+        name = "id" if self.layout == "json" and self.id is None else self.id
+        value = fields.get(name)
+        return str(value).strip() if type(value) in (int, str) else None
 
     def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return notes on what its annotators left out."""
@@ -164,8 +270,8 @@ class LabelledSource(FileSource):
 
         def make(record: FileRecord, row: int) -> LabelledText | MultiLabelText:
             fields = record.content()
-            first = self.text_of(fields, first_name)
-            second = None if name is None else self.text_of(fields, name)
+            first = _text(fields, first_name)
+            second = None if name is None else _text(fields, name)
             if not first or second == "":
                 which = "second " if first else "first " * (second is not None)
                 raise Flaw(f"the {which}text is empty", LEAVE_OUT)
@@ -175,36 +281,94 @@ class LabelledSource(FileSource):
                     raise Flaw(f"has no {quote(self.weight)}", "add the weight")
                 weight = labels.number(fields[self.weight], str(self.weight))
                 more["weight"] = weight
-            id_ = self.id_of(fields)
-            if id_ is None:
-                id_ = str(row + lost.count)
-            more["document"] = document_of(fields)
+            id_ = self._id(fields)
+            more["id"] = str(row + lost.count) if id_ is None else id_
+            if self.layout == "json":
+                more["document"] = document_of(fields)
             make_one = MultiLabelText if self.multi_label else LabelledText
-            return make_one(
-                first=first, second=second, id=id_, line=record.number, **more
-            )
+            return make_one(first=first, second=second, line=record.number, **more)
 
         rows = self.records(path, lost)
         examples = read_examples(path, rows, make, on_error)
         notes = annotations.notes(lost.left_out)
         if not examples:
             what, do = ", ".join(["holds no texts", *notes]), "put one on each line"
-            if self.form == "csv":
+            if self.layout == "table":
                 do = "add rows below the header; a share of train is held out where "
                 do += "there is no dev or test file"
             raise InputError.at(path, None, what, do)
         return examples, notes
 
-    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
+    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterable[Text]:
         """Read the texts of a file to predict, a tab between those of a pair."""
+        lines = super().texts(path, stream)
+        if self.layout == "label-first":
+            return lines
+        if self.layout == "fasttext":
+            return (Text(x.line, LABEL.sub("", x.text).strip()) for x in lines)
         names = [self.first] if self.second is None else [self.first, self.second]
 
         def make(record: FileRecord) -> Text:
             fields = record.content()
-            text = join_pair([self.text_of(fields, name) for name in names])
+            text = join_pair([_text(fields, name) for name in names])
             return Text(record.number, text, fields=fields)
 
         return texts_of(self.records(path, stream=stream, labelled=False), make)
+
+    def without_gold(
+        self, texts: Iterable[Text], labels: Collection[str]
+    ) -> Iterable[Text]:
+        """Remove the first words if each is a label, with a text behind it."""
+        if self.layout != "label-first":
+            return texts
+        parts = (_first_word(text.text) for text in texts)
+        if not all(label in labels and text for label, text in filter(any, parts)):
+            return texts
+        return Texts(lambda: (Text(x.line, _first_word(x.text)[1]) for x in texts))
+
+    def fields_with(self, text: Text, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the object with its prediction in place of gold."""
+        fields = self.with_prediction(text.fields, record)
+        if label_studio.is_task(fields):
+            task = {n: v for n, v in fields.items() if n not in (self.first, "label")}
+            fields = label_studio.write_classes(task, _predicted(record))
+        return fields
+
+    def lines(self, pairs: Predictions, first: str = "") -> Iterator[str]:
+        """Yield the lines of a file like the training files, gold replaced."""
+        if self.layout != "table":
+            return super().lines(pairs, first)
+        records = (self.with_prediction(text.fields, record) for text, record in pairs)
+        return self.table.lines(records, first)
+
+    def write(self, text: Text, record: Mapping[str, Any]) -> str:
+        """Return a line with its prediction in place of gold, or in a new column."""
+        match self.layout:
+            case "table":
+                fields = self.with_prediction(text.fields, record)
+                return self.table.line(fields.values())
+            case "label-first":
+                return " ".join([*_predicted(record), text.text])
+            case "fasttext":
+                names = (PREFIX + name for name in _predicted(record))
+                return " ".join([*names, text.text])
+        return super().write(text, record)
+
+
+def _text(fields: Mapping[Any, Any], name: Column) -> str:
+    """Return a text of a record, stripped."""
+    return json_text.field(fields, name, str).strip()
+
+
+def _first_word(line: str) -> tuple[str, str]:
+    """Return the first word of a line, and the text behind it."""
+    label, *rest = _BLANK.split(line.strip(" \t"), maxsplit=1)
+    return label, rest[0].strip() if rest else ""
+
+
+def _predicted(record: Mapping[str, Any]) -> list[str]:
+    """Return the predicted class or labels; none of a blank text."""
+    return record.get("labels", [record["label"]] if "label" in record else [])
 
 
 def _all(fields: Mapping[Any, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -112,22 +112,16 @@ def columns_of(
     return dict(columns.fields())
 
 
-def lists_of(
+def schema_of(
     path: epath.Path, sample: Sequence[Row], named: Columns
-) -> dict[str, Any] | None:
-    """Return the columns of texts and labels; None where each text has one class."""
-    try:
-        columns = columns_of(path, sample, named)
-    except InputError:  # the source of classes raises it again
-        return None
-    label = columns.pop("label", None)
-    if label is None:  # probabilities of classes
-        return None
+) -> dict[str, Any]:
+    """Return the columns of texts, of classes or labels, and how these are written."""
+    columns = columns_of(path, sample, named)
+    label = columns.get("label")
     if isinstance(label, tuple):
-        return columns | {"label": label, "multi_label": True}
-    how = labels.form_of(row.get(label) for row in sample)
-    several = {"label": label, "multi_label": True}
-    return None if how is None else columns | several | how
+        return columns | {"multi_label": True}
+    how = None if label is None else labels.form_of(row.get(label) for row in sample)
+    return columns if how is None else columns | {"multi_label": True} | how
 
 
 def _indicators(

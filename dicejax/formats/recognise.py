@@ -5,50 +5,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping
 
 from etils import epath
 
 from dicejax.errors import InputError, quote
-from dicejax.formats import (
-    ConllFiles,
-    ConlluFiles,
-    CsvFiles,
-    FastTextFiles,
-    FileSource,
-    JsonSentences,
-    JsonTexts,
-    LabelFirstFiles,
-    SquadFiles,
-    TabSeparatedFiles,
-    WordLabelFiles,
-    brat,
-    separated,
-    splits,
-    tables,
-)
-from dicejax.formats.layouts import has_tags
+from dicejax.formats import brat, separated, splits, tables
+from dicejax.formats.kinds import FORMATS, Format, Kind, format_of
 from dicejax.formats.mapping import ALL_UNNAMED, SAMPLE, Columns
 from dicejax.formats.sample import FileSample
-from dicejax.formats.source import MOST, first_path
+from dicejax.formats.source import MOST, FileSource, first_path
 from dicejax.io import files
-
-Kind = Literal["ner", "pos", "classification", "qa"]
-
-SOURCES: Mapping[Kind, Sequence[type[FileSource]]] = {
-    "qa": (SquadFiles,),
-    "pos": (ConlluFiles, WordLabelFiles),
-    "ner": (JsonSentences, ConllFiles),
-    "classification": (
-        JsonTexts,
-        FastTextFiles,
-        TabSeparatedFiles,
-        CsvFiles,
-        LabelFirstFiles,
-    ),
-}
-"""Sources of each kind; the first that fits a file reads it."""
 
 HELD_OUT = 0.15  # of a single file, for dev and again for test
 _BY_SCRIPT = "write JSON lines of texts with their entities or classes"
@@ -96,7 +63,8 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         folder = path.parent
         by_split = {"train": path.name, "dev": None, "test": None}
     train = FileSample(first_path(folder, by_split["train"]), named)
-    make, fields = _format(kind, train)
+    form = _format(kind, train)
+    fields = form.fields(train)
     label = fields.get("label")
     label = label[0] if isinstance(label, tuple) else label
     for split in ("dev", "test"):
@@ -112,19 +80,20 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     held_out = {"dev_share": HELD_OUT} if by_split["dev"] is None else {}
     if by_split["test"] is None:
         held_out["test_share"] = HELD_OUT
-    return make(dir=str(folder), **by_split, **held_out, **fields)
+    return form.make(dir=str(folder), **by_split, **held_out, **fields)
 
 
 def describe(source: FileSource) -> str:
     """Describe the format and the columns of a source in one line."""
-    head = (type(source).__doc__ or "").partition("\n")[0]
+    form = format_of(source)
+    head = (form and form.title) or (type(source).__doc__ or "").partition("\n")[0]
     first = first_path(source.dir, source.train)
     if tables.is_table(first):
         head = f"{source.several.capitalize()} in {tables.describe(first)}."
     elif brat.is_folder(first):
         head = "Documents with entities, brat's standoff: .txt and .ann files."
-    changed = fields_of(source).removeprefix(type(source).__name__).lstrip(", ")
-    return " ".join([head, changed]).strip()
+    _, *changed = fields_of(source).split(", ", 1)
+    return " ".join([head, *changed])
 
 
 def fields_of(source: FileSource) -> str:
@@ -137,21 +106,19 @@ def fields_of(source: FileSource) -> str:
     return ", ".join([type(source).__name__, *changed])
 
 
-def _format(kind: Kind, file: FileSample) -> tuple[type[FileSource], dict]:
-    """Return the source for a file, and those of its fields that are no defaults."""
+def _format(kind: Kind, file: FileSample) -> Format:
+    """Return the format of a file."""
     begin = "" if file.is_arrow or file.is_brat else file.beginning
     for pattern, problem in _FOREIGN.items():
         if re.match(pattern, begin, re.MULTILINE):
             raise InputError.at(file.path, None, *problem)
-    for source in SOURCES[kind]:
-        if source.fits(file):
-            return source, source.settings(file)
+    for form in FORMATS[kind]:
+        if form.fits(file):
+            return form
     what, hint = "is not JSON" if kind == "qa" else "is of another format", ""
-    for other, sources in SOURCES.items():
-        likely = [s for s in sources if s not in (WordLabelFiles, LabelFirstFiles)]
-        if not has_tags(file):
-            likely = [source for source in likely if source is not ConllFiles]
-        fitting = next((s for s in likely if other != kind and s.fits(file)), None)
+    for other, forms in FORMATS.items():
+        sure = (f for f in forms if other != kind and f.is_sure(file))
+        fitting = next((f for f in sure if f.fits(file)), None)
         if fitting is not None:
             what, hint = _looks(fitting, file), f"; `init {other}` may"
             break
@@ -159,8 +126,8 @@ def _format(kind: Kind, file: FileSample) -> tuple[type[FileSource], dict]:
     raise InputError.at(file.path, None, what, do)
 
 
-def _looks(source: type[FileSource], file: FileSample) -> str:
-    """Return what a file that fits a source looks like."""
+def _looks(form: Format, file: FileSample) -> str:
+    """Return what a file that is of a format looks like."""
     if file.is_arrow:
         return f"is {tables.describe(file.path)}"
     if file.is_brat:
@@ -169,8 +136,8 @@ def _looks(source: type[FileSource], file: FileSample) -> str:
         return "is one JSON document"
     if file.has_records:
         return "is JSON lines"
-    if source.looks or file.table is None:
-        return source.looks
+    if form.looks or file.table is None:
+        return form.looks
     return f"is a table of columns between {file.table.separator!r}"
 
 

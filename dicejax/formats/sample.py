@@ -27,6 +27,11 @@ class Table(NamedTuple):
     quoted: bool
     flawless: bool
 
+    @property
+    def form(self) -> dict[str, Any]:
+        """How it is written, as settings of a source."""
+        return {"separator": self.separator, "quoted": self.quoted}
+
     def rows(self, path: epath.Path) -> Iterator[tuple[int, list[str]]]:
         """Yield the first line and the fields of each row."""
         return separated.rows(path, self.separator, quoted=self.quoted)
@@ -112,14 +117,10 @@ class FileSample:
         rows = self.records() if self.has_records else self.rows()
         return tuple(itertools.islice(rows, mapping.SAMPLE))
 
-    def columns(self) -> dict[str, Any]:
-        """Return the columns of texts and classes; see `mapping.columns_of`."""
-        return mapping.columns_of(self.path, self.sample, self.named)
-
     @functools.cached_property
-    def lists(self) -> dict[str, Any] | None:
-        """The columns of texts and labels; None where each text has one class."""
-        return mapping.lists_of(self.path, self.sample, self.named)
+    def columns(self) -> dict[str, Any]:
+        """The columns of texts, of classes or labels, and how these are written."""
+        return mapping.schema_of(self.path, self.sample, self.named)
 
     @property
     def are_columns(self) -> bool:

@@ -1,4 +1,7 @@
-r"""Rows of fields between separators: CSV as in RFC 4180, and TSV without quotes."""
+r"""Tables between separators: CSV as in RFC 4180, and TSV without quotes.
+
+Rows are lists of fields, or records by the names in a header, and are written back.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,22 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from dicejax.errors import Flaw
-from dicejax.formats.skipping import OnError, report
+from dicejax.errors import Flaw, quote
+from dicejax.formats.records import FileRecord
+from dicejax.formats.skipping import OnError, count, did_you_mean, report
 from dicejax.io import files, limits
 
 SEPARATORS = (",", "\t", ";", "|")  # those that are recognised
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 EXCEL = re.compile("sep=.")  # the line before a header by which Excel separates columns
+
+Column = str | int
+AGAIN = "\0"  # behind the name of a column that has one before; in no header
 
 csv.field_size_limit(limits.FIELD.most)  # of a document; it is 131,072 else
 
@@ -80,6 +89,98 @@ def row(fields: Iterable[object], separator: str = ",", is_quoted: bool = False)
     form = {"delimiter": separator, "lineterminator": "", "quoting": quoting}
     csv.writer(written, **form).writerow(fields)
     return written.getvalue()
+
+
+class SeparatedTable(NamedTuple):
+    """A table as a container of records, by columns or, without a header, numbers."""
+
+    separator: str
+    quoted: bool
+    has_header: bool
+
+    def records(
+        self,
+        path: files.Path,
+        columns: Mapping[str, Column],
+        on_error: OnError | None = None,
+        stream: files.Stream = None,
+    ) -> Iterator[FileRecord]:
+        """Yield the rows, which have the columns, by what these are for."""
+        form = {"quoted": self.quoted, "on_error": on_error, "stream": stream}
+        table = rows(path, self.separator, **form)
+        first_line, first = next(table, (1, []))
+        names: Sequence[Column] = range(len(first))
+        if not first:
+            return
+        if first[-2:] == PREDICTED:
+            table = ((line, list(map(from_text, fields))) for line, fields in table)
+            first = list(map(from_text, first))
+        if self.has_header:
+            names = _distinct([name.strip() for name in first])
+        else:
+            table = itertools.chain([(first_line, first)], table)
+        try:
+            self._check(columns, names)
+        except Flaw as flaw:
+            raise flaw.at(path, first_line) from None
+        do = "fix the line; a text may hold no tab"
+        if self.quoted:
+            do = f"fix the row; put a text that holds {self.separator!r} in quotes"
+        expected = f"{len(names)} are expected, as in line {first_line}"
+        for line, fields in table:
+            value: Any
+            if len(fields) == len(names):
+                value = dict(zip(names, fields, strict=True))
+            else:
+                value = Flaw(f"{count(len(fields), 'column')} where {expected}", do)
+            yield FileRecord(value, line, path, line)
+
+    def _check(self, columns: Mapping[str, Column], names: Sequence[Column]) -> None:
+        """Refuse a file that lacks a column, or has one of that name twice."""
+        for part, column in columns.items():
+            if isinstance(column, int) and column not in names:
+                what = f"but the {part} is expected in column {column}"
+                between = "tabs" if self.separator == "\t" else repr(self.separator)
+                do = f"columns count from 0 and are separated by {between}"
+                raise Flaw(f"{count(len(names), 'column')}, {what}", do)
+            if column not in names:
+                what = f"the header has no column {quote(column)}"
+                raise Flaw(what, did_you_mean(str(column), list(map(str, names))))
+            if f"{column}{AGAIN}" in names:
+                raise Flaw(f"the header has {quote(column)} twice", "rename one")
+
+    def lines(
+        self, records: Iterable[Mapping[Any, object]], first: str = ""
+    ) -> Iterator[str]:
+        """Yield the header, if there is one, and the rows of records.
+
+        All fields are in quotes where those of the first line of a file are.
+        """
+        if EXCEL.fullmatch(first):
+            yield first
+        begin = next(csv.reader([first], delimiter=self.separator), [])
+        is_quoted = first == self.line(begin, True) != self.line(begin)
+        for number, fields in enumerate(records):
+            if self.has_header and number == 0:
+                yield self.line((name.rstrip(AGAIN) for name in fields), is_quoted)
+            yield self.line(fields.values(), is_quoted)
+
+    def line(self, fields: Iterable[object], is_quoted: bool = False) -> str:
+        """Return a row without its end; `is_quoted`: each field."""
+        values = ["" if field is None else str(field) for field in fields]
+        if not self.quoted:
+            return self.separator.join(values)
+        return row(values, self.separator, is_quoted)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Make names of columns different, by a mark behind those that come again."""
+    counts: Counter[str] = Counter()
+    distinct = []
+    for name in names:
+        distinct.append(name + AGAIN * counts[name])
+        counts[name] += 1
+    return distinct
 
 
 PREDICTED = ["prediction", "probability"]

@@ -77,35 +77,19 @@ class FileSource(Source):
 
     several: ClassVar[str] = "examples"  # plural of an example
     parted_by: ClassVar[str] = ""  # what parts examples
-    looks: ClassVar[str] = ""  # what its files look like, as in "is CoNLL-U"
     form: ClassVar[Literal["text", "jsonl", "conll", "csv"]] = "text"  # see `texts`
 
     @classmethod
     def fits(cls, file: FileSample) -> bool:
-        """Return whether a file looks like one of this format."""
+        """Return whether a file looks so; of formats of one's own, see `kinds`."""
         del file
         return False
-
-    @classmethod
-    def settings(cls, file: FileSample) -> dict[str, Any]:
-        """Return the fields that read a file that fits, those that are no defaults.
-
-        Raises:
-          InputError: a column cannot be told.
-        """
-        del file
-        return {}
 
     @classmethod
     def recorded(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a run's record; earlier versions drew at random."""
         holds_out = None in (fields.get("dev"), fields.get("test"))
         return {"stratified": False, **fields} if holds_out else fields
-
-    @property
-    def lists_labels(self) -> bool:
-        """Whether texts may have any number of labels."""
-        return False
 
     def __post_init__(self) -> None:
         if not 0 < self.dev_share < 1:

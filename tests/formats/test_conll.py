@@ -11,7 +11,7 @@ from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
-from dicejax.formats import ConllFiles, WordLabelFiles
+from dicejax.formats import ConllFiles, WordLabelFiles, kinds
 from dicejax.formats.sample import FileSample
 
 read = ConllFiles.read_file
@@ -253,8 +253,9 @@ def test_columns_are_recognised_and_gold_is_written_as_it_was(
     sample = FileSample(epath.Path(path))
     names = {"dir": str(path.parent), "dev": path.name, "test": path.name}
     for source, fields in ((ConllFiles, tagged), (WordLabelFiles, labelled)):
-        assert source.fits(sample)
-        assert source.settings(sample) == fields
+        form = kinds.format_of(source(dir=""))
+        assert form.fits(sample)
+        assert source(dir="", **form.fields(sample)) == source(dir="", **fields)
         corpus = source(**names, **fields).load()
         assert [" ".join(e.words) for e in corpus.train] == [words]
         assert len(corpus.notes) == 3 * content.startswith("token")
@@ -295,4 +296,4 @@ def test_published_files_come_back_as_they_are(data_folder, file, scheme):
 def test_words_with_tags_behind_a_slash_are_named(write):
     sample = FileSample(epath.Path(write("Ada/N met/V\n" * 3)))
     with pytest.raises(InputError, match="'Ada/N' looks like word/TAG; put each word"):
-        WordLabelFiles.settings(sample)
+        kinds.format_of(WordLabelFiles(dir="")).settings(sample)

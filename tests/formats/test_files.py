@@ -15,9 +15,8 @@ from dicejax.errors import InputError
 from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
-    LabelFirstFiles,
     SquadFiles,
-    TabSeparatedFiles,
+    TextFiles,
     WordLabelFiles,
 )
 from dicejax.formats.labelled import LEAVE_OUT
@@ -42,6 +41,7 @@ PARAGRAPHS = [{"context": "Zürich schläft.", "qas": QUESTIONS}]
 SQUAD = {"data": [{"paragraphs": PARAGRAPHS}]}
 SQUAD = json.dumps(SQUAD, ensure_ascii=False, indent=1)
 
+label_first = functools.partial(TextFiles.read_file, layout="label-first")
 READERS = {
     "conll": (ConllFiles.read_file, "Zürich B-LOC\n\nja O\n"),
     "words": (WordLabelFiles.read_file, "Zürich NE\n\nja ITJ\n"),
@@ -50,15 +50,15 @@ READERS = {
     "bert_mrc": (bert_mrc.read, MRC),
     "squad": (SquadFiles.read_file, SQUAD),
     "mrpc": (
-        functools.partial(TabSeparatedFiles.read_file, **glue.MRPC),
+        functools.partial(TextFiles.read_file, **glue.MRPC),
         "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         "1\t2\t3\tZürich\tja\n0\t4\t5\ta\tb\n",
     ),
     "qqp": (
-        functools.partial(TabSeparatedFiles.read_file, **glue.QQP),
+        functools.partial(TextFiles.read_file, **glue.QQP),
         "1\tWo?\tZürich?\t7\n0\tWer?\tWas?\t8\n",
     ),
-    "label_first": (LabelFirstFiles.read_file, "1 Zürich !\n0 ja\n"),
+    "label_first": (label_first, "1 Zürich !\n0 ja\n"),
 }
 BY_LINE = sorted(set(READERS) - {"bert_mrc", "squad"})
 
@@ -175,7 +175,7 @@ def test_skipped_counts_all_and_keeps_some(write):
     skipped = Skipped(keep=2)
     assert str(skipped) == "0 left out"
     path = write("1 a\n2\n3\n4\n1 b\n")
-    assert len(LabelFirstFiles.read_file(path, on_error=skipped)) == 2
+    assert len(label_first(path, on_error=skipped)) == 2
     assert skipped.count == 3
     assert str(skipped).splitlines() == [
         "3 left out:",
@@ -186,8 +186,8 @@ def test_skipped_counts_all_and_keeps_some(write):
 
 
 def test_nothing_left_is_an_error(write, refusal):
-    message = refusal(LabelFirstFiles.read_file, write("1\n2\n"), on_error=Skipped())
-    assert message.startswith(": holds no examples")
+    message = refusal(label_first, write("1\n2\n"), on_error=Skipped())
+    assert message.startswith(": holds no texts")
 
 
 def test_a_listener_may_stop_the_reading(write):
@@ -195,4 +195,4 @@ def test_a_listener_may_stop_the_reading(write):
         raise InputError("enough")
 
     with pytest.raises(InputError, match="enough"):
-        LabelFirstFiles.read_file(write("1\n2\n"), on_error=stop)
+        label_first(write("1\n2\n"), on_error=stop)

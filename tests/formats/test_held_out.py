@@ -9,12 +9,7 @@ import pytest
 from dicejax import config
 from dicejax.cli import run
 from dicejax.data.source import text_of
-from dicejax.formats import (
-    ConllFiles,
-    CsvFiles,
-    JsonTexts,
-    LabelFirstFiles,
-)
+from dicejax.formats import ConllFiles, TextFiles
 
 SHARES = {"dev": None, "test": None, "dev_share": 0.15, "test_share": 0.15}
 SPLITS = ("train", "dev", "test")
@@ -34,7 +29,7 @@ def rare(folder, labels, *, few=29, texts=609, distinct=10**6):
     order = np.random.default_rng(5).permutation(texts)
     rows = (f"{gold[n]} text {n % distinct}\n" for n in order)
     (folder / "all.txt").write_text("".join(rows))
-    return LabelFirstFiles(dir=str(folder), train="all.txt", **SHARES)
+    return TextFiles(layout="label-first", dir=str(folder), train="all.txt", **SHARES)
 
 
 @pytest.mark.parametrize("labels", CLASSES)
@@ -54,7 +49,7 @@ def test_at_random_the_rare_class_has_another_share(tmp_path):
     earlier = config.from_json(json.dumps(fields)).data
     assert not earlier.stratified and source.stratified
     corpus = earlier.load()
-    assert corpus.notes[0].endswith(" sentences (random)")
+    assert corpus.notes[0].endswith(" texts (random)")
     # The draw of earlier versions: test first, a permutation of all by its seed.
     order = np.random.default_rng((0, 3)).permutation(609)
     lines = sorted(1 + order[: round(0.15 * 609)])
@@ -80,7 +75,7 @@ def test_documents_stay_whole_and_their_classes_have_shares(tmp_path):
             text = f"{document} {number}" if number else "the same"
             rows.append({"text": text, "label": label, "document": f"d{document}"})
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    source = JsonTexts(dir=str(tmp_path), train="all.jsonl", **SHARES)
+    source = TextFiles(layout="json", dir=str(tmp_path), train="all.jsonl", **SHARES)
     corpus = source.load()
     names = [{e.document for e in getattr(corpus, x)} for x in SPLITS]
     assert sum(map(len, names)) == len(set.union(*names)) == 60
@@ -102,8 +97,13 @@ def test_the_rarest_of_several_labels_has_its_share(tmp_path):
         for n in range(1000)
     ]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    source = JsonTexts(
-        multi_label=True, label="labels", dir=str(tmp_path), train="all.jsonl", **SHARES
+    source = TextFiles(
+        layout="json",
+        multi_label=True,
+        label="labels",
+        dir=str(tmp_path),
+        train="all.jsonl",
+        **SHARES,
     )
     corpus = source.load()
     whole = Counter(x for row in rows for x in row["labels"])
@@ -135,7 +135,7 @@ def test_a_test_split_without_a_class_is_a_note_that_names_it(tmp_path, labels):
     others = "".join(f"u{n},{labels[1]}\n" for n in range(9))
     (tmp_path / "test.csv").write_text(f"text,label\n{others}")
     files = {x: f"{x}.csv" for x in SPLITS}
-    corpus = CsvFiles(dir=str(tmp_path), first="text", label="label", **files).load()
+    corpus = TextFiles(dir=str(tmp_path), first="text", label="label", **files).load()
     (note,) = corpus.notes
     what = f"test has no example of '{labels[0]}' (4 in train)"
     assert note == f"{what}: no score tells whether they are found"

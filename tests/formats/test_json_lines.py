@@ -6,13 +6,11 @@ import json
 import pytest
 
 from dicejax.errors import InputError
-from dicejax.formats import JsonSentences, JsonTexts
+from dicejax.formats import JsonSentences, TextFiles
 
 read_sentences = JsonSentences.read_file
-read_texts = JsonTexts.read_file
-read_multi_label = functools.partial(
-    JsonTexts.read_file, multi_label=True, label="labels"
-)
+read_texts = functools.partial(TextFiles.read_file, layout="json")
+read_multi_label = functools.partial(read_texts, multi_label=True, label="labels")
 
 
 @pytest.fixture

@@ -9,16 +9,10 @@ import pytest
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import InputError
-from dicejax.formats import (
-    CsvFiles,
-    FastTextFiles,
-    JsonTexts,
-    LabelFirstFiles,
-    TabSeparatedFiles,
-    recognise,
-)
+from dicejax.formats import TextFiles, recognise
 from dicejax.formats.mapping import Columns
 
+from ..data import glue
 from .writers import csv_text, json_lines
 
 WORDS = ("a fine film", "not worth the evening", "two hours that flew by")
@@ -123,7 +117,7 @@ def test_gold_is_read_predicted_and_written(tmp_path, name):
     path = tmp_path / f"data.{ending}"
     path.write_text(content)
     source = recognise.source_of("classification", str(path))
-    assert source.lists_labels == (name in SEVERAL)
+    assert source.multi_label == (name in SEVERAL)
     classes = gold if field == "label" else ()
     texts = [*source.without_gold([*source.texts(path)], classes)]
     for golds in (None, gold, [gold[1]] * 3):
@@ -147,17 +141,17 @@ PROBABILITIES = {"probabilities": ("good", "bad")}
 @pytest.mark.parametrize(
     ("source", "content"),
     [
-        (JsonTexts(dir=""), lines(label=SOFT, weight=[1, 0.5, 0])),
+        (TextFiles(layout="json", dir=""), lines(label=SOFT, weight=[1, 0.5, 0])),
         (
-            JsonTexts(dir="", **PROBABILITIES),
+            TextFiles(layout="json", dir="", **PROBABILITIES),
             lines(weight=[1, 0.5, 0], **{name: v for name, *v in COLUMNS}),
         ),
         (
-            CsvFiles(dir="", **PROBABILITIES),
+            TextFiles(dir="", **PROBABILITIES),
             table(",", *COLUMNS, ("weight", 1, 0.5, 0)),
         ),
         (
-            TabSeparatedFiles(dir="", **PROBABILITIES),
+            TextFiles(**glue.TSV, dir="", **PROBABILITIES),
             table("\t", *COLUMNS, ("weight", 1, 0.5, 0)),
         ),
     ],
@@ -183,7 +177,9 @@ def test_soft_labels_and_weights(write, source, content):
 
 def test_a_sum_that_is_rounded_is_made_whole(write):
     rounded = [{"a": 0.3334, "b": 0.6667}, {"a": 0.33, "b": 0.33, "c": 0.33}] * 2
-    first, thirds, *_ = JsonTexts(dir="").read(write(lines(label=rounded)), None)
+    first, thirds, *_ = TextFiles(layout="json", dir="").read(
+        write(lines(label=rounded)), None
+    )
     shares = dict(first.probabilities)
     assert sum(shares.values()) == pytest.approx(1, abs=1e-15)
     assert shares["a"] == pytest.approx(0.3334 / 1.0001, abs=1e-15)
@@ -191,15 +187,21 @@ def test_a_sum_that_is_rounded_is_made_whole(write):
 
 
 JSON, JSON_LISTS = (
-    JsonTexts(dir=""),
-    JsonTexts(multi_label=True, label="labels", dir=""),
+    TextFiles(layout="json", dir=""),
+    TextFiles(layout="json", multi_label=True, label="labels", dir=""),
 )
-CSV = CsvFiles(dir="", weight="w")
-CSV_SOFT = CsvFiles(dir="", **PROBABILITIES)
-CSV_LISTS = CsvFiles(dir="", multi_label=True, label="labels")
-CSV_COLUMNS = CsvFiles(dir="", multi_label=True, label=("a", "b"))
-INDICATORS = JsonTexts(
-    multi_label=True, label="labels", dir="", indicators=True, names=("a", "b")
+FASTTEXT = TextFiles(layout="fasttext", dir="")
+CSV = TextFiles(dir="", weight="w")
+CSV_SOFT = TextFiles(dir="", **PROBABILITIES)
+CSV_LISTS = TextFiles(dir="", multi_label=True, label="labels")
+CSV_COLUMNS = TextFiles(dir="", multi_label=True, label=("a", "b"))
+INDICATORS = TextFiles(
+    layout="json",
+    multi_label=True,
+    label="labels",
+    dir="",
+    indicators=True,
+    names=("a", "b"),
 )
 # The source, the content, the message.
 FLAWS = [
@@ -221,11 +223,23 @@ FLAWS = [
     (CSV_SOFT, "text,good\nx,0.5\n", ":1: the header has no column 'bad'"),
     (CSV_LISTS, "text,labels\nx,\n", ":2: 'labels' is '', not a list"),
     (CSV_COLUMNS, "text,a,b\nx,1,-1\n", ":2: 'b' is '-1', not 0 or 1"),
-    (FastTextFiles(dir=""), "__label__a __label__b x\n", ":1: the text has 2 labels;"),
-    (FastTextFiles(dir=""), "__label__a\n", ":1: the text is empty; add it, remove"),
-    (FastTextFiles(dir=""), "__label__ x\n", ":1: the label behind __label__ is e"),
     (
-        FastTextFiles(dir=""),
+        FASTTEXT,
+        "__label__a __label__b x\n",
+        ":1: the text has 2 labels;",
+    ),
+    (
+        FASTTEXT,
+        "__label__a\n",
+        ":1: the text is empty; add it, remove",
+    ),
+    (
+        FASTTEXT,
+        "__label__ x\n",
+        ":1: the label behind __label__ is e",
+    ),
+    (
+        FASTTEXT,
         "__label__a x __label__a\n",
         ":1: label 'a' is there twice",
     ),
@@ -275,7 +289,7 @@ def test_lists_in_columns_without_names(tmp_path):
 
 def test_rows_keep_their_columns_when_predicted(write):
     path = write('id,a,text,a\n7,"x, y", so fine ,z\n8,,dull,\n', "new.csv")
-    source = CsvFiles(dir="")
+    source = TextFiles(dir="")
     texts = [*source.texts(path)]
     assert [text.text for text in texts] == ["so fine", "dull"]
     records = [{"label": "good"}, {"label": "bad"}]
@@ -289,10 +303,10 @@ def test_rows_keep_their_columns_when_predicted(write):
 @pytest.mark.parametrize(
     "source",
     [
-        CsvFiles(dir="", label="a"),
-        CsvFiles(dir="", probabilities=("a", "b")),
-        CsvFiles(dir="", multi_label=True, label=("a", "b")),
-        CsvFiles(dir="", multi_label=True, label="a", between=";"),
+        TextFiles(dir="", label="a"),
+        TextFiles(dir="", probabilities=("a", "b")),
+        TextFiles(dir="", multi_label=True, label=("a", "b")),
+        TextFiles(dir="", multi_label=True, label="a", between=";"),
     ],
 )
 def test_gold_of_a_text_without_prediction_is_left_empty(write, source):
@@ -303,13 +317,13 @@ def test_gold_of_a_text_without_prediction_is_left_empty(write, source):
 
 def test_a_pair_is_two_texts_with_a_tab_between(write):
     path = write("q,r,label\na\tb,c,1\nd,,1\n")
-    texts = [*CsvFiles(dir="", first="q", second="r").texts(path)]
+    texts = [*TextFiles(dir="", first="q", second="r").texts(path)]
     assert [text.text for text in texts] == ["a b\tc", "d\t"]
 
 
 def test_objects_keep_their_lines_and_the_kind_of_their_classes(write):
     content = '{"text": "so fine", "label": 1}\n\n{"text": "dull", "x": [2]}\n'
-    source = JsonTexts(dir="", names=("bad", "good"))
+    source = TextFiles(layout="json", dir="", names=("bad", "good"))
     texts = [*source.texts(write(content))]
     assert [text.text for text in texts] == ["so fine", "", "dull"]
     records = [{"label": "bad"}, {}, {"label": "good"}]
@@ -332,7 +346,7 @@ def test_objects_keep_their_lines_and_the_kind_of_their_classes(write):
 def test_first_words_of_lines_to_predict_are_removed_where_all_are_labels(
     write, content, texts
 ):
-    source = LabelFirstFiles(dir="")
+    source = TextFiles(layout="label-first", dir="")
     read = [*source.texts(write(content))]
     lines = [*source.without_gold(read, ("0", "1"))]
     assert [text.text for text in lines] == texts
@@ -342,7 +356,7 @@ def test_first_words_of_lines_to_predict_are_removed_where_all_are_labels(
 def test_a_field_may_be_as_long_as_a_document(write):
     long = "so, fine " * 30_000
     path = write(f'text,label\n"{long}",a\nx,b\n')
-    first, other = CsvFiles(dir="").read(path, None)
+    first, other = TextFiles(dir="").read(path, None)
     assert first == LabelledText(long.strip(), None, "a", "0", 2)
     assert other.label == "b"
 

@@ -12,10 +12,8 @@ from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
     JsonSentences,
-    JsonTexts,
-    LabelFirstFiles,
     SquadFiles,
-    TabSeparatedFiles,
+    TextFiles,
     WordLabelFiles,
     texts,
 )
@@ -259,23 +257,24 @@ def squad_cases():
 
 
 IN_A_LIST = '[{"text": "a", "label": 1}, {"text": "b", "label": 0.5}]'
-NAMES = {"names": ["bad", "good"]}
+JSON = {"layout": "json"}
+NAMES = JSON | {"names": ["bad", "good"]}
 LISTS = NAMES | {"multi_label": True, "label": "labels"}
 COMMAS = {"first": "text", "label": "label", "separator": ",", "quoted": True}
 READERS = [
     (ConllFiles, {}, CONLL),
     (WordLabelFiles, {}, WORDS),
     (ConlluFiles, {}, CONLLU),
-    (TabSeparatedFiles, glue.QQP, PAIRS),
-    (TabSeparatedFiles, glue.SST2, COLUMNS),
-    (TabSeparatedFiles, COMMAS, QUOTED),
-    (LabelFirstFiles, {}, LABEL_FIRST),
+    (TextFiles, glue.QQP, PAIRS),
+    (TextFiles, glue.SST2, COLUMNS),
+    (TextFiles, COMMAS, QUOTED),
+    (TextFiles, {"layout": "label-first"}, LABEL_FIRST),
     (JsonSentences, {}, json_cases(SENTENCES, tokens=["Anna"], tags=["B-PER"])),
     (JsonSentences, {}, [("\n\n", ": holds no sentences")]),
-    (JsonTexts, NAMES, json_cases(TEXTS, text="fine", label=1)),
-    (JsonTexts, {}, [(IN_A_LIST, ": [1]: 'label' is 0.5, a number", "1:a")]),
-    (JsonTexts, {}, [("\n\n", ": holds no texts")]),
-    (JsonTexts, LISTS, json_cases(LABELS, text="fine", labels=[1])),
+    (TextFiles, NAMES, json_cases(TEXTS, text="fine", label=1)),
+    (TextFiles, JSON, [(IN_A_LIST, ": [1]: 'label' is 0.5, a number", "1:a")]),
+    (TextFiles, JSON, [("\n\n", ": holds no texts")]),
+    (TextFiles, LISTS, json_cases(LABELS, text="fine", labels=[1])),
     (SquadFiles, {}, squad_cases()),
 ]
 CASES = [(*reader, *case) for *reader, cases in READERS for case in cases]

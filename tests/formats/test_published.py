@@ -16,9 +16,8 @@ import pytest
 from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
-    LabelFirstFiles,
     SquadFiles,
-    TabSeparatedFiles,
+    TextFiles,
     WordLabelFiles,
 )
 from dicejax.formats.skipping import Skipped
@@ -26,7 +25,7 @@ from dicejax.formats.skipping import Skipped
 from ..data import glue
 
 conll, conllu = ConllFiles.read_file, ConlluFiles.read_file
-label_first = LabelFirstFiles.read_file
+label_first = functools.partial(TextFiles.read_file, layout="label-first")
 
 
 def words(column):
@@ -34,7 +33,7 @@ def words(column):
 
 
 def columns(layout):
-    return functools.partial(TabSeparatedFiles.read_file, **layout)
+    return functools.partial(TextFiles.read_file, **layout)
 
 
 XPOS = functools.partial(conllu, column="XPOS")

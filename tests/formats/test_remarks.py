@@ -6,7 +6,7 @@ import pytest
 
 from dicejax.data.examples import Sentence
 from dicejax.data.source import Corpus, shared
-from dicejax.formats import CsvFiles, audit, recognise
+from dicejax.formats import TextFiles, audit, recognise
 
 from .test_labels import GOOD, labels_first, table
 
@@ -66,7 +66,8 @@ def test_texts_of_train_that_are_in_dev_and_test_are_noted(tmp_path):
     row = "text,label\nfine,a\ndull,b\n"
     for split, more in (("train", "so so,b\n"), ("dev", "good,a\n"), ("test", "")):
         (tmp_path / f"{split}.csv").write_text(row + more)
-    notes = shared(CsvFiles(dir=str(tmp_path)).load())
+    names = {name: f"{name}.csv" for name in ("train", "dev", "test")}
+    notes = shared(TextFiles(dir=str(tmp_path), **names).load())
     assert notes == [
         f"2 of {count} {split} texts are in train as well, which flatters scores: "
         "'fine', 'dull'"

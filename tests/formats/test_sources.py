@@ -1,5 +1,6 @@
 """Splits: held out, sampled, skipped; deterministic and reported."""
 
+import functools
 import gzip
 import json
 
@@ -8,17 +9,19 @@ from cluener_files import CluenerFiles
 
 from dicejax.data.examples import TaggedWords
 from dicejax.errors import InputError
-from dicejax.formats import ConllFiles, LabelFirstFiles, SquadFiles, WordLabelFiles
+from dicejax.formats import ConllFiles, SquadFiles, TextFiles, WordLabelFiles
 
 from .test_squad import answer, document, question
 
 ROWS = "".join(f"{n % 2} sentence {n}\n" for n in range(100))
 
+label_first_files = functools.partial(TextFiles, layout="label-first")
+
 
 def label_first(tmp_path, **settings):
     for name in ("train", "dev", "test"):
         (tmp_path / f"{name}.txt").write_text(ROWS)
-    return LabelFirstFiles(dir=str(tmp_path), **settings).load()
+    return TextFiles(layout="label-first", dir=str(tmp_path), **settings).load()
 
 
 def test_splits_are_read_whole(tmp_path):
@@ -38,7 +41,7 @@ def test_what_is_held_out_is_in_no_other_split_and_always_the_same(tmp_path):
     assert other.dev != corpus.dev
     (note,) = corpus.notes
     how = "(a share of each label, equal texts together)"
-    assert note == f"split train.txt into 80 train / 20 dev sentences {how}"
+    assert note == f"split train.txt into 80 train / 20 dev texts {how}"
 
 
 def test_a_missing_test_split_is_dev_and_said(tmp_path):
@@ -53,8 +56,8 @@ def test_samples_are_drawn_in_the_order_of_the_file(tmp_path):
     lines = [example.line for example in corpus.train]
     assert lines == sorted(set(lines)) and lines != list(range(1, 31))
     assert corpus.notes == (
-        "train: 30 of 100 sentences (random)",
-        "dev: 10 of 100 sentences (random)",
+        "train: 30 of 100 texts (random)",
+        "dev: 10 of 100 texts (random)",
     )
 
 
@@ -63,16 +66,18 @@ def test_files_join_and_packed_files_are_found(tmp_path):
         file.write(ROWS)
     for name in ("b", "dev", "test"):
         (tmp_path / f"{name}.txt").write_text(ROWS)
-    corpus = LabelFirstFiles(dir=str(tmp_path), train="a.txt+b.txt").load()
+    corpus = TextFiles(
+        layout="label-first", dir=str(tmp_path), train="a.txt+b.txt"
+    ).load()
     assert len(corpus.train) == 200
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_shares_are_checked(value):
     with pytest.raises(ValueError, match="dev_share is"):
-        LabelFirstFiles(dir="x", dev_share=value)
+        TextFiles(layout="label-first", dir="x", dev_share=value)
     with pytest.raises(ValueError, match="max_dev is 0"):
-        LabelFirstFiles(dir="x", max_dev=0)
+        TextFiles(layout="label-first", dir="x", max_dev=0)
 
 
 def test_a_test_split_is_held_out_before_dev(tmp_path):
@@ -83,10 +88,10 @@ def test_a_test_split_is_held_out_before_dev(tmp_path):
     assert len(set(lines)) == 100
     (note,) = corpus.notes
     what, how = note.removesuffix(")").split(" (")
-    assert what == "split train.txt into 50 train / 20 dev / 30 test sentences"
+    assert what == "split train.txt into 50 train / 20 dev / 30 test texts"
     assert how == "a share of each label, equal texts together"
     with pytest.raises(ValueError, match="test_share is 0"):
-        LabelFirstFiles(dir="x", test_share=0.9)
+        TextFiles(layout="label-first", dir="x", test_share=0.9)
     # A file of its own is taken whole, whatever the share.
     mine = label_first(tmp_path, dev=None, dev_share=0.2, test_share=0.3)
     assert (len(mine.train), len(mine.dev), len(mine.test)) == (80, 20, 100)
@@ -98,7 +103,7 @@ ONE_TEXT = document(*(question(answer("Ada", 0), id=str(n)) for n in range(20)))
 @pytest.mark.parametrize(
     ("source", "content", "message"),
     [
-        (LabelFirstFiles, "1 one\n", "holds too few sentences to hold some out"),
+        (label_first_files, "1 one\n", "holds too few texts to hold some out"),
         (ConllFiles, "Ada B-PER\nslept O\n" * 20, "is a blank line missing between"),
         (SquadFiles, json.dumps(ONE_TEXT), "20 questions, all about one text, which"),
     ],

@@ -1,23 +1,19 @@
 """Saved folders, Arrow and Parquet of `datasets`, read without it."""
 
 import datetime
+import functools
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from dicejax.errors import InputError
-from dicejax.formats import (
-    JsonSentences,
-    JsonTexts,
-    SquadFiles,
-    tables,
-)
+from dicejax.formats import JsonSentences, SquadFiles, TextFiles, tables
 from dicejax.formats.skipping import Skipped
 
 from ..data import saved
 
-read_texts = JsonTexts.read_file
+read_texts = functools.partial(TextFiles.read_file, layout="json")
 
 
 def records(path):
@@ -58,7 +54,7 @@ def test_labels_in_lists_and_sequences_of_objects(tmp_path):
     for number, lists in enumerate([saved.several(names), [names]]):  # new, old
         path = tmp_path / f"{number}.parquet"
         saved.to_parquet(path, rows, {"text": saved.STRING, "labels": lists})
-        several, none = JsonTexts.read_file(path, multi_label=True, label="labels")
+        several, none = read_texts(path, multi_label=True, label="labels")
         assert (several.labels, none.labels) == (("praise", "film"), ())
     # A sequence of objects is stored as an object of lists.
     rows = [{"spans": {"start": [0, 4], "label": [0, 1]}}]

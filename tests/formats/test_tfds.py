@@ -19,8 +19,8 @@ from dicejax.formats import (
     ConllFiles,
     ConlluFiles,
     SquadFiles,
-    TabSeparatedFiles,
     TensorflowDataset,
+    TextFiles,
     tfds,
 )
 from dicejax.formats.skipping import Skipped
@@ -168,7 +168,7 @@ def test_a_damaged_set_is_read_or_refused_in_one_line(prepared, tmp_path, reques
 
 def test_sentences(prepared, raw):
     path = raw / "SST-2" / "train.tsv"
-    expected = TabSeparatedFiles.read_file(path, **glue.SST2)
+    expected = TextFiles.read_file(path, **glue.SST2)
     examples = read("glue/sst2", "train", data_dir=prepared)
     assert {(e.first, e.second, e.label, e.id) for e in examples} == {
         (e.first, e.second, e.label, e.id) for e in expected

@@ -7,12 +7,7 @@ import json
 import pytest
 
 from dicejax.errors import InputError
-from dicejax.formats import (
-    JsonSentences,
-    JsonTexts,
-    recognise,
-    texts,
-)
+from dicejax.formats import JsonSentences, TextFiles, recognise, texts
 from dicejax.formats.mapping import Columns
 
 from .writers import json_lines
@@ -67,7 +62,7 @@ def test_tasks_with_one_choice_and_with_several_are_several_labels(write):
     rows = [choice(f"text {n}", *["a", "b"][: 1 + (n == 2)]) for n in range(8)]
     path = write(rows, "train.json")
     source = recognise.source_of("classification", str(path))
-    assert isinstance(source, JsonTexts) and source.multi_label
+    assert source.layout == "json" and source.multi_label
     labels = [example.labels for example in source.read(path, None)]
     assert labels == [("a", "b") if n == 2 else ("a",) for n in range(8)]
 
@@ -76,7 +71,7 @@ def test_a_task_without_a_choice_is_left_out_and_counted(write):
     rows = [choice(f"text {n}", *["ab"[n % 2]][: n != 3]) for n in range(8)]
     path = write(rows, "train.json")
     source = recognise.source_of("classification", str(path))
-    assert isinstance(source, JsonTexts)
+    assert source.layout == "json"
     examples, notes = source.read_with_notes(path, None)
     assert [e.label for e in examples] == [*"aba", *"abab"]
     assert notes == ["1 without a choice left out"]
@@ -101,7 +96,7 @@ def test_a_text_of_several_is_named_and_relations_are_passed_over(write):
 
 
 def test_choices_are_written_as_predictions(write):
-    source = JsonTexts(dir="")
+    source = TextFiles(layout="json", dir="")
     rows = [choice("so fine", "good"), {"data": {"text": "not annotated"}}]
     for row, text in zip(rows, source.texts(write(rows, "new.json")), strict=True):
         written = json.loads(source.write(text, {"label": "bad", "probabilities": {}}))
@@ -135,7 +130,7 @@ def test_several_choices_of_json_min_stand_beside_single_ones(write):
 
 def test_what_is_left_out_is_said_where_nothing_is_left(write, refusal):
     path = write([{"data": {"text": "a"}, "predictions": []}] * 3, "train.json")
-    for source in (JsonSentences(dir=""), JsonTexts(dir="")):
+    for source in (JsonSentences(dir=""), TextFiles(layout="json", dir="")):
         assert ", 3 not annotated left out;" in refusal(
             source.read_with_notes, path, None
         )
@@ -184,8 +179,8 @@ def test_a_list_is_read_from_a_stream_as_from_a_file(write):
     content = json.dumps([{"text": "a"}, {"text": "b"}], indent=1).encode()
     path = write(content, "new.json")
     for stream in (io.BytesIO(content), io.BytesIO(b"\xef\xbb\xbf" + content)):
-        read = [*JsonTexts(dir="").texts("-", stream)]
-        assert read == [*JsonTexts(dir="").texts(path)]
+        read = [*TextFiles(layout="json", dir="").texts("-", stream)]
+        assert read == [*TextFiles(layout="json", dir="").texts(path)]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +188,7 @@ def test_a_list_is_read_from_a_stream_as_from_a_file(write):
     [(0, "good", "good"), (0, "1", 1), (True, "false", False), (True, "good", "good")],
 )
 def test_a_class_is_written_as_it_can_be(before, label, after):
-    source = JsonTexts(dir="")
+    source = TextFiles(layout="json", dir="")
     assert source.predicted({"label": before}, {"label": label}) == {"label": after}
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dicejax.formats.recognise import Kind
+from dicejax.formats.kinds import Kind
 
 from ..formats.writers import csv_text
 

@@ -12,20 +12,24 @@ import pytest
 from dicejax.cli import run
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.errors import InputError
-from dicejax.formats import audit, recognise
+from dicejax.formats import TextFiles, audit, recognise
+from dicejax.formats.kinds import Kind
 
 from .flawed_files import FORMATS, WHOLE, cases, examples, write
 
 TABLE = Path(__file__).with_name("flawed_files.txt")
 
 
-def outcome(path: Path, kind: recognise.Kind) -> tuple[str, list]:
+def outcome(path: Path, kind: Kind) -> tuple[str, list]:
     """Return what `init` says of a file, and the examples that it reads."""
     try:
         source = recognise.source_of(kind, str(path))
         whole = dataclasses.replace(source, dev=source.train, test=source.train)
         result = whole.load().train
-        message = "; ".join([type(source).__name__, *audit.remarks(result)])
+        name = type(source).__name__
+        if isinstance(source, TextFiles):
+            name = f"{source.layout}{' without quotes' * (not source.quoted)}"
+        message = "; ".join([name, *audit.remarks(result)])
     except InputError as error:
         return str(error).replace(str(path), "FILE"), []
     return message, list(result)

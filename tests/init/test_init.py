@@ -10,14 +10,7 @@ import pytest
 
 from dicejax import config
 from dicejax.cli import run
-from dicejax.formats import (
-    ConllFiles,
-    ConlluFiles,
-    CsvFiles,
-    JsonSentences,
-    JsonTexts,
-    LabelFirstFiles,
-)
+from dicejax.formats import ConllFiles, ConlluFiles, JsonSentences, TextFiles
 from dicejax.init import starter
 from dicejax.objectives import (
     Asymmetric,
@@ -100,11 +93,14 @@ def test_json_lines_of_texts_are_taken_by_their_fields(tmp_path, capsys):
     rows = [text | {"sentiment": n % 2} for n, text in enumerate(texts)]
     file = write_lines(tmp_path / "reviews.jsonl", rows)
     experiment = begun(tmp_path / "mine", "classification", file)
-    assert isinstance(experiment.data, JsonTexts)
+    assert experiment.data.layout == "json"
     assert (experiment.data.first, experiment.data.label) == ("review", "sentiment")
     assert {e.label for e in experiment.data.load().train} == {"0", "1"}
     message = capsys.readouterr().out
-    assert "a saved table. first: review, label: sentiment\n  film " in message
+    assert (
+        "a saved table. layout: json, first: review, label: sentiment\n  film "
+        in message
+    )
     folder = tmp_path / "folder"
     write_lines(folder / "train.json", rows)
     write_lines(folder / "test.json", texts)
@@ -126,7 +122,7 @@ def test_json_lines_that_list_their_labels_have_several(tmp_path, capsys):
     file = write_lines(tmp_path / "reviews.jsonl", rows)
     experiment = begun(tmp_path / "mine", "classification", file)
     assert experiment.task == MultiLabelClassification()
-    assert isinstance(experiment.data, JsonTexts) and experiment.data.multi_label
+    assert experiment.data.layout == "json" and experiment.data.multi_label
     # Dice alone is 34 points behind there (docs/choosing.md).
     assert experiment.compared == (CrossEntropy(), Asymmetric(), DistributionBalanced())
     message = capsys.readouterr().out
@@ -181,7 +177,7 @@ def test_a_table_is_read_whatever_its_columns_are_called(
     file = tmp_path / name
     file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     experiment = begun(tmp_path / "mine", "classification", file, *words)
-    assert isinstance(experiment.data, CsvFiles)
+    assert isinstance(experiment.data, TextFiles)
     corpus = experiment.data.load()
     result = sorted((*corpus.train, *corpus.dev, *corpus.test), key=lambda e: e.line)
     assert [(e.first, e.label) for e in result] == [row[1:] for row in rows]
@@ -333,7 +329,7 @@ def test_columns_of_texts_are_found_and_an_unlabelled_test_is_left_out(tmp_path)
     plain = tmp_path / "plain.txt"
     plain.write_text("1 fine\n0 bad\n" * 20)
     balanced = begun(tmp_path / "plain", "classification", plain)
-    assert isinstance(balanced.data, LabelFirstFiles)
+    assert balanced.data.layout == "label-first"
     # Nothing is imbalanced there, so no such loss is proposed.
     assert balanced.compared == (CrossEntropy(), CrossEntropy(label_smoothing=0.1))
 

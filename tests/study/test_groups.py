@@ -113,7 +113,7 @@ SPANS = "".join(
 
 
 def read_table(path):
-    return formats.CsvFiles(dir="", first="text", label="label").read(path, None)
+    return formats.TextFiles(dir="", first="text", label="label").read(path, None)
 
 
 TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"

@@ -1,6 +1,7 @@
 """Profiles against plain counting, and the warnings of the command."""
 
 import collections
+import functools
 import io
 import itertools
 import json
@@ -14,14 +15,7 @@ from rich.console import Console
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder, Training
 from dicejax.data import tokenize
 from dicejax.data.resample import DownSampling
-from dicejax.formats import (
-    ConllFiles,
-    JsonTexts,
-    LabelFirstFiles,
-    SquadFiles,
-    TabSeparatedFiles,
-    WordLabelFiles,
-)
+from dicejax.formats import ConllFiles, SquadFiles, TextFiles, WordLabelFiles
 from dicejax.losses import class_weights
 from dicejax.mesh import MeshShape
 from dicejax.objectives import (
@@ -49,6 +43,7 @@ from dicejax.training.encoded import load_data
 from dicejax.training.setup import prepare
 
 from .. import tiny
+from ..data import glue
 from .made_runs import write_splits
 
 TRAIN = (
@@ -157,6 +152,7 @@ ONE, SEVERAL = "negative class", "most and least"
 TWO_CLASSES = "no a b c\n" * 6 + "yes d e\n" * 2
 THREE = f"{TWO_CLASSES}maybe both of them\n"
 O_IN_THE_MIDDLE = "a\tD\nb\tN\nc\tO\nd\tN\n\n"
+label_first = functools.partial(TextFiles, layout="label-first")
 NO_O = "a B-X\nb I-X\nc I-X\n"
 
 
@@ -164,8 +160,8 @@ NO_O = "a B-X\nb I-X\nc I-X\n"
     ("source", "task", "text", "rule", "pair", "ratio"),
     [
         # Two classes have a negative one, three have not.
-        (LabelFirstFiles, Classification(), TWO_CLASSES, ONE, ("no", "yes"), 3.0),
-        (LabelFirstFiles, Classification(), THREE, SEVERAL, ("no", "maybe"), 6.0),
+        (label_first, Classification(), TWO_CLASSES, ONE, ("no", "yes"), 3.0),
+        (label_first, Classification(), THREE, SEVERAL, ("no", "maybe"), 6.0),
         # O is a label like others where it is not the first, or never occurs.
         (WordLabelFiles, WordTagging(), O_IN_THE_MIDDLE, SEVERAL, ("N", "D"), 2.0),
         (ConllFiles, Tagging(), NO_O, SEVERAL, ("I-X", "B-X"), 2.0),
@@ -299,7 +295,9 @@ def texts(tmp_path_factory):
 def result(texts):
     experiment = Experiment(
         name="several",
-        data=JsonTexts(multi_label=True, label="labels", dir=str(texts[0])),
+        data=TextFiles(
+            layout="json", multi_label=True, label="labels", dir=str(texts[0])
+        ),
         task=MultiLabelClassification(stride=8),
         training=Training(max_length=32, batch_size=4),
     )
@@ -339,14 +337,14 @@ def test_labels_that_occur_together_are_printed(result):
     assert "labels per text on average" in text and "a + b" in text
 
 
-MRPC = {"first": "#1 String", "second": "#2 String", "label": "Quality"}
+MRPC = glue.MRPC | {name: f"{name}.tsv" for name in ("train", "dev", "test")}
 
 
 @pytest.mark.parametrize(
     ("source", "folder", "columns", "task", "expected"),
     [
         (ConllFiles, "conll2003", {}, Tagging(), [4.98, 4.97, 4.72]),
-        (TabSeparatedFiles, "mrpc", MRPC, Classification(), [2.07, 2.16, 1.98]),
+        (TextFiles, "mrpc", MRPC, Classification(), [2.07, 2.16, 1.98]),
     ],
 )
 def test_ratios_of_published_data(data_folder, source, folder, columns, task, expected):

@@ -10,7 +10,7 @@ from dicejax import config
 from dicejax.cli import run
 from dicejax.config import Experiment, ScratchEncoder, Training
 from dicejax.errors import InputError
-from dicejax.formats import CsvFiles
+from dicejax.formats import TextFiles
 from dicejax.io.files import write_checked
 from dicejax.objectives import CrossEntropy, Dice
 from dicejax.optimizers import AdamW
@@ -93,7 +93,7 @@ def test_init_chooses_losses_by_the_rarest(tmp_path, capsys):
 
     for rare, frequent in (("complaint", "ok"), ("spam", "ham")):
         write(tmp_path, rare, frequent)
-        data = CsvFiles(dir=str(tmp_path), first="text", label="label")
+        data = TextFiles(dir=str(tmp_path), first="text", label="label")
         task = Classification(positive=rare)
         counts = profile(Experiment(name="x", data=data, task=task), lambda text: None)
         (output,) = counts.splits["train"].outputs
@@ -128,7 +128,7 @@ def test_init_takes_macro_f1_where_a_label_is_rare(tmp_path, capsys):
 def experiment_of(folder, task=None):
     return Experiment(
         name="rare",
-        data=CsvFiles(dir=str(folder), first="text", label="label"),
+        data=TextFiles(dir=str(folder), first="text", label="label"),
         task=task or Classification(),
         encoder=SMALL,
         objective=CrossEntropy(),

@@ -9,7 +9,7 @@ from etils import epath
 
 from dicejax import config
 from dicejax.errors import InputError
-from dicejax.formats import ConllFiles, LabelFirstFiles
+from dicejax.formats import ConllFiles, TextFiles
 from dicejax.io.files import write_checked
 from dicejax.objectives import Dice, Focal
 from dicejax.study import compare as comparison
@@ -27,7 +27,7 @@ CLASSES = "\n".join(f"{label} text {n} {label}" for n in range(60) for label in 
 
 
 def resampled(tmp_path, text=CLASSES, seeds=3, positive="b", **settings):
-    data = LabelFirstFiles(dir=write_splits(tmp_path, text), **settings)
+    data = TextFiles(layout="label-first", dir=write_splits(tmp_path, text), **settings)
     task = Classification(positive=positive)
     experiment = config.Experiment(name="x", data=data, encoder=PRETRAINED, task=task)
     losses, out = (Dice(),), str(tmp_path)

@@ -8,7 +8,7 @@ from sklearn import metrics
 from dicejax.data import tokenize
 from dicejax.data.examples import LabelledText
 from dicejax.errors import InputError
-from dicejax.formats import LabelFirstFiles, TabSeparatedFiles
+from dicejax.formats import TextFiles
 from dicejax.tasks.classification import HEAD, Classification
 from dicejax.tasks.task import IGNORED
 
@@ -153,8 +153,7 @@ def test_a_class_is_shown_and_a_text_has_one_tab_at_most():
 )
 def test_gold_of_every_set_comes_back(data_folder, file, layout):
     path = data_folder / file
-    read = TabSeparatedFiles.read_file if layout else LabelFirstFiles.read_file
-    examples = read(path, **(layout or {}))
+    examples = TextFiles.read_file(path, **(layout or {"layout": "label-first"}))
     tokenizer = tokenize.read(data_folder / "vocab/bert-base-uncased", words=False)
     task = Classification()
     labels = task.label_names(examples)

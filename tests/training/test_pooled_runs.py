@@ -54,13 +54,14 @@ def project(tmp_path_factory):
     huggingface.write(folder / "model", network, drawn(network), tokenizer=tokenizer)
     (folder / "mine.py").write_text(
         "from dicejax.config import Experiment, PretrainedEncoder, Training\n"
-        "from dicejax.formats import LabelFirstFiles\n"
+        "from dicejax.formats import TextFiles\n"
         "from dicejax.objectives import CrossEntropy\n"
         "from dicejax.optimizers import AdamW\n"
         "from dicejax.tasks import Classification\n\n\n"
         "def get_config():\n"
         "    return Experiment(\n"
-        f"        name='mine', data=LabelFirstFiles(dir={str(folder / 'texts')!r}),\n"
+        f"        name='mine', data=TextFiles(dir={str(folder / 'texts')!r},\n"
+        "        layout='label-first'),\n"
         "        task=Classification(),\n"
         f"        encoder=PretrainedEncoder(path={str(folder / 'model')!r}),\n"
         "        compared=(CrossEntropy(),),\n"

@@ -25,7 +25,7 @@ from ..small_project import write_project
 
 FILE = """
 from dicejax.config import Experiment, ScratchEncoder, Training
-from dicejax.formats import CsvFiles
+from dicejax.formats import (TextFiles)
 from dicejax.tasks import Classification
 
 
@@ -33,7 +33,7 @@ def get_config():
     files = dict(train="train.csv", dev="dev.csv", test="test.csv")
     return Experiment(
         name="rare",
-        data=CsvFiles(dir={folder!r}, first="text", label="label", **files),
+        data=TextFiles(dir={folder!r}, first="text", label="label", **files),
         task=Classification(positive={usual!r}),
         encoder=ScratchEncoder(vocab_size=60, hidden_size=8, intermediate_size=8,
                                num_attention_heads=2, num_hidden_layers=1),
