@@ -212,6 +212,7 @@ class Experiment:
 
 # Fields of earlier versions, with their names now.
 RENAMED = {
+    "data.tag_column": "data.label_column",
     "objective.classes": "objective.exclude_class",
     "objective.reduce": "objective.average",
     "training.row_length": "training.max_length",

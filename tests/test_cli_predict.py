@@ -246,7 +246,10 @@ def test_tables_keep_their_columns(reviews, predict, tmp_path, capsys):
 
 
 def test_words_in_all_formats(trained, predict):
-    folder = trained("WordLabelFiles", "WordTagging", tiny.words(None, None))
+    folder = trained(
+        *("ConllFiles", "WordTagging", tiny.tagged(None, None), ""),
+        'test=None, layout="labels"',
+    )
     objects = '{"id": 7, "tokens": ["Ada", "met"]}\n\n{"text": "w1  met"}\n'
     first, blank, second = predict(folder, objects)
     assert (first["id"], first["words"]) == (7, ["Ada", "met"])

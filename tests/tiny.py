@@ -31,6 +31,8 @@ def fitting(source: sources.Source, task: Task, folder: Path) -> sources.Source:
 
 
 def conll(source, task):
+    if source.layout != "tags":
+        return {"labels": tagged, "conllu": conllu}[source.layout](source, task)
     scheme, types = source.scheme or "BIO", TYPES
     if isinstance(task, MachineReading):
         types = tuple(kind for kind, _ in task.queries)
@@ -44,7 +46,7 @@ def conll(source, task):
     return "\n".join(lines) + "\n"
 
 
-def words(source, task):
+def tagged(source, task):
     rows = [[f"w{n % 3} NOUN", "met VERB", "Ada PROPN", ""] for n in range(SENTENCES)]
     return "\n".join(line for row in rows for line in row) + "\n"
 
@@ -102,8 +104,6 @@ def label_first(source, task):
 
 WRITERS = {
     formats.ConllFiles: conll,
-    formats.WordLabelFiles: words,
-    formats.ConlluFiles: conllu,
     CluenerFiles: cluener,
     formats.SquadFiles: squad,
     formats.TextFiles: texts,

@@ -80,7 +80,7 @@ class Init:
         """Do so by the help of a folder for files that are read before they last."""
         from dicejax import config
         from dicejax.formats import JsonSentences, audit, recognise
-        from dicejax.formats.mapping import Columns
+        from dicejax.formats.records import Columns
         from dicejax.init import starter
         from dicejax.models import huggingface
         from dicejax.study.profile import profile

@@ -82,7 +82,7 @@ class Predict:
 
     def _write(self, console: Console, stream: IO[bytes] | None) -> None:
         """Write or print the predictions as they are made."""
-        from dicejax.formats import brat, recognise, tables, texts
+        from dicejax.formats import containers, recognise, tables, texts
         from dicejax.formats.same import SameFile
         from dicejax.training import inference, new_texts
 
@@ -114,8 +114,8 @@ class Predict:
             pairs = ((text, record) for text, record, _ in results)
             match form:
                 case "same" if source is not None and self.file is not None:
-                    if brat.is_folder(self.file):
-                        brat.write(self.out, list(pairs))
+                    if containers.is_brat(self.file):
+                        containers.write_brat(self.out, list(pairs))
                         return warn_of_cuts(console, cut)
                     lines = SameFile(self.file, source, stream).lines(pairs)
                 case "squad":

@@ -3,8 +3,7 @@
 docs/tasks.md lists their files, and docs/own-data.md the layouts of each.
 """
 
-from dicejax.formats.conll import ConllFiles, WordLabelFiles
-from dicejax.formats.conllu import ConlluFiles
+from dicejax.formats.conll import ConllFiles
 from dicejax.formats.json_sentences import JsonSentences
 from dicejax.formats.labelled import TextFiles
 from dicejax.formats.source import FileSource
@@ -13,11 +12,9 @@ from dicejax.formats.tfds import TensorflowDataset
 
 __all__ = [
     "ConllFiles",
-    "ConlluFiles",
     "FileSource",
     "JsonSentences",
     "SquadFiles",
     "TensorflowDataset",
     "TextFiles",
-    "WordLabelFiles",
 ]

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from dicejax.errors import Flaw, quote, truncate
 from dicejax.formats import label_studio
-from dicejax.formats.mapping import ALL_UNNAMED, Columns
-from dicejax.formats.skipping import check_label
+from dicejax.formats.records import ALL_UNNAMED, Columns, check_label
 from dicejax.formats.words import Entity
 from dicejax.io import json_text
 

@@ -23,7 +23,7 @@ from dicejax.errors import InputError, quote
 from dicejax.formats.labelled import TextFiles
 from dicejax.formats.labels import BETWEEN
 from dicejax.formats.mapping import LABELS, PAIRS, TEXTS
-from dicejax.formats.skipping import count
+from dicejax.formats.records import count
 from dicejax.formats.source import FileSource, first_path
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")

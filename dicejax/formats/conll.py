@@ -6,16 +6,16 @@ import dataclasses
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme, TagForm
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import layouts, rows
-from dicejax.formats.rows import Layout, WordColumns
-from dicejax.formats.skipping import OnError, check_tag, report
+from dicejax.formats import rows
+from dicejax.formats.records import OnError, check_tag, report
+from dicejax.formats.rows import Block, Check, Layout, WordColumns
 from dicejax.formats.source import FileSource, Noted, first_path
 from dicejax.formats.text import Text
 from dicejax.io import files
@@ -66,14 +66,33 @@ def neighbours(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ColumnFiles(FileSource):
-    """Base class of files with a word and its label on each line.
+class ConllFiles(FileSource):
+    r"""Files with a word and its label on each line.
 
     Blank lines and `-DOCSTART-` rows end a sentence and belong to none. A header such
     as "token label" is passed over with a note.
 
+    Every tag must belong to the scheme, but sequences need not follow it: see
+    `tags.spans`. Tags may all have their prefix behind (`PER-B`) or before `_`: see
+    `tags.prefixed`. In CoNLL-U, ranges of multiword tokens (`3-4`), empty nodes (`8.1`)
+    and comments are passed over; in FEATS, DEPS, MISC and LEMMA `_` is a label like
+    others, elsewhere it means a missing one.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
+    >>> _ = path.write_text("Ada B-PER\nLovelace I-PER\nslept O\n\nParis B-LOC\n")
+    >>> for sentence in ConllFiles.read_file(path):
+    ...     print(sentence.line, sentence.words, [tuple(s) for s in sentence.spans])
+    1 ('Ada', 'Lovelace', 'slept') [('PER', 0, 2)]
+    5 ('Paris',) [('LOC', 0, 1)]
+
     Args:
+      layout: "tags" has the tag of a span behind each word, "labels" a label of the
+        word, such as its part of speech, "conllu" the ten columns of CoNLL-U.
       word_column: column that holds the word; negative counts from the end.
+      label_column: column that holds the tag or label, by default the last; in CoNLL-U
+        its name, by default UPOS.
+      scheme: how tags are written; None detects it from each file.
       separator: of columns; None is any run of ASCII spaces and tabs. Other white space
         can be a word: where each character has a tag, so have U+3000 and U+00A0.
       comment: how lines to leave out begin, such as "# "; None where there are none.
@@ -81,46 +100,73 @@ class ColumnFiles(FileSource):
         of the same document: neither labelled nor scored.
       sentence_column: column of a table, with a header and quotes as in CSV, that names
         the sentence in its first row, or in all; None where blank lines part sentences.
+      characters: give characters with spans in place of words with labels, for joint
+        segmentation and tagging; see `by_character`.
     """
 
     several: ClassVar[str] = "sentences"
     parted_by: ClassVar[str] = "a blank line"
     form: ClassVar[str] = "conll"
-    label_field: ClassVar[str]
 
+    layout: Literal["tags", "labels", "conllu"] = "tags"
     word_column: int = 0
+    label_column: int | str | None = None
+    scheme: Scheme | None = None
     separator: str | None = None
     comment: str | None = None
     context: int = 0
     sentence_column: int | None = None
+    characters: bool = False
+
+    @classmethod
+    def recorded(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a run's record, the column by its name today."""
+        old = fields.keys() & {"tag_column", "column"}
+        renamed = {"label_column" if n in old else n: x for n, x in fields.items()}
+        return super().recorded(renamed)
 
     @property
     def columns(self) -> Layout:
         """The columns by their numbers, which may count from the end."""
-        label = getattr(self, self.label_field)
+        if self.layout == "conllu":
+            return rows.conllu_layout(self.label_column)
+        label = -1 if self.label_column is None else int(self.label_column)
         others = (self.separator, self.comment, self.sentence_column)
         return Layout(self.word_column, label, *others)
 
+    def _taker(
+        self, path: files.Path, check: Check | None = None, is_gold: bool = True
+    ) -> Callable[[Block], tuple[list[str], list[str]]]:
+        """Return a function from blocks to their words and labels."""
+        if self.layout == "conllu":
+            return functools.partial(rows.take_conllu, path, self._layout, is_gold)
+        columns = self.columns if is_gold else self._layout
+        return WordColumns(path, columns, is_gold, check).take
+
     def _read(
-        self, columns: WordColumns, on_error: OnError | None
+        self, path: files.Path, on_error: OnError | None, check: Check | None = None
     ) -> tuple[list[_Rows], list[str]]:
         """Return the sentences, and a note on a header that is passed over."""
-        path = columns.path
         if self.separator == "":
             what = "the separator is empty"
             raise InputError.at(path, None, what, "name a character")
+        try:
+            take = self._taker(path, check)
+        except Flaw as flaw:
+            raise flaw.at(path, None) from None
         sentences: list[_Rows] = []
         header = ""
-        for block in columns.layout.blocks(path):
+        for block in self.columns.blocks(path):
             header = header or block.header
             if not (block.lines or block.flaws):
                 continue
             try:
-                taken = columns.take(block)
+                words, labels = take(block)
             except InputError as error:  # the first flaw of a sentence speaks for it
                 report(error, on_error)
-            else:
-                sentences.append(_Rows(block.start, *taken, block.document))
+                continue
+            if words:
+                sentences.append(_Rows(block.start, words, labels, block.document))
         if not sentences:
             do = "put one word and its label on each line"
             raise InputError.at(path, None, "holds no sentences", do)
@@ -133,107 +179,22 @@ class ColumnFiles(FileSource):
     ) -> Iterator[tuple[_Rows, tuple[Words, Words], str]]:
         words, documents = [r.words for r in sentences], [r.document for r in sentences]
         around = neighbours(words, documents, self.context)
-        # Without `-DOCSTART-` rows the document of all sentences is unknown.
+        # Without rows that begin documents that of all sentences is unknown.
         names = [str(n) if any(documents) else "" for n in documents]
         return zip(sentences, around, names, strict=True)
 
-    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
-        """Read sentences to predict; columns behind the words may be missing."""
-        columns = WordColumns(path, self._layout, is_gold=False)
-        blocks = self._layout.blocks(path, stream)
-        do = "put one word on each line, a blank line between sentences"
-        characters = getattr(self, "characters", False)
-        return rows.texts(
-            path, blocks, lambda b: columns.take(b)[0], do, characters=characters
-        )
-
-    def write(self, text: Text, record: Mapping[str, Any]) -> str:
-        """Return the rows with predicted labels, in a new last column if need be.
-
-        Tags of spans are written as in the training files, by default in BIO; those of
-        a sentence whose spans are predicted as they were stay.
-        """
-        layout, before = self._layout, list(text.before)
-        form = self._written if self.label_field == "tag_column" else None
-        labels = rows.labels_of(record, len(text.rows), form and form.scheme)
-        if form is not None:
-            labels = [form.style(tag) for tag in labels]
-        if not layout.lacks_label(text.rows[0]):
-            gold = [row[layout.label] for row in layout.split(text.rows)]
-            if gold == labels or (form and form.are_alike(gold, labels)):
-                return "\n".join([*before, *text.rows, *text.after])
-        if layout.lacks_label(text.rows[0]):  # a header gets a name too
-            before = [
-                layout.with_label(line, "tag")
-                if not rows.is_break(line) and layout.is_header(line)
-                else line
-                for line in before
-            ]
-        return "\n".join(
-            [*before, *map(layout.with_label, text.rows, labels), *text.after]
-        )
-
-    @functools.cached_property
-    def _written(self) -> TagForm:
-        """How the tags of the training files are written."""
-        path, scheme = first_path(self.dir, self.train), getattr(self, "scheme", None)
-        try:
-            blocks = itertools.islice(self._layout.blocks(path), layouts.SAMPLE)
-            split = [self._layout.split(block.lines) for block in blocks if block.lines]
-            gold = [[row[self._layout.label] for row in some] for some in split]
-            return TagForm.detect(gold, scheme)
-        except (Flaw, InputError, IndexError, ValueError):
-            return TagForm(scheme or "BIO")
-
-    @functools.cached_property
-    def _layout(self) -> Layout:
-        """The columns of rows as in training, from the first on if it can be told."""
-        layout = self.columns
-        columns = layout[:2]
-        if min(columns) >= 0:
-            return layout
-        path = first_path(self.dir, self.train)
-        try:
-            line = next(block.lines[0] for block in layout.blocks(path) if block.lines)
-            width = len(layout.split([line])[0])
-        except (Flaw, InputError, StopIteration):
-            width = 0  # the label goes to a new column
-        if self.word_column < 0 and not width:
-            what = f"cannot be read, and word_column {self.word_column} counts from the"
-            do = "restore the file, or name the column from 0"
-            raise InputError.at(path, None, f"{what} end of its rows", do)
-        word, label = (c + width if c < 0 and width else c for c in columns)
-        return layout._replace(word=word, label=label)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ConllFiles(ColumnFiles):
-    r"""Files with a word and the tag of a span on each line.
-
-    Every tag must belong to the scheme, but sequences need not follow it: see
-    `tags.spans`. Tags may all have their prefix behind (`PER-B`) or before `_`: see
-    `tags.prefixed`.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
-    >>> _ = path.write_text("Ada B-PER\nLovelace I-PER\nslept O\n\nParis B-LOC\n")
-    >>> for sentence in ConllFiles.read_file(path):
-    ...     print(sentence.line, sentence.words, [tuple(s) for s in sentence.spans])
-    1 ('Ada', 'Lovelace', 'slept') [('PER', 0, 2)]
-    5 ('Paris',) [('LOC', 0, 1)]
-
-    Args:
-      tag_column: column that holds the tag; negative counts from the end.
-      scheme: how the tags are written; None detects it from each file.
-    """
-
-    label_field: ClassVar[str] = "tag_column"
-
-    tag_column: int = -1
-    scheme: Scheme | None = None
-
     def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return a note on a header that is passed over."""
+        if self.layout == "tags":
+            return self._read_spans(path, on_error)
+        sentences, notes = self._read(path, on_error)
+        examples = [
+            TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around, document=name)
+            for r, around, name in self._with_context(sentences)
+        ]
+        return list(map(by_character, examples)) if self.characters else examples, notes
+
+    def _read_spans(self, path: files.Path, on_error: OnError | None) -> Noted:
         scheme: str | None = self.scheme
         if scheme is not None and scheme not in tags.PREFIXES:
             do = f"name one of {', '.join(tags.PREFIXES)}"
@@ -245,9 +206,8 @@ class ConllFiles(ColumnFiles):
         def check(tag: str) -> None:
             check_tag(tags.prefixed(tag), scheme, do)
 
-        columns = WordColumns(path, self.columns, check=check)
-        sentences, notes = self._read(columns, on_error)
-        names = {tag: tags.prefixed(tag) for tag in columns.good}
+        sentences, notes = self._read(path, on_error, check)
+        names = {tag: tags.prefixed(tag) for r in sentences for tag in set(r.labels)}
         if any(tag != name for tag, name in names.items()):
             flaws = _of_other_style(names, sentences)
             sentences = [
@@ -276,30 +236,74 @@ class ConllFiles(ColumnFiles):
             for r, around, document in self._with_context(sentences)
         ], notes
 
+    def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
+        """Read sentences to predict; columns behind the words may be missing."""
+        take = self._taker(path, is_gold=False)
+        blocks = self._layout.blocks(path, stream)
+        return rows.texts(
+            path, blocks, lambda b: take(b)[0], characters=self.characters
+        )
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WordLabelFiles(ColumnFiles):
-    """Files with a word and its label, such as its part of speech, on each line.
+    def write(self, text: Text, record: Mapping[str, Any]) -> str:
+        """Return the rows with predicted labels, in a new last column if need be.
 
-    Args:
-      label_column: column that holds the label; negative counts from the end.
-      characters: give characters with spans, for joint segmentation and tagging; see
-        `by_character`.
-    """
+        Tags of spans are written as in the training files, by default in BIO; those of
+        a sentence whose spans are predicted as they were stay. So do rows of no word.
+        """
+        layout, before, lines = self._layout, list(text.before), [*text.rows]
+        places = [*range(len(lines))]
+        if self.layout == "conllu":
+            places = [n for n in places if rows.is_conllu_word(lines[n])]
+        form = self._written if self.layout == "tags" else None
+        labels = rows.labels_of(record, len(places), form and form.scheme)
+        if form is not None:
+            labels = [form.style(tag) for tag in labels]
+        if layout.lacks_label(lines[0]):  # a header gets a name too
+            before = [
+                layout.with_label(line, "tag")
+                if not rows.is_break(line) and layout.is_header(line)
+                else line
+                for line in before
+            ]
+        elif form is not None:
+            gold = [row[layout.label] for row in layout.split(lines)]
+            if form.are_alike(gold, labels):
+                labels = gold
+        for place, label in zip(places, labels, strict=True):
+            lines[place] = layout.with_label(lines[place], label)
+        return "\n".join([*before, *lines, *text.after])
 
-    label_field: ClassVar[str] = "label_column"
+    @functools.cached_property
+    def _written(self) -> TagForm:
+        """How the tags of the training files are written."""
+        path = first_path(self.dir, self.train)
+        try:
+            blocks = itertools.islice(self._layout.blocks(path), rows.SAMPLE)
+            split = [self._layout.split(block.lines) for block in blocks if block.lines]
+            gold = [[row[self._layout.label] for row in some] for some in split]
+            return TagForm.detect(gold, self.scheme)
+        except (Flaw, InputError, IndexError, ValueError):
+            return TagForm(self.scheme or "BIO")
 
-    label_column: int = -1
-    characters: bool = False
-
-    def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
-        """Read one file; also return a note on a header that is passed over."""
-        sentences, notes = self._read(WordColumns(path, self.columns), on_error)
-        examples = [
-            TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around, document=name)
-            for r, around, name in self._with_context(sentences)
-        ]
-        return list(map(by_character, examples)) if self.characters else examples, notes
+    @functools.cached_property
+    def _layout(self) -> Layout:
+        """The columns of rows as in training, from the first on if it can be told."""
+        layout = self.columns
+        columns = layout[:2]
+        if min(columns) >= 0:
+            return layout
+        path = first_path(self.dir, self.train)
+        try:
+            line = next(block.lines[0] for block in layout.blocks(path) if block.lines)
+            width = len(layout.split([line])[0])
+        except (Flaw, InputError, StopIteration):
+            width = 0  # the label goes to a new column
+        if self.word_column < 0 and not width:
+            what = f"cannot be read, and word_column {self.word_column} counts from the"
+            do = "restore the file, or name the column from 0"
+            raise InputError.at(path, None, f"{what} end of its rows", do)
+        word, label = (c + width if c < 0 and width else c for c in columns)
+        return layout._replace(word=word, label=label)
 
 
 def _of_other_style(

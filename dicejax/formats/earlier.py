@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 EARLIER: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "WordLabelFiles": ("ConllFiles", {"layout": "labels"}),
+    "ConlluFiles": ("ConllFiles", {"layout": "conllu"}),
     "CsvFiles": ("TextFiles", {}),
     "TabSeparatedFiles": ("TextFiles", {"separator": "\t", "quoted": False}),
     "JsonTexts": ("TextFiles", {"layout": "json"}),

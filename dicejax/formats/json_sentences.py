@@ -16,15 +16,18 @@ from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.formats import annotations, containers, label_studio
 from dicejax.formats.annotations import Annotation
 from dicejax.formats.labels import class_of
-from dicejax.formats.mapping import Columns
-from dicejax.formats.records import FileRecord, document_of, read_examples, texts_of
-from dicejax.formats.sample import MOST
-from dicejax.formats.skipping import (
+from dicejax.formats.records import (
+    LOOKED_AT,
+    Columns,
+    FileRecord,
     OnError,
     check_label,
     check_tag,
     did_you_mean,
+    document_of,
+    read_examples,
     report,
+    texts_of,
 )
 from dicejax.formats.source import FileSource, Noted, first_path
 from dicejax.formats.text import Text
@@ -366,7 +369,7 @@ class JsonSentences(FileSource):
             return TagForm.detect([self.names])
         try:
             path = first_path(self.dir, self.train)
-            some = itertools.islice(containers.records(path), MOST)
+            some = itertools.islice(containers.records(path), LOOKED_AT)
             gold = [x[n] for x in (r.fields() for r in some) if (n := _tags_field(x))]
             return TagForm.detect(gold)
         except (Flaw, InputError, ValueError, TypeError):

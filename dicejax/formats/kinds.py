@@ -5,26 +5,158 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from dicejax.data import tags
 from dicejax.errors import InputError, quote
-from dicejax.formats import annotations, layouts, rows
-from dicejax.formats.conll import ColumnFiles, ConllFiles, WordLabelFiles
-from dicejax.formats.conllu import ConlluFiles
+from dicejax.formats import annotations, rows
+from dicejax.formats.conll import ConllFiles
 from dicejax.formats.json_sentences import JsonSentences, tokens_of
 from dicejax.formats.labelled import LABEL, PREFIX, TextFiles
-from dicejax.formats.layouts import has_tags
-from dicejax.formats.mapping import ALL_UNNAMED, columns_of
-from dicejax.formats.sample import MOST, FileSample
+from dicejax.formats.mapping import columns_of
+from dicejax.formats.records import ALL_UNNAMED, LOOKED_AT
+from dicejax.formats.rows import (
+    LABEL_NAMES,
+    POS_NAMES,
+    SAMPLE,
+    SENTENCE_NAMES,
+    WORD_NAMES,
+    Layout,
+    is_break,
+)
+from dicejax.formats.sample import FileSample
 from dicejax.formats.source import FileSource
 from dicejax.formats.squad import SquadFiles
 from dicejax.io import files
+
+_TAG = re.compile(r"O|[BIOESMLUW][-_].+|.+[-_][BIESMLU]")
+_CHUNKS = set(
+    ["NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"]
+)
+_COMMENT = re.compile("#+[ \t]")
+_PLACE = re.compile(r"(\D{0,12})-?\d+([-:.,]\d+)?")  # of a word or its characters
+_CONLL_2009 = 14  # columns, the fifth of which has parts of speech
+
+
+def has_tags(file: FileSample) -> bool:
+    """Return whether most lines have equally many words and end in a tag."""
+    if table_fields(file, LABEL_NAMES):
+        return True
+    tags_of_lines = [_TAG.fullmatch(line.split()[-1]) for line in file.lines]
+    tagged = sum(tag is not None for tag in tags_of_lines)
+    return file.are_columns and tagged > len(file.lines) / 2
+
+
+def table_fields(file: FileSample, names: Collection[str]) -> dict[str, Any]:
+    """Return the fields for a table with columns of sentences, words and labels.
+
+    Of several labels it is the last, as in Kaggle's `Sentence #,Word,POS,Tag`.
+    """
+    if not file.is_text or file.table is None:
+        return {}
+    fields = [
+        name.strip('"').strip().lower()
+        for name in file.first_line.split(file.table.separator)
+    ]
+    places = [
+        [n for n, field in enumerate(fields) if field in some]
+        for some in (SENTENCE_NAMES, WORD_NAMES, names)
+    ]
+    if not all(places):
+        return {}
+    sentences, words, labels = places
+    return {
+        "word_column": words[0],
+        "label_column": labels[-1],
+        "separator": file.table.separator,
+        "sentence_column": sentences[0],
+    }
+
+
+def word_columns(
+    file: FileSample, comment: str | None, has_tags: bool
+) -> tuple[int, int | None]:
+    """Return the column of words, and that of labels where it is not the last.
+
+    Numbers and names of sentences may stand in front of words. Labels are in the column
+    that a comment of CoNLL-U Plus names. Else of several columns of tags the first
+    counts that does not hold chunks alone; a last column of one label says nothing.
+
+    Raises:
+      InputError: all words have one label.
+    """
+    layout = Layout(0, -1, None, comment)
+    blocks = list(itertools.islice(layout.blocks(file.path), SAMPLE // 4))
+    sentences = [layout.split(block.lines) for block in blocks if block.lines]
+    rows = [row for sentence in sentences for row in sentence]
+    width = min(map(len, rows), default=0)
+    places = (n for n in range(width - 1) if not _counts(sentences, n))
+    word = next(places, 0)
+    heads = (x.lower().split() for block in blocks for x in block.before)
+    head = next((x[3:] for x in heads if x[1:2] == ["global.columns"]), [])
+    names = LABEL_NAMES - POS_NAMES if has_tags else POS_NAMES
+    named = [n for n, name in enumerate(head[:width]) if name.split(":")[-1] in names]
+    candidates = []
+    for column in range(word + 1, width) if has_tags else ():
+        values = [row[column] for row in rows]
+        types = {tags.prefixed(v).partition("-")[2] for v in values if v != "O"}
+        good = sum(_TAG.fullmatch(value) is not None for value in values)
+        if types and good > 0.9 * len(values):
+            candidates.append((types <= _CHUNKS, column))
+    label = min(candidates, default=(False, width - 1))[1]
+    says_nothing = not has_tags and len({row[-1] for row in rows}) == 1 < len(rows)
+    if says_nothing and width == _CONLL_2009 and len({row[4] for row in rows}) > 1:
+        named = [*named, 4]
+    if named:
+        label = named[0]
+    elif says_nothing:
+        what = f"all {len(rows)} words have the label {quote(rows[0][-1])}"
+        do = "name the column of labels, from 0, with --label"
+        raise InputError.at(file.path, None, what, do)
+    return word, None if label == width - 1 else label
+
+
+def _counts(sentences: Sequence[Sequence[Sequence[str]]], column: int) -> bool:
+    """Return whether a column numbers words or names their sentence, and has none."""
+    longer = [[r[column] for r in rows] for rows in sentences if len(rows) > 1]
+    places = [_PLACE.fullmatch(value) for values in longer for value in values]
+    if all(places) and len({place and place[1] for place in places}) == 1:
+        return True
+    return len(longer) > 1 and all(len(set(values)) == 1 for values in longer)
+
+
+def comment_of(file: FileSample) -> str | None:
+    """Return how comments begin, if lines at breaks begin with "#".
+
+    They have other numbers of words than rows, or end in no label of a row.
+    """
+    at_break, marks = True, set()
+    widths: dict[bool, set[int]] = {True: set(), False: set()}
+    ends: dict[bool, set[str]] = {True: set(), False: set()}
+    for _, line in itertools.islice(files.lines(file.path), SAMPLE):
+        if is_break(line):
+            at_break = True
+            continue
+        mark = _COMMENT.match(line) if at_break else None
+        if mark is not None:
+            marks.add(mark[0])
+        is_header = not widths[False] and line.split()[0].lower() in WORD_NAMES
+        at_break &= mark is not None or is_header
+        if is_header:
+            continue
+        widths[mark is not None].add(len(line.split()))
+        ends[mark is not None].add(line.split()[-1])
+    if not marks or (widths[True] == widths[False] and ends[True] & ends[False]):
+        return None
+    return marks.pop() if len(marks) == 1 else "#"
+
 
 Kind = Literal["ner", "pos", "classification", "qa"]
 Settings = dict[str, Any]
 
 _TEXTS = "Texts or pairs with a class or labels"
+_WORDS = "Files with a word"
 _PAIR = re.compile(r"[^/]+/[^/]+")
 
 
@@ -79,33 +211,33 @@ def _are_columns(file: FileSample) -> bool:
         return False
     table = file.table
     is_csv = table is not None and table.flawless and table.separator != "\t"
-    is_words = bool(layouts.table_fields(file, rows.LABEL_NAMES))
+    is_words = bool(table_fields(file, rows.LABEL_NAMES))
     return file.are_columns or not is_csv or is_words
 
 
-def _columns(file: FileSample, make: type[ColumnFiles]) -> Settings:
+def _columns(file: FileSample, has_tags: bool) -> Settings:
     """Return the columns and the mark of comments; word/TAG pairs are refused."""
-    has_tags = make is ConllFiles
     kinds = [rows.POS_NAMES, rows.LABEL_NAMES]
     for names in [rows.LABEL_NAMES - rows.POS_NAMES] if has_tags else kinds:
-        if fields := layouts.table_fields(file, names):
-            return {make.label_field: fields.pop("label"), **fields}
+        if fields := table_fields(file, names):
+            return fields
     words = [word for line in file.lines for word in line.split()]
     pairs = sum(_PAIR.fullmatch(word) is not None for word in words)
     if pairs > len(words) * 0.9:
         what = f"{quote(words[0])} looks like word/TAG"
         do = "put each word and its tag on a line, a blank line between sentences"
         raise InputError.at(file.path, 1, what, do)
-    comment = layouts.comment_of(file)
+    comment = comment_of(file)
     fields = {} if comment is None else {"comment": comment}
     word, label = file.named.text, file.named.label
     places = [name for name in (word, label) if name is not None]
     if not all(place.lstrip("-").isdecimal() for place in places):
         do = "number columns from 0, or from the end: -1"
         raise InputError.at(file.path, None, f"{places} name no columns", do)
-    columns = layouts.columns_of(file, comment, has_tags or label is not None)
+    columns = word_columns(file, comment, has_tags or label is not None)
     word, label = columns[0] if word is None else word, label or columns[1]
-    return fields | {"word_column": int(word or 0), make.label_field: int(label or -1)}
+    column = None if label is None else int(label)
+    return fields | {"word_column": int(word or 0), "label_column": column}
 
 
 def _conllu(file: FileSample) -> Settings:
@@ -120,7 +252,7 @@ def _entities(file: FileSample) -> Settings:
     """Return the fields of texts and entities that all records have alike."""
     alike: list[set[tuple[str, str]]] = []
     with contextlib.suppress(InputError):  # the reader says it, or leaves it out
-        for record in itertools.islice(file.records(), MOST):
+        for record in itertools.islice(file.records(), LOOKED_AT):
             has_text = not tokens_of(record, file.named)
             if has_text and annotations.left_out(record) is None:
                 alike.append({*annotations.settings(record, file.named).items()})
@@ -175,13 +307,21 @@ def _has_several(file: FileSample) -> Settings:
 FORMATS: Mapping[Kind, Sequence[Format]] = {
     "qa": (Format(SquadFiles, lambda file: file.is_document or file.has_records),),
     "pos": (
-        Format(ConlluFiles, lambda file: file.is_conllu, _conllu, looks="is CoNLL-U"),
         Format(
-            WordLabelFiles,
+            ConllFiles,
+            lambda file: file.is_conllu,
+            _conllu,
+            looks="is CoNLL-U",
+            title="CoNLL-U files: words with their part of speech.",
+            layout="conllu",
+        ),
+        Format(
+            ConllFiles,
             _are_columns,
-            lambda file: _columns(file, WordLabelFiles),
-            looks="holds a word and its label on each line",
+            lambda file: _columns(file, has_tags=False),
+            title=f"{_WORDS} and its label, such as its part of speech, on each line.",
             is_sure=lambda file: False,
+            layout="labels",
         ),
     ),
     "ner": (
@@ -189,9 +329,11 @@ FORMATS: Mapping[Kind, Sequence[Format]] = {
         Format(
             ConllFiles,
             _are_columns,
-            lambda file: _columns(file, ConllFiles),
+            lambda file: _columns(file, has_tags=True),
             looks="holds a word and its tag on each line",
+            title=f"{_WORDS} and the tag of a span on each line.",
             is_sure=has_tags,
+            layout="tags",
         ),
     ),
     "classification": (
@@ -220,7 +362,6 @@ FORMATS: Mapping[Kind, Sequence[Format]] = {
         Format(
             TextFiles,
             lambda file: file.is_text and not has_tags(file),
-            looks="holds a label and a text on each line",
             title="A label, a space or tab and a text on each line.",
             is_sure=lambda file: False,
             layout="label-first",

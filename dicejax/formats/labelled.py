@@ -14,14 +14,15 @@ from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import annotations, containers, label_studio, labels
 from dicejax.formats.records import (
     FileRecord,
+    OnError,
     document_of,
     fields_of,
     join_pair,
     read_examples,
+    report,
     texts_of,
 )
 from dicejax.formats.separated import Column, SeparatedTable
-from dicejax.formats.skipping import OnError, report
 from dicejax.formats.source import FileSource, Noted
 from dicejax.formats.text import Predictions, Text, Texts
 from dicejax.io import files, json_text

@@ -12,7 +12,7 @@ from typing import Any
 
 from dicejax.data.examples import ROUNDING
 from dicejax.errors import Flaw, quote
-from dicejax.formats.skipping import check_label
+from dicejax.formats.records import check_label
 from dicejax.io import json_text
 
 INDICATORS = {"0": False, "0.0": False, "false": False}

@@ -11,6 +11,7 @@ from etils import epath
 from dicejax.data.examples import ROUNDING
 from dicejax.errors import InputError, quote, truncate
 from dicejax.formats import labels
+from dicejax.formats.records import Columns
 
 LABELS = ("label", "labels", "class", "category", "target", "sentiment", "quality")
 TEXTS = ("text", "sentence", "review", "content", "tweet", "comment", "comment_text")
@@ -25,32 +26,6 @@ SAMPLE = 1000  # rows that columns without a known name are chosen by
 _MOST_CLASSES = 50
 _WORDS_OF_A_TEXT = 3
 _NUMBERS = 20  # more different numbers than these are a measure and no classes
-
-
-@dataclasses.dataclass(frozen=True)
-class Columns:
-    """Columns as the user names them; None where they are to be found."""
-
-    text: str | None = None
-    second: str | None = None
-    label: str | None = None
-    spans: str | None = None
-    start: str | None = None
-    end: str | None = None
-
-    def fields(self) -> dict[str, str]:
-        """Return those that are named, as fields of a source."""
-        fields = {"first": self.text, "second": self.second, "label": self.label}
-        return {name: value for name, value in fields.items() if value is not None}
-
-    def are_numbers(self, header: Sequence[str]) -> bool:
-        """Return whether columns are numbered, as those without a header are."""
-        names = self.fields().values()
-        are = all(name.isdecimal() for name in names)
-        return bool(names) and are and not set(names) <= set(header)
-
-
-ALL_UNNAMED = Columns()
 
 
 Row = Mapping[Any, object]

@@ -1,18 +1,19 @@
-"""Formats of data files, recognised by their content."""
+"""Formats of data files, recognised by their content, and splits by their names."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from etils import epath
 
 from dicejax.errors import InputError, quote
-from dicejax.formats import brat, separated, splits, tables
+from dicejax.formats import containers, separated, tables
 from dicejax.formats.kinds import FORMATS, Format, Kind, format_of
-from dicejax.formats.mapping import ALL_UNNAMED, SAMPLE, Columns
+from dicejax.formats.mapping import SAMPLE
+from dicejax.formats.records import ALL_UNNAMED, Columns
 from dicejax.formats.sample import FileSample
 from dicejax.formats.source import MOST, FileSource, first_path
 from dicejax.io import files
@@ -57,8 +58,8 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     path = epath.Path(data)
     if not path.exists():
         raise InputError(f"{data}: no such file or folder")
-    if path.is_dir() and not splits.is_split(path):
-        folder, by_split = path, splits.of_folder(path)
+    if path.is_dir() and not containers.is_split(path):
+        folder, by_split = path, of_folder(path)
     else:
         folder = path.parent
         by_split = {"train": path.name, "dev": None, "test": None}
@@ -90,7 +91,7 @@ def describe(source: FileSource) -> str:
     first = first_path(source.dir, source.train)
     if tables.is_table(first):
         head = f"{source.several.capitalize()} in {tables.describe(first)}."
-    elif brat.is_folder(first):
+    elif containers.is_brat(first):
         head = "Documents with entities, brat's standoff: .txt and .ann files."
     _, *changed = fields_of(source).split(", ", 1)
     return " ".join([head, *changed])
@@ -185,7 +186,7 @@ def _has_labels(file: FileSample, train: FileSample, label: str) -> bool:
 def left_out(data: str, source: FileSource) -> list[str]:
     """Return a note on the files of a folder that are not read, if there are any."""
     path = epath.Path(data)
-    if not path.is_dir() or splits.is_split(path):
+    if not path.is_dir() or containers.is_split(path):
         return []
     read = {
         x
@@ -196,7 +197,7 @@ def left_out(data: str, source: FileSource) -> list[str]:
     names = [x.name for x in files.entries(path) if x.name[0] != "."]
     rest = [n for n in names if n.removesuffix(".gz") not in read and n not in read]
     rest = [n for n in rest if not any(x.startswith(f"{n}/") for x in read)]
-    unlabelled = splits.of_folder(path)["test"] if source.test is None else None
+    unlabelled = of_folder(path)["test"] if source.test is None else None
     notes = []
     if unlabelled is not None:
         what = f"{unlabelled} has no labels and is not read"
@@ -207,3 +208,68 @@ def left_out(data: str, source: FileSource) -> list[str]:
         listed = f"{', '.join(map(quote, rest[:MOST]))}{more}"
         notes.append(f"not read of {data}: {listed}")
     return notes
+
+
+SPLITS = {
+    "train": ("train", "training"),
+    "dev": ("dev", "valid", "validation", "val", "development", "eval"),
+    "test": ("test", "testing"),
+}
+_PART = re.compile(r"-\d+-of-\d+")  # as the hub numbers the parts of a file
+
+
+def of_folder(path: epath.Path) -> dict[str, str | None]:
+    """Return the file or folder of each split; the parts of one are joined by "+".
+
+    Tables may also be in the only folder below that has some, such as `data`.
+
+    Raises:
+      InputError: the folder cannot be read, or has no train file.
+    """
+    there = files.entries(path)
+    names = [
+        entry.name for entry in there if entry.is_file() or containers.is_split(entry)
+    ]
+    splits = _splits(names)
+    if splits["train"] is not None:
+        return splits
+    below = {}
+    for folder in (entry for entry in there if entry.is_dir()):
+        inside = filter(tables.is_table, files.entries(folder))
+        splits = _splits([f"{folder.name}/{table.name}" for table in inside])
+        if splits["train"] is not None:
+            below[folder.name] = splits
+    if len(below) > 1:
+        do = "name one of these folders with --data"
+        raise InputError.at(path, None, f"holds {' and '.join(below)}", do)
+    if not below:
+        raise InputError(
+            f"{path}: holds no train file (of {len(names)} files none has a name "
+            "that begins with train); name the file itself with --data"
+        )
+    return next(iter(below.values()))
+
+
+def _splits(names: Sequence[str]) -> dict[str, str | None]:
+    return {split: _find(names, words) for split, words in SPLITS.items()}
+
+
+def _find(names: Sequence[str], words: Sequence[str]) -> str | None:
+    """Return the file whose name begins with one of the words, or holds it."""
+    stems = {name: name.rpartition("/")[2].lower().split(".")[0] for name in names}
+    pairs = list(itertools.product(words, names))
+    for word, name in pairs:
+        if stems[name] == word or stems[name].startswith((f"{word}-", f"{word}_")):
+            return _whole(name, names)
+    for word, name in pairs:
+        if word in stems[name].replace("-", "_").split("_"):
+            return _whole(name, names)
+    return None
+
+
+def _whole(name: str, names: Sequence[str]) -> str:
+    """Return all parts of a file, if it is one of several."""
+    parts = [name]
+    if _PART.search(name):
+        parts = [part for part in names if _PART.sub("", part) == _PART.sub("", name)]
+    return "+".join(part.removesuffix(".gz") for part in parts)

@@ -1,4 +1,4 @@
-"""Rows of column files, parted into sentences, and their fields."""
+"""Rows of column files, parted into sentences, and their fields; those of CoNLL-U."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from typing import Any, NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.formats import separated
-from dicejax.formats.skipping import count
+from dicejax.formats.records import count, did_you_mean
 from dicejax.formats.text import Text
 from dicejax.io import files, limits
 
+Check = Callable[[str], None]
+"""Raises `Flaw` where a label is none."""
+
+SAMPLE = 2000
+"""Lines of a file from which columns are recognised."""
 _FIELD = re.compile(r"[^ \t]+")
 _DOCUMENT_START = "-DOCSTART-"
+_NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")  # of CoNLL-U
 WORD_NAMES = frozenset(["word", "words", "token", "tokens", "form", "text"])
 POS_NAMES = frozenset(["pos", "pos_tag", "pos_tags", "upos", "xpos"])
 LABEL_NAMES = POS_NAMES | frozenset(
@@ -132,7 +138,7 @@ class Layout(NamedTuple):
             elif block.flaws:
                 continue
             elif not block.lines and self.comment and line.startswith(self.comment):
-                pass
+                block.document += _NEW_DOCUMENT.match(line) is not None
             elif is_first and self._is_header(line, path, number):
                 block.header, is_first = line, False
             else:
@@ -192,7 +198,7 @@ class WordColumns:
     path: files.Path
     layout: Layout
     is_gold: bool = True  # else labels may be missing and are not looked at
-    check: Callable[[str], None] | None = None  # of a label
+    check: Check | None = None  # of a label
     good: set[str] = dataclasses.field(default_factory=set)  # labels that were checked
     width: int = 0
     first_line: int = 0
@@ -268,11 +274,10 @@ def texts(
     path: files.Path,
     blocks: Iterable[Block],
     words_of: Callable[[Block], list[str]],
-    do: str,
     *,
     characters: bool = False,
 ) -> Iterator[Text]:
-    """Yield sentences to predict with the lines around them; `do` mends an empty file.
+    """Yield sentences to predict with the lines around them.
 
     Raises:
       InputError: there is no sentence.
@@ -294,6 +299,7 @@ def texts(
                 yield last
             last, before = example, []
     if last is None:
+        do = "put one word on each line, a blank line between sentences"
         raise InputError.at(path, None, "holds no sentences", do)
     yield last
 
@@ -324,3 +330,74 @@ def labels_of(
             "the prediction has no label for each row; write jsonl or text instead"
         )
     return predicted
+
+
+_NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
+CONLLU = tuple(_NAMES.split())
+
+# In these, "_" means that nothing was annotated; in the others it is a value.
+_NEVER_BLANK = ("UPOS", "XPOS", "HEAD", "DEPREL")
+_WORD = re.compile(r"[1-9][0-9]*")
+_NO_WORD = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
+
+
+def conllu_layout(name: int | str | None) -> Layout:
+    """Return the columns of words and of labels, by the name of the latter.
+
+    Raises:
+      Flaw: there is no such column.
+    """
+    name = "UPOS" if name is None else name
+    if name not in CONLLU[2:]:
+        do = did_you_mean(str(name), CONLLU[2:])
+        raise Flaw(f"no column {quote(name)} has labels", do)
+    return Layout(1, CONLLU.index(str(name)), "\t", "#")
+
+
+def is_conllu_word(line: str) -> bool:
+    """Return whether a row is a word: no comment, range or empty node."""
+    return _WORD.fullmatch(line.partition("\t")[0]) is not None
+
+
+def take_conllu(
+    path: files.Path, layout: Layout, is_gold: bool, block: Block
+) -> tuple[list[str], list[str]]:
+    """Return the words and labels of a sentence of CoNLL-U, see `WordColumns.take`."""
+    words: list[list[str]] = []
+    column = CONLLU[layout.label] if is_gold else None
+    for number, line in enumerate(block.lines, block.start):
+        try:
+            word = _word(line, len(words) + 1, column)
+        except Flaw as flaw:
+            raise flaw.at(path, number) from None
+        words += [word] if word else []
+    if block.flaws:
+        raise block.flaws[0]
+    texts, labels = ([sys.intern(x[n]) for x in words] for n in layout[:2])
+    return texts, labels
+
+
+def _word(line: str, next_id: int, column: str | None) -> list[str] | None:
+    """Return the fields of a word; None for a comment, a range or an empty node."""
+    if line.startswith("#"):
+        return None
+    fields = line.split("\t")
+    if len(fields) != len(CONLLU):
+        what = f"{count(len(fields), 'column')} where CoNLL-U has {len(CONLLU)}"
+        raise Flaw(what, "separate them with one tab each and mark empty ones by _")
+    id_, word = fields[:2]
+    if not _WORD.fullmatch(id_):
+        if _NO_WORD.fullmatch(id_):
+            return None
+        what = f"id {quote(id_)} is not a number, range or empty node"
+        raise Flaw(what, "correct it")
+    if id_ != str(next_id):
+        what = f"id {truncate(id_, 40)} where {next_id} is next"
+        do = "fix the numbering, or put a blank line between sentences"
+        raise Flaw(what, do)
+    if not word:
+        raise Flaw("the word is empty", "fix the row")
+    label = fields[CONLLU.index(column)] if column else word
+    if not label or (label == "_" and column in _NEVER_BLANK):
+        raise Flaw(f"the word has no {column}", "add it, or name another column")
+    return fields

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dicejax.formats import brat, containers, squad, tables
+from dicejax.formats import containers, squad
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Predictions, Text
 from dicejax.io import files, json_text, limits
@@ -36,9 +36,7 @@ class SameFile:
         """Yield the lines of the file, with predictions in place of gold."""
         if self.stream is not None:
             self.stream.seek(0)
-        if self.stream is None and (
-            tables.is_table(self.path) or brat.is_folder(self.path)
-        ):
+        if self.stream is None and (containers.is_split(self.path)):
             return self.source.lines(pairs)
         with files.open_file(self.path, self.stream) as file:
             line = file.readline(limits.LINE.most)

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from etils import epath
 
 from dicejax.errors import Flaw, InputError
-from dicejax.formats import brat, containers, label_studio, mapping, separated, tables
-from dicejax.formats.mapping import ALL_UNNAMED, Columns
+from dicejax.formats import containers, label_studio, mapping, separated, tables
+from dicejax.formats.records import ALL_UNNAMED, LOOKED_AT, Columns
 from dicejax.io import files
 
 _CONLLU = re.compile(r"(\d+)([-.]\d+)?((\t[^\t]*){9}|( +[^ ]+){9})")
-MOST = 200  # lines and records that are looked at
 
 
 class Table(NamedTuple):
@@ -49,13 +48,13 @@ class FileSample:
         """The first lines that are neither blank nor begin with `#`."""
         if self.is_arrow or self.is_brat:
             return []
-        begin = itertools.islice(files.lines(self.path), MOST)
+        begin = itertools.islice(files.lines(self.path), LOOKED_AT)
         return [line for _, line in begin if line.strip() and line[0] != "#"]
 
     @property
     def beginning(self) -> str:
         """The first lines from the first that is not blank."""
-        begin = itertools.islice(files.lines(self.path), MOST)
+        begin = itertools.islice(files.lines(self.path), LOOKED_AT)
         return "\n".join(line for _, line in begin).lstrip()
 
     @property
@@ -76,7 +75,7 @@ class FileSample:
     @functools.cached_property
     def is_brat(self) -> bool:
         """Whether it is a folder of brat."""
-        return not self.is_arrow and brat.is_folder(self.path)
+        return not self.is_arrow and containers.is_brat(self.path)
 
     @functools.cached_property
     def is_document(self) -> bool:

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dicejax.errors import Flaw, quote
-from dicejax.formats.records import FileRecord
-from dicejax.formats.skipping import OnError, count, did_you_mean, report
+from dicejax.formats.records import FileRecord, OnError, count, did_you_mean, report
 from dicejax.io import files, limits
 
 SEPARATORS = (",", "\t", ";", "|")  # those that are recognised

@@ -18,8 +18,7 @@ from dicejax.data.identity import digest
 from dicejax.data.source import Corpus, Examples, Source
 from dicejax.errors import InputError, quote
 from dicejax.formats import held_out
-from dicejax.formats.sample import FileSample
-from dicejax.formats.skipping import OnError, Skipped
+from dicejax.formats.records import OnError, Skipped
 from dicejax.formats.text import Predictions, Text
 from dicejax.io import files, paths
 
@@ -80,7 +79,7 @@ class FileSource(Source):
     form: ClassVar[Literal["text", "jsonl", "conll", "csv"]] = "text"  # see `texts`
 
     @classmethod
-    def fits(cls, file: FileSample) -> bool:
+    def fits(cls, file: Any) -> bool:
         """Return whether a file looks so; of formats of one's own, see `kinds`."""
         del file
         return False

@@ -10,8 +10,15 @@ from typing import Any, ClassVar
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
 from dicejax.formats import containers, tables
-from dicejax.formats.records import FileRecord, fields_of, read_examples, texts_of
-from dicejax.formats.skipping import OnError, Skipped, report
+from dicejax.formats.records import (
+    FileRecord,
+    OnError,
+    Skipped,
+    fields_of,
+    read_examples,
+    report,
+    texts_of,
+)
 from dicejax.formats.source import FileSource, Noted
 from dicejax.formats.text import Text
 from dicejax.io import files, json_text, limits

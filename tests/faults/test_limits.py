@@ -21,7 +21,7 @@ from dicejax.data import tokenize
 from dicejax.data.tokenize.steps import check_sizes
 from dicejax.errors import Flaw, InputError
 from dicejax.formats import SquadFiles, containers, separated, tables
-from dicejax.formats.skipping import Skipped
+from dicejax.formats.records import Skipped
 from dicejax.io import files, json_text, limits
 from dicejax.study.profile import report
 from dicejax.tasks.remarks import unseen_labels

@@ -115,8 +115,8 @@ ANSWERS = ("QuestionAnswering", "qa")
 FORMATS = {
     "conll": ("data.txt", CONLL, "ConllFiles", *NER),
     "packed": ("data.txt.gz", packed, "ConllFiles", *NER),
-    "words": ("data.txt", tiny.words(None, None), "WordLabelFiles", *WORDS),
-    "conllu": ("data.conllu", tiny.conllu(None, None), "ConlluFiles", *WORDS),
+    "words": ("data.txt", tiny.tagged(None, None), "ConllFiles", *WORDS),
+    "conllu": ("data.conllu", tiny.conllu(None, None), "ConllFiles", *WORDS),
     "cluener": ("data.json", tiny.cluener(None, None), "CluenerFiles", "Tagging", None),
     "bert-mrc": ("data.json", QUERIES, "BertMrcFiles", "Tagging", None),
     "squad": ("data.json", SQUAD, "SquadFiles", *ANSWERS),
@@ -195,6 +195,8 @@ FORMATS = {
 }
 LISTS = "multi_label=True, label='labels'"
 FIELDS = {
+    "words": "layout='labels'",
+    "conllu": "layout='conllu'",
     "table": "word_column=1, separator=',', sentence_column=0",
     "columns": "separator='\\t', quoted=False",
     "csv-labels": LISTS,

@@ -5,7 +5,7 @@ import pytest
 from dicejax.cli import run
 from dicejax.errors import InputError
 from dicejax.formats import JsonSentences
-from dicejax.formats.skipping import Skipped
+from dicejax.formats.records import Skipped
 
 from ..small_project import fails
 from .test_json_lines import spans

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from etils import epath
 from hypothesis import given, settings
@@ -11,11 +13,12 @@ from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
-from dicejax.formats import ConllFiles, WordLabelFiles, kinds
+from dicejax.formats import ConllFiles, kinds
 from dicejax.formats.sample import FileSample
 
 read = ConllFiles.read_file
-read_words = WordLabelFiles.read_file
+word_files = functools.partial(ConllFiles, layout="labels")
+read_words = functools.partial(ConllFiles.read_file, layout="labels")
 
 ROWS = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\n"
 SENTENCES = [
@@ -56,8 +59,8 @@ def test_a_hash_and_white_space_beyond_ascii_space_and_tab_are_words(write, word
 
 def test_other_columns(write):
     rows = "1\tEU\tI-ORG\tx\n2\tPeter\tI-PER\ty\n"
-    for tag_column in (2, -2):
-        (sentence,) = read(write(rows), word_column=1, tag_column=tag_column)
+    for label_column in (2, -2):
+        (sentence,) = read(write(rows), word_column=1, label_column=label_column)
         assert sentence.words == ("EU", "Peter")
         assert [span.type for span in sentence.spans] == ["ORG", "PER"]
     (example,) = read_words(write(rows), word_column=1)
@@ -151,20 +154,20 @@ PREDICTED = [
     ({}, "a N O\n", "word pos tag\na N O\n", "word pos tag\na N X"),
     ({}, "a N O\n", "word pos tag\n\na N O\n", "word pos tag\n\na N X"),
     ({}, None, "a O\n", "a O X"),
-    ({"tag_column": 1}, None, "a O -\n", "a X -"),
+    ({"label_column": 1}, None, "a O -\n", "a X -"),
     ({"comment": "# "}, "a O\n", "# b\n# 1\n#\n\n# 2\nc", "# b\n# 1\n# X\n\n# 2\nc X"),
     ({"comment": "#\t", "word_column": 1}, "1 a O O\n", "#\tx\n1 a\n", "#\tx\n1 a X"),
     ({"word_column": -2}, "N a O\n", "N a\n", "N a X"),
-    ({"word_column": 1, "tag_column": 2}, None, "1 a O -\n", "1 a X -"),
+    ({"word_column": 1, "label_column": 2}, None, "1 a O -\n", "1 a X -"),
     ({"separator": "\t"}, "a\tO\n", "New York\tO\nb\tO\n", "New York\tX\nb\tY"),
     ({"separator": "\t"}, "a\tO\n", "New York\n", "New York\tX"),
     (
-        {"word_column": 1, "tag_column": 3, "separator": ",", "sentence_column": 0},
+        {"word_column": 1, "label_column": 3, "separator": ",", "sentence_column": 0},
         *(None, 'S,Word,POS,Tag\n1,a,N,O\n,"x,y",N,O\n2,"""",N,O\n2,b,N,O\n'),
         'S,Word,POS,Tag\n1,a,N,X\n,"x,y",N,Y\n2,"""",N,X\n2,b,N,Y',
     ),
     (
-        {"word_column": 1, "tag_column": 2, "separator": ";", "sentence_column": 0},
+        {"word_column": 1, "label_column": 2, "separator": ";", "sentence_column": 0},
         *(None, "S;Word\n1;a\n;b\n1;c\n", "S;Word;tag\n1;a;X\n;b;Y\n1;c;X"),
     ),
 ]
@@ -203,7 +206,7 @@ def test_spans_are_written_in_the_scheme_and_characters_are_not(write):
         (text,) = source.texts(path)
         record = {"words": ["a", "b"], "entities": entities}
         assert source.write(text, record) == expected
-    source = WordLabelFiles(dir=".", characters=True)
+    source = ConllFiles(layout="labels", dir=".", characters=True)
     (text,) = source.texts(write("ab X\nc X\n"))
     assert (text.words, text.text) == (("a", "b", "c"), "ab c")
     (single,) = source.texts(write("a X\nb X\n"))  # as many characters as rows
@@ -231,12 +234,12 @@ SETTINGS = [  # the file, the fields with tags and with labels, words, types
     ("1 a O\n2 b B-X\n\n", {"word_column": 1}, {"word_column": 1}, "a b"),
     (
         "#\tu\n1\ta\tO\tO\n2\tb\tB-X\tB-Y\n\n",
-        {"word_column": 1, "tag_column": 2, "comment": "#\t"},
+        {"word_column": 1, "label_column": 2, "comment": "#\t"},
         *({"word_column": 1, "comment": "#\t"}, "a b"),
     ),
     (
         TABLE + "Sentence: 1,a,N,O\n,b,V,B-X\n",
-        {"word_column": 1, "tag_column": 3, "separator": ",", "sentence_column": 0},
+        {"word_column": 1, "label_column": 3, "separator": ",", "sentence_column": 0},
         {"word_column": 1, "label_column": 2, "separator": ",", "sentence_column": 0},
         "a b",
     ),
@@ -252,7 +255,7 @@ def test_columns_are_recognised_and_gold_is_written_as_it_was(
     path = write(content)
     sample = FileSample(epath.Path(path))
     names = {"dir": str(path.parent), "dev": path.name, "test": path.name}
-    for source, fields in ((ConllFiles, tagged), (WordLabelFiles, labelled)):
+    for source, fields in ((ConllFiles, tagged), (word_files, labelled)):
         form = kinds.format_of(source(dir=""))
         assert form.fits(sample)
         assert source(dir="", **form.fields(sample)) == source(dir="", **fields)
@@ -296,4 +299,4 @@ def test_published_files_come_back_as_they_are(data_folder, file, scheme):
 def test_words_with_tags_behind_a_slash_are_named(write):
     sample = FileSample(epath.Path(write("Ada/N met/V\n" * 3)))
     with pytest.raises(InputError, match="'Ada/N' looks like word/TAG; put each word"):
-        kinds.format_of(WordLabelFiles(dir="")).settings(sample)
+        kinds.format_of(ConllFiles(layout="labels", dir="")).settings(sample)

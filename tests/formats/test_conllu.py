@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicejax.data.examples import TaggedWords
-from dicejax.formats import ConlluFiles
+from dicejax.formats import ConllFiles
 
-read = ConlluFiles.read_file
+read = functools.partial(ConllFiles.read_file, layout="conllu")
 
 
 def row(id_, word, upos="X", *, xpos="_", feats="_", deprel="dep"):
@@ -79,7 +80,7 @@ def test_words_are_read_as_written(tmp_path_factory, corpus):
 def test_ranges_empty_nodes_and_comments_come_back_around_predictions(write):
     unlabelled = re.sub("\t(PRON|VERB|ADP|DET|NOUN|INTJ)\t", "\t_\t", FRENCH)
     labels = [["PRON", "VERB", "ADP", "DET", "NOUN"], ["INTJ"]]
-    source = ConlluFiles(dir=".")
+    source = ConllFiles(layout="conllu", dir=".")
     texts = [*source.texts(write(f"# newdoc\n\n{unlabelled}"))]
     assert [(e.line, e.words) for e in texts] == [
         (5, ("Il", "va", "à", "le", "lit")),

@@ -6,7 +6,7 @@ import pytest
 
 from dicejax.errors import InputError
 from dicejax.formats import audit, recognise
-from dicejax.formats.mapping import Columns
+from dicejax.formats.records import Columns
 
 from .writers import csv_text, json_lines
 

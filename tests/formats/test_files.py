@@ -12,15 +12,9 @@ import pytest
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.formats import (
-    ConllFiles,
-    ConlluFiles,
-    SquadFiles,
-    TextFiles,
-    WordLabelFiles,
-)
+from dicejax.formats import ConllFiles, SquadFiles, TextFiles
 from dicejax.formats.labelled import LEAVE_OUT
-from dicejax.formats.skipping import Skipped
+from dicejax.formats.records import Skipped
 
 from ..data import glue
 
@@ -42,10 +36,14 @@ SQUAD = {"data": [{"paragraphs": PARAGRAPHS}]}
 SQUAD = json.dumps(SQUAD, ensure_ascii=False, indent=1)
 
 label_first = functools.partial(TextFiles.read_file, layout="label-first")
+words = functools.partial(ConllFiles.read_file, layout="labels")
 READERS = {
     "conll": (ConllFiles.read_file, "Zürich B-LOC\n\nja O\n"),
-    "words": (WordLabelFiles.read_file, "Zürich NE\n\nja ITJ\n"),
-    "conllu": (ConlluFiles.read_file, CONLLU),
+    "words": (
+        functools.partial(ConllFiles.read_file, layout="labels"),
+        "Zürich NE\n\nja ITJ\n",
+    ),
+    "conllu": (functools.partial(ConllFiles.read_file, layout="conllu"), CONLLU),
     "cluener": (cluener.read, CLUENER),
     "bert_mrc": (bert_mrc.read, MRC),
     "squad": (SquadFiles.read_file, SQUAD),

@@ -10,7 +10,7 @@ import pytest
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import InputError
 from dicejax.formats import TextFiles, recognise
-from dicejax.formats.mapping import Columns
+from dicejax.formats.records import Columns
 
 from ..data import glue
 from .writers import csv_text, json_lines

@@ -8,16 +8,8 @@ import json
 import pytest
 
 from dicejax.data.examples import ReadingExample
-from dicejax.formats import (
-    ConllFiles,
-    ConlluFiles,
-    JsonSentences,
-    SquadFiles,
-    TextFiles,
-    WordLabelFiles,
-    texts,
-)
-from dicejax.formats.skipping import Skipped
+from dicejax.formats import ConllFiles, JsonSentences, SquadFiles, TextFiles, texts
+from dicejax.formats.records import Skipped
 
 from ..data import glue
 from .test_conllu import FRENCH, row
@@ -31,8 +23,8 @@ CONLL = [
     ("\na O\nb x O\n", ":3: 3 columns where 2 are expected, as in line 2; fix"),
     ("a O\n\nb\n", ":3: 1 column where 2 are expected, as in line 1; fix", "1:a"),
     ("a,O\n", ":1: 1 column, so word and tag would be the same one; name"),
-    ("a O\n", ":1: 2 columns, so word and tag would be the", "", {"tag_column": 0}),
-    ("a O\n", ":1: 2 columns, but the tag is expected in co", "", {"tag_column": 3}),
+    ("a O\n", ":1: 2 columns, so word and tag would be the", "", {"label_column": 0}),
+    ("a O\n", ":1: 2 columns, but the tag is expected in co", "", {"label_column": 3}),
     ("a O\n", ":1: 2 columns, but the word is expected", "", {"word_column": -3}),
     ("\tO\n", ":1: the word is empty;", "", {"separator": "\t"}),
     ("a O\n", ": the separator is empty;", "", {"separator": ""}),
@@ -263,8 +255,8 @@ LISTS = NAMES | {"multi_label": True, "label": "labels"}
 COMMAS = {"first": "text", "label": "label", "separator": ",", "quoted": True}
 READERS = [
     (ConllFiles, {}, CONLL),
-    (WordLabelFiles, {}, WORDS),
-    (ConlluFiles, {}, CONLLU),
+    (ConllFiles, {"layout": "labels"}, WORDS),
+    (ConllFiles, {"layout": "conllu"}, CONLLU),
     (TextFiles, glue.QQP, PAIRS),
     (TextFiles, glue.SST2, COLUMNS),
     (TextFiles, COMMAS, QUOTED),
@@ -307,6 +299,7 @@ def test_a_flaw_is_refused_or_left_out(write, refusal, case):
 
 # What reads a file to predict (a source, or a format that needs none), the content,
 # the message, the fields of the source.
+conllu = functools.partial(ConllFiles, layout="conllu")
 TO_PREDICT = [
     (ConllFiles, "a O\nb\n", ":2: 1 column where 2 are expected, as in line 1;"),
     (
@@ -322,9 +315,9 @@ TO_PREDICT = [
         "a\n" * 5001,
         ":1: more than 5,000 words in a sentence; is a blank line",
     ),
-    (ConlluFiles, "Ada\n", ":1: 1 column where CoNLL-U has 10;"),
-    (ConlluFiles, f"{row(1, 'a')}\n{row(3, 'b')}", ":2: id 3 where 2 is next;"),
-    (ConlluFiles, "# no words\n", ": holds no sentences;"),
+    (conllu, "Ada\n", ":1: 1 column where CoNLL-U has 10;"),
+    (conllu, f"{row(1, 'a')}\n{row(3, 'b')}", ":2: id 3 where 2 is next;"),
+    (conllu, "# no words\n", ": holds no sentences;"),
     (SquadFiles, {"question": "a\tb", "context": ""}, ":1: 'question' holds a tab;"),
     (SquadFiles, {"question": "a", "context": 3}, ":1: 'context' is a whole number"),
     (SquadFiles, {"question": "a"}, ":1: has no 'context'"),

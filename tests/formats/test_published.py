@@ -13,23 +13,18 @@ import bert_mrc_files as bert_mrc
 import cluener_files as cluener
 import pytest
 
-from dicejax.formats import (
-    ConllFiles,
-    ConlluFiles,
-    SquadFiles,
-    TextFiles,
-    WordLabelFiles,
-)
-from dicejax.formats.skipping import Skipped
+from dicejax.formats import ConllFiles, SquadFiles, TextFiles
+from dicejax.formats.records import Skipped
 
 from ..data import glue
 
-conll, conllu = ConllFiles.read_file, ConlluFiles.read_file
+conll = ConllFiles.read_file
+conllu = functools.partial(conll, layout="conllu")
 label_first = functools.partial(TextFiles.read_file, layout="label-first")
 
 
 def words(column):
-    return functools.partial(WordLabelFiles.read_file, label_column=column)
+    return functools.partial(ConllFiles.read_file, layout="labels", label_column=column)
 
 
 def columns(layout):

@@ -9,7 +9,7 @@ from cluener_files import CluenerFiles
 
 from dicejax.data.examples import TaggedWords
 from dicejax.errors import InputError
-from dicejax.formats import ConllFiles, SquadFiles, TextFiles, WordLabelFiles
+from dicejax.formats import ConllFiles, SquadFiles, TextFiles
 
 from .test_squad import answer, document, question
 
@@ -168,7 +168,7 @@ def test_a_missing_folder_names_what_it_should_hold():
 def test_words_are_written_as_characters_if_asked(tmp_path):
     (tmp_path / "data").write_text("喜欢 V\n书 N\n")
     names = NAMES | {"dir": str(tmp_path)}
-    words = WordLabelFiles(**names).load().train
+    words = ConllFiles(layout="labels", **names).load().train
     assert words == (TaggedWords(("喜欢", "书"), ("V", "N"), 1),)
-    (sentence,) = WordLabelFiles(characters=True, **names).load().train
+    (sentence,) = ConllFiles(layout="labels", characters=True, **names).load().train
     assert sentence.words == ("喜", "欢", "书")

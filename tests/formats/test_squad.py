@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.formats import SquadFiles
-from dicejax.formats.skipping import Skipped
+from dicejax.formats.records import Skipped
 
 read = SquadFiles.read_file
 

@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from dicejax.errors import InputError
 from dicejax.formats import JsonSentences, SquadFiles, TextFiles, tables
-from dicejax.formats.skipping import Skipped
+from dicejax.formats.records import Skipped
 
 from ..data import saved
 

@@ -15,15 +15,8 @@ import pytest
 from dicejax.data.examples import AnswerSpan, LabelledText, TaggedWords
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
-from dicejax.formats import (
-    ConllFiles,
-    ConlluFiles,
-    SquadFiles,
-    TensorflowDataset,
-    TextFiles,
-    tfds,
-)
-from dicejax.formats.skipping import Skipped
+from dicejax.formats import ConllFiles, SquadFiles, TensorflowDataset, TextFiles, tfds
+from dicejax.formats.records import Skipped
 
 from ..data import glue
 from ..faults.commands import limited
@@ -129,7 +122,9 @@ def test_universal_dependencies(prepared, raw):
     name = "universal_dependencies/en_ewt"
     (example,) = read(name, "train", data_dir=prepared)
     assert example == TaggedWords(("Ja", "."), ("INTJ", "PUNCT"), 1)
-    (expected,) = ConlluFiles.read_file(raw / "ud.conllu", column="XPOS")
+    (expected,) = ConllFiles.read_file(
+        raw / "ud.conllu", layout="conllu", label_column="XPOS"
+    )
     (example,) = read(name, "train", data_dir=prepared, label="xpos")
     assert example.labels == expected.labels
     splits = {"dev": "dev", "test": "test"}

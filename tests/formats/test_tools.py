@@ -8,7 +8,7 @@ import pytest
 
 from dicejax.errors import InputError
 from dicejax.formats import JsonSentences, TextFiles, recognise, texts
-from dicejax.formats.mapping import Columns
+from dicejax.formats.records import Columns
 
 from .writers import json_lines
 

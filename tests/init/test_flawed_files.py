@@ -12,7 +12,7 @@ import pytest
 from dicejax.cli import run
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.errors import InputError
-from dicejax.formats import TextFiles, audit, recognise
+from dicejax.formats import audit, recognise
 from dicejax.formats.kinds import Kind
 
 from .flawed_files import FORMATS, WHOLE, cases, examples, write
@@ -26,9 +26,8 @@ def outcome(path: Path, kind: Kind) -> tuple[str, list]:
         source = recognise.source_of(kind, str(path))
         whole = dataclasses.replace(source, dev=source.train, test=source.train)
         result = whole.load().train
-        name = type(source).__name__
-        if isinstance(source, TextFiles):
-            name = f"{source.layout}{' without quotes' * (not source.quoted)}"
+        name = getattr(source, "layout", type(source).__name__)
+        name += " without quotes" * (not getattr(source, "quoted", True))
         message = "; ".join([name, *audit.remarks(result)])
     except InputError as error:
         return str(error).replace(str(path), "FILE"), []

@@ -10,7 +10,7 @@ import pytest
 
 from dicejax import config
 from dicejax.cli import run
-from dicejax.formats import ConllFiles, ConlluFiles, JsonSentences, TextFiles
+from dicejax.formats import ConllFiles, JsonSentences, TextFiles
 from dicejax.init import starter
 from dicejax.objectives import (
     Asymmetric,
@@ -307,7 +307,7 @@ def test_a_folder_of_splits_is_found_by_their_names(tmp_path):
     experiment = begun(tmp_path / "pos", "pos", data)
     assert experiment.task == WordTagging()
     source = experiment.data
-    assert isinstance(source, ConlluFiles)
+    assert source.layout == "conllu"
     assert [source.train, source.dev, source.test] == names
     assert source.dev_share == 0.1 and source.test_share == 0.0
 

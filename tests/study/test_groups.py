@@ -1,6 +1,7 @@
 """Documents of the test set are the items that intervals of runs are over."""
 
 import dataclasses
+import functools
 import json
 import math
 
@@ -103,6 +104,7 @@ TREES = """# newdoc id = a
 # newdoc id = b
 1\tParis\t_\tPROPN\t_\t_\t_\t_\t_\t_
 """
+READ = formats.ConllFiles.read_file
 TOKENS = "".join(
     json.dumps({"doc_id": n, "tokens": ["Ada"], "ner_tags": ["B-PER"]}) + "\n"
     for n in (7, 7, 9)
@@ -122,9 +124,17 @@ TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"
 @pytest.mark.parametrize(
     ("name", "text", "read"),
     [
-        ("a.txt", CONLL, formats.ConllFiles.read_file),
-        ("a.txt", CONLL, formats.WordLabelFiles.read_file),
-        ("a.conllu", TREES, formats.ConlluFiles.read_file),
+        ("a.txt", CONLL, READ),
+        (
+            "a.txt",
+            CONLL,
+            functools.partial(READ, layout="labels"),
+        ),
+        (
+            "a.conllu",
+            TREES,
+            functools.partial(READ, layout="conllu"),
+        ),
         ("a.jsonl", TOKENS, formats.JsonSentences.read_file),
         ("a.jsonl", SPANS, formats.JsonSentences.read_file),
         ("a.csv", TABLE, read_table),

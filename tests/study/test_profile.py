@@ -15,7 +15,7 @@ from rich.console import Console
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder, Training
 from dicejax.data import tokenize
 from dicejax.data.resample import DownSampling
-from dicejax.formats import ConllFiles, SquadFiles, TextFiles, WordLabelFiles
+from dicejax.formats import ConllFiles, SquadFiles, TextFiles
 from dicejax.losses import class_weights
 from dicejax.mesh import MeshShape
 from dicejax.objectives import (
@@ -152,6 +152,7 @@ ONE, SEVERAL = "negative class", "most and least"
 TWO_CLASSES = "no a b c\n" * 6 + "yes d e\n" * 2
 THREE = f"{TWO_CLASSES}maybe both of them\n"
 O_IN_THE_MIDDLE = "a\tD\nb\tN\nc\tO\nd\tN\n\n"
+words = functools.partial(ConllFiles, layout="labels")
 label_first = functools.partial(TextFiles, layout="label-first")
 NO_O = "a B-X\nb I-X\nc I-X\n"
 
@@ -163,7 +164,7 @@ NO_O = "a B-X\nb I-X\nc I-X\n"
         (label_first, Classification(), TWO_CLASSES, ONE, ("no", "yes"), 3.0),
         (label_first, Classification(), THREE, SEVERAL, ("no", "maybe"), 6.0),
         # O is a label like others where it is not the first, or never occurs.
-        (WordLabelFiles, WordTagging(), O_IN_THE_MIDDLE, SEVERAL, ("N", "D"), 2.0),
+        (words, WordTagging(), O_IN_THE_MIDDLE, SEVERAL, ("N", "D"), 2.0),
         (ConllFiles, Tagging(), NO_O, SEVERAL, ("I-X", "B-X"), 2.0),
     ],
 )

@@ -10,7 +10,7 @@ from dicejax import config
 from dicejax.data.examples import Sentence, Span, by_character
 from dicejax.data.tokenize import learn_wordpiece
 from dicejax.errors import InputError
-from dicejax.formats import ConllFiles, WordLabelFiles
+from dicejax.formats import ConllFiles
 from dicejax.formats import texts as text_files
 from dicejax.tasks import JointTagging, MachineReading, Tagging
 from dicejax.tasks.task import IGNORED
@@ -71,7 +71,7 @@ def test_neighbours_are_of_the_same_document_and_of_the_whole_file(tmp_path):
 def test_words_with_labels_have_context_too(tmp_path):
     (tmp_path / "train.txt").write_text(FILE)
     files = {"dir": str(tmp_path), "dev": "train.txt", "test": "train.txt"}
-    words = WordLabelFiles(**files, context=2).load().train
+    words = ConllFiles(layout="labels", **files, context=2).load().train
     assert [(x.before, x.after) for x in words] == [
         ((), ("Bo", "in")),
         (("Ada", "met"), ()),

@@ -1,6 +1,7 @@
 """Gold of words survives the way to pieces and back, in every task and corpus."""
 
 import dataclasses
+import functools
 import json
 
 import bert_mrc_files as bert_mrc
@@ -10,7 +11,7 @@ import pytest
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
-from dicejax.formats import ConllFiles, ConlluFiles, WordLabelFiles
+from dicejax.formats import ConllFiles
 from dicejax.tasks import (
     JointTagging,
     MachineReading,
@@ -49,13 +50,15 @@ TASKS = {
     "words": lambda folder: WordTagging(),
     "joint": lambda folder: JointTagging(),
 }
+words = functools.partial(ConllFiles.read_file, layout="labels")
+conllu = functools.partial(ConllFiles.read_file, layout="conllu")
 READERS = {
     "bert_mrc": lambda path: bert_mrc.merged(path, bert_mrc.read(path)),
-    "conll2000": lambda path: WordLabelFiles.read_file(path, label_column=1),
-    "tweet_pos_ark": WordLabelFiles.read_file,
-    "tweet_pos_ritter": WordLabelFiles.read_file,
-    "ud_chinese_1.4": ConlluFiles.read_file,
-    "ud_english_ewt": ConlluFiles.read_file,
+    "conll2000": functools.partial(words, label_column=1),
+    "tweet_pos_ark": words,
+    "tweet_pos_ritter": words,
+    "ud_chinese_1.4": conllu,
+    "ud_english_ewt": conllu,
 }
 
 
