@@ -25,11 +25,15 @@ _FOREIGN = {
     r"#FORMAT=WebAnno": ("is WebAnno TSV", "export it as CoNLL 2002"),
     r"\d+\|[ta]\|": ("is PubTator", "convert it to brat's, as bconv does"),
     r"#begin document": ("is CoNLL-2012", "write a word and its tag on each line"),
-    r"<\?xml|<!DOCTYPE|<(collection|corpus|TEI)\b": ("is XML", _BY_SCRIPT),
+    r"<\?xml|<!DOCTYPE|<[A-Za-z][\w:.-]*( [^<>\n]*)?>\s*\n\s*<": ("is XML", _BY_SCRIPT),
     r"(?i)@relation\b": ("is ARFF", "save it as CSV"),
     r"//|/\*": ("is JSON with comments", "remove them"),
     r"---$|%YAML": ("is YAML", _BY_SCRIPT),
     r'\{\s*"projectFileVersion"': ("is a project of Azure", _BY_SCRIPT),
+    r'\{\s*"(train|dev|valid|validation|test)"\s*:\s*\[': (
+        "is one JSON object that holds all splits",
+        "write the list of each to a file of its own, such as train.json",
+    ),
     r'\{(?s:.*)"passages"\s*:': ("is BioC", "convert it to brat's, as bconv does"),
 }
 _NUMBERS = ("id", "idx", "index", "number", "no")  # names of columns of numbers

@@ -48,9 +48,9 @@ def test_words_only(write):
 
 def test_other_columns(write):
     path = write(FRENCH)
-    assert read(path, column="XPOS")[1].labels == ("UH",)
-    assert read(path, column="DEPREL")[1].labels == ("dep",)
-    assert read(path, column="FEATS")[0].labels[:2] == ("Number=Sing", "_")
+    assert read(path, label_column="XPOS")[1].labels == ("UH",)
+    assert read(path, label_column="DEPREL")[1].labels == ("dep",)
+    assert read(path, label_column="FEATS")[0].labels[:2] == ("Number=Sing", "_")
 
 
 def test_a_hash_and_spaces_may_be_words(write):

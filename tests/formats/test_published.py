@@ -31,7 +31,7 @@ def columns(layout):
     return functools.partial(TextFiles.read_file, **layout)
 
 
-XPOS = functools.partial(conllu, column="XPOS")
+XPOS = functools.partial(conllu, label_column="XPOS")
 MSRA = {"LOC": 36_517, "ORG": 20_574, "PER": 17_618}
 CLUENER = {"address": 2_891, "book": 1_139, "company": 2_980, "game": 2_376}
 CLUENER |= {"government": 1_835, "movie": 1_123, "name": 3_755, "organization": 3_210}
