@@ -19,11 +19,12 @@ from dicejax.data.examples import (
     labels_of,
 )
 from dicejax.data.source import text_of
-from dicejax.errors import InputError, quote
+from dicejax.errors import InputError, quote, truncate
+from dicejax.formats import label_studio
 from dicejax.formats.labelled import TextFiles
 from dicejax.formats.labels import BETWEEN
 from dicejax.formats.mapping import LABELS, PAIRS, TEXTS
-from dicejax.formats.records import count
+from dicejax.formats.records import DOCUMENT, count
 from dicejax.formats.source import FileSource, first_path
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -34,6 +35,7 @@ _MOSTLY = 0.8
 # Names of fields that hold more of the gold than a class does.
 _BESIDE = {"probs", "probabilities", "soft_label", "soft_labels", "weight", "weights"}
 _BESIDE |= {"sample_weight", "label_text", "label_name"}
+_NO_CONTENT = {"id", "idx", "answer", "status", *DOCUMENT}
 
 
 def remarks(examples: Sequence[Any], source: FileSource | None = None) -> list[str]:
@@ -192,18 +194,20 @@ def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str
     return notes
 
 
-def _unread(source: TextFiles) -> list[str]:
-    """Return a note on fields beside the class that may be what should be learnt."""
+def _unread(source: TextFiles) -> Iterator[str]:
+    """Yield notes on the fields of records that are not read, if there are any."""
     path = first_path(source.dir, source.train)
     fields = next((r.value for r in source.records(path) if type(r.value) is dict), {})
     values = [getattr(source, field.name) for field in dataclasses.fields(source)]
     used = {x for v in values for x in (v if isinstance(v, tuple) else (v,))}
-    unread = [name for name in fields if name in _BESIDE and name not in used]
-    if not unread:
-        return []
-    listed = " and ".join(map(quote, unread))
-    do = "--label names another field, and --data.weight of train that of weights"
-    return [f"not read beside the class: {listed}; {do}"]
+    rest = [n for n in fields if n not in used and n not in _NO_CONTENT]
+    beside = " and ".join(quote(name) for name in rest if name in _BESIDE)
+    others = ", ".join(quote(name) for name in rest if name not in _BESIDE)
+    if beside:
+        do = "--label names another field, and --data.weight of train that of weights"
+        yield f"not read beside the class: {beside}; {do}"
+    if others and not label_studio.is_task(fields):
+        yield f"not read of each text: {truncate(others, 240)}"
 
 
 def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:

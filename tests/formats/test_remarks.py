@@ -30,6 +30,10 @@ NOTES = [
         table(",", ("label", 1, 0, 1), ("probs", 0.9, 0.1, 0.8), ("weight", 1, 2, 1)),
         "not read beside the class: 'probs' and 'weight'; --label names another field",
     ),
+    (
+        table(",", ("label", 1, 0, 1), ("id", 7, 8, 9), ("url", "a", "b", "c")),
+        "not read of each text: 'url'",
+    ),
     ("text,label\n" + "fine,a\nfine,b\n" * 4, "all 8 texts are 'fine'"),
     (table(",", ("label", *GOOD)), None),
 ]
