@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from dicejax.data import tags
 from dicejax.errors import InputError, quote
-from dicejax.formats import annotations, rows
+from dicejax.formats import annotations
 from dicejax.formats.conll import ConllFiles
 from dicejax.formats.json_sentences import JsonSentences, tokens_of
 from dicejax.formats.labelled import LABEL, PREFIX, TextFiles
@@ -30,6 +30,12 @@ from dicejax.formats.source import FileSource
 from dicejax.formats.squad import SquadFiles
 from dicejax.io import files
 
+Kind = Literal["ner", "pos", "classification", "qa"]
+Settings = dict[str, Any]
+
+_TEXTS = "Texts or pairs with a class or labels"
+_WORDS = "Files with a word"
+_PAIR = re.compile(r"[^/]+/[^/]+")
 _TAG = re.compile(r"O|[BIOESMLUW][-_].+|.+[-_][BIESMLU]")
 _CHUNKS = set(
     ["NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"]
@@ -37,6 +43,51 @@ _CHUNKS = set(
 _COMMENT = re.compile("#+[ \t]")
 _PLACE = re.compile(r"(\D{0,12})-?\d+([-:.,]\d+)?")  # of a word or its characters
 _CONLL_2009 = 14  # columns, the fifth of which has parts of speech
+
+
+class Format(NamedTuple):
+    """A format of files.
+
+    Attributes:
+      make: class of the source.
+      fits: whether a file looks so.
+      settings: the fields that read a file, defaults or not.
+      looks: what a file looks like, as in "is CoNLL-U"; empty where its container says
+        it all.
+      title: what is in the files; empty for what the class says of itself.
+      is_sure: whether a file that fits can hardly be of another format.
+      layout: the field of the class that tells its formats apart, if it has several.
+    """
+
+    make: type[FileSource]
+    fits: Callable[[FileSample], bool]
+    settings: Callable[[FileSample], Settings] = lambda file: {}
+    looks: str = ""
+    title: str = ""
+    is_sure: Callable[[FileSample], bool] = lambda file: True
+    layout: str = ""
+
+    def fields(self, file: FileSample) -> Settings:
+        """Return the fields that read a file.
+
+        Raises:
+          InputError: a column cannot be told.
+        """
+        layout = {"layout": self.layout} if self.layout else {}
+        return layout | self.settings(file)
+
+
+def format_of(source: FileSource) -> Format | None:
+    """Return the format of a source; None for a class of the user's own."""
+    key = (type(source), getattr(source, "layout", ""))
+    every = itertools.chain.from_iterable(FORMATS.values())
+    return next((form for form in every if (form.make, form.layout) == key), None)
+
+
+def fits(source: FileSource, file: FileSample) -> bool:
+    """Return whether a file looks like those of a source."""
+    form = format_of(source)
+    return source.fits(file) if form is None else form.fits(file)
 
 
 def has_tags(file: FileSample) -> bool:
@@ -152,73 +203,20 @@ def comment_of(file: FileSample) -> str | None:
     return marks.pop() if len(marks) == 1 else "#"
 
 
-Kind = Literal["ner", "pos", "classification", "qa"]
-Settings = dict[str, Any]
-
-_TEXTS = "Texts or pairs with a class or labels"
-_WORDS = "Files with a word"
-_PAIR = re.compile(r"[^/]+/[^/]+")
-
-
-class Format(NamedTuple):
-    """A format of files.
-
-    Attributes:
-      make: class of the source.
-      fits: whether a file looks so.
-      settings: the fields that read a file, defaults or not.
-      looks: what a file looks like, as in "is CoNLL-U"; empty where its container says
-        it all.
-      title: what is in the files; empty for what the class says of itself.
-      is_sure: whether a file that fits can hardly be of another format.
-      layout: the field of the class that tells its formats apart, if it has several.
-    """
-
-    make: type[FileSource]
-    fits: Callable[[FileSample], bool]
-    settings: Callable[[FileSample], Settings] = lambda file: {}
-    looks: str = ""
-    title: str = ""
-    is_sure: Callable[[FileSample], bool] = lambda file: True
-    layout: str = ""
-
-    def fields(self, file: FileSample) -> Settings:
-        """Return the fields that read a file.
-
-        Raises:
-          InputError: a column cannot be told.
-        """
-        layout = {"layout": self.layout} if self.layout else {}
-        return layout | self.settings(file)
-
-
-def format_of(source: FileSource) -> Format | None:
-    """Return the format of a source; None for a class of the user's own."""
-    key = (type(source), getattr(source, "layout", ""))
-    every = itertools.chain.from_iterable(FORMATS.values())
-    return next((form for form in every if (form.make, form.layout) == key), None)
-
-
-def fits(source: FileSource, file: FileSample) -> bool:
-    """Return whether a file looks like those of a source."""
-    form = format_of(source)
-    return source.fits(file) if form is None else form.fits(file)
-
-
 def _are_columns(file: FileSample) -> bool:
     """Return whether a file may have a word and its label on each line."""
     if not file.is_text:
         return False
     table = file.table
     is_csv = table is not None and table.flawless and table.separator != "\t"
-    is_words = bool(table_fields(file, rows.LABEL_NAMES))
+    is_words = bool(table_fields(file, LABEL_NAMES))
     return file.are_columns or not is_csv or is_words
 
 
 def _columns(file: FileSample, has_tags: bool) -> Settings:
     """Return the columns and the mark of comments; word/TAG pairs are refused."""
-    kinds = [rows.POS_NAMES, rows.LABEL_NAMES]
-    for names in [rows.LABEL_NAMES - rows.POS_NAMES] if has_tags else kinds:
+    kinds = [POS_NAMES, LABEL_NAMES]
+    for names in [LABEL_NAMES - POS_NAMES] if has_tags else kinds:
         if fields := table_fields(file, names):
             return fields
     words = [word for line in file.lines for word in line.split()]
