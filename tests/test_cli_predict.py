@@ -411,7 +411,7 @@ def test_a_tab_in_a_field_is_part_of_a_single_text(trained, predict, layout, cap
 
 def test_machine_reading_in_all_formats(trained, predict):
     queries = (("PER", "who ?"), ("LOC", "where ?"))
-    content = tiny.conll(types.SimpleNamespace(scheme=None), None)
+    content = tiny.conll(types.SimpleNamespace(scheme=None, layout="tags"), None)
     settings = f"queries={queries!r}, nested=True"
     folder = trained("ConllFiles", "MachineReading", content, settings)
     objects = '{"id": 7, "tokens": ["met", "Ada", "King"]}\n\n{"text": "w1  Ada"}\n'

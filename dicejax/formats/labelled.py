@@ -284,8 +284,7 @@ class TextFiles(FileSource):
                 more["weight"] = weight
             id_ = self._id(fields)
             more["id"] = str(row + lost.count) if id_ is None else id_
-            if self.layout == "json":
-                more["document"] = document_of(fields)
+            more["document"] = document_of(fields)
             make_one = MultiLabelText if self.multi_label else LabelledText
             return make_one(first=first, second=second, line=record.number, **more)
 

@@ -288,7 +288,7 @@ def texts(tmp_path_factory):
             for n, labels in enumerate(sets[split])
         ]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
-        (folder / f"{split}.jsonl").write_text(text)
+        (folder / f"{split}.txt").write_text(text)
     return folder, sets
 
 

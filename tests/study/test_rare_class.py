@@ -31,6 +31,7 @@ from dicejax.training.train import train
 
 from .made_runs import made, record_of, run_of
 
+CSV = {name: f"{name}.csv" for name in ("train", "dev", "test")}
 SMALL = ScratchEncoder(
     vocab_size=100,
     hidden_size=16,
@@ -93,7 +94,7 @@ def test_init_chooses_losses_by_the_rarest(tmp_path, capsys):
 
     for rare, frequent in (("complaint", "ok"), ("spam", "ham")):
         write(tmp_path, rare, frequent)
-        data = TextFiles(dir=str(tmp_path), first="text", label="label")
+        data = TextFiles(dir=str(tmp_path), **CSV)
         task = Classification(positive=rare)
         counts = profile(Experiment(name="x", data=data, task=task), lambda text: None)
         (output,) = counts.splits["train"].outputs
@@ -128,7 +129,7 @@ def test_init_takes_macro_f1_where_a_label_is_rare(tmp_path, capsys):
 def experiment_of(folder, task=None):
     return Experiment(
         name="rare",
-        data=TextFiles(dir=str(folder), first="text", label="label"),
+        data=TextFiles(dir=str(folder), **CSV),
         task=task or Classification(),
         encoder=SMALL,
         objective=CrossEntropy(),
