@@ -90,7 +90,7 @@ def same_format(
                     what, do = "is the header of a table", "read it with --format conll"
                     raise InputError.at(path, number, f"{what} of words", do)
         return None
-    is_table = form == "csv" and path != "-"
+    is_table = isinstance(source, TextFiles) and form == "csv" and path != "-"
     if is_table and source.separator not in containers.first_line(path):
         return None
     return source
