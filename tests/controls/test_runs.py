@@ -23,14 +23,14 @@ from dicejax.training.train import Result, train
 
 FILE = """
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.formats import CsvFiles
+from dicejax.formats import TextFiles
 from dicejax.tasks import Classification
 
 
 def get_config():
     return Experiment(
         name="texts",
-        data=CsvFiles(dir={folder!r}, train="a.csv", dev="a.csv", test="b.csv"),
+        data=TextFiles(dir={folder!r}, train="a.csv", dev="a.csv", test="b.csv"),
         task=Classification(tune_threshold=True),
         encoder=PretrainedEncoder(path={model!r}),
         training=Training(epochs=1, max_length=16),
