@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
@@ -20,6 +21,7 @@ from dicejax.controls import (
     fit_logistic,
     targets_of,
 )
+from dicejax.errors import InputError
 from dicejax.models.heads import with_biases
 from dicejax.models.network import Params
 from dicejax.tasks import Item, Predicted, Task
@@ -57,6 +59,8 @@ def fit_control(
     """
     begin = time.monotonic()
     mesh, name = experiment.mesh.make(), experiment.control
+    if jax.process_count() > 1:
+        raise InputError(f"control {name} is fitted by one process; start no others")
     setup = prepare(experiment, progress.note, weights=name == "frozen")
     data, task = setup.data, experiment.task
     parts = data.labels, setup.network.encoder, data.tokenizer, data.identity
