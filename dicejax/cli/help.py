@@ -31,7 +31,7 @@ SETTINGS = (
 )
 """Settings of an experiment that --help lists; --help-all lists all."""
 
-RARE = ("processes", "baselines", "resample", "shard")
+RARE = ("processes", "baselines", "margin", "resample", "shard")
 """Flags of commands that only --help-all lists."""
 
 EXAMPLES = {
@@ -53,6 +53,10 @@ EXAMPLES = {
         "dicejax compare mine.py --losses ce focal dsc:alpha=0.3 --seeds 5",
         "dicejax compare mine.py --until decided --budget 2h",
         "dicejax compare mine.py --tune 20 --data.max_train 1000 --resample",
+    ],
+    "choose": [
+        "dicejax choose mine.py --budget 30m",
+        "dicejax choose mine.py --budget 2h --out runs/mine/choose",
     ],
     "report": [
         "dicejax report runs/mine",
