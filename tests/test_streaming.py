@@ -157,7 +157,7 @@ def test_an_evaluation_does_not_depend_on_what_is_predicted_at_once(
 
 def test_an_evaluation_holds_the_items_of_a_part(folder, monkeypatch):
     monkeypatch.setattr(new_texts, "EXAMPLES", 3)
-    items, call = [], inference._Predictor.__call__
+    items, call = [], inference.Predictor.__call__
 
     def recorded(self, examples, decoded):
         made, candidates = call(self, examples, decoded)
@@ -165,7 +165,7 @@ def test_an_evaluation_holds_the_items_of_a_part(folder, monkeypatch):
         assert sum(ref() is not None for ref in items) <= 2 * 3
         return made, candidates
 
-    monkeypatch.setattr(inference._Predictor, "__call__", recorded)
+    monkeypatch.setattr(inference.Predictor, "__call__", recorded)
     counts, decoded = [], []
     result = inference.evaluate(
         folder,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -84,3 +85,44 @@ def stratified(
         if not empty and len(full) > 1:
             empty.append(full.pop())
     return set(parts[1])
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """Return the number of a part and of all parts, written "I/K".
+
+    >>> part_of("2/5")
+    (2, 5)
+
+    Raises:
+      ValueError: it is not written so, or there is no such part.
+    """
+    match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
+    part, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= part <= count or count < 2:
+        raise ValueError(f"leave_out is {text!r}; want I/K with I from 1 to K, as 2/5")
+    return part, count
+
+
+def fold(
+    examples: Sequence[Any], part: int, count: int, random: np.random.Generator
+) -> set[Hashable]:
+    """Choose the units of one of `count` parts, each with its share of every label.
+
+    Together the parts have every unit once, if the generators begin alike.
+
+    >>> from dicejax.data.examples import LabelledText
+    >>> texts = [LabelledText(x, None, "ab"[x < "e"], x, 1) for x in "abcdefghij"]
+    >>> parts = [fold(texts, n, 2, np.random.default_rng(0)) for n in (1, 2)]
+    >>> sorted(map(len, parts)), sorted(set.union(*parts)) == list(range(10))
+    ([5, 5], True)
+    """
+    _, units = units_of(examples)
+    left = list(zip(examples, units, strict=True))
+    chosen: set[Hashable] = set()
+    for number in range(part):
+        left = [pair for pair in left if pair[1] not in chosen]
+        if number == count - 1 or not left:
+            return {unit for _, unit in left}
+        some, keys = zip(*left, strict=True)
+        chosen = stratified(some, keys, 1 / (count - number), random)
+    return chosen

@@ -25,7 +25,7 @@ from dicejax.io import files, paths
 Noted = tuple[Sequence[Any], list[str]]  # examples, and notes on those that changed
 
 # Last part of the seed of each kind of draw, so that none repeats another's.
-_HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST = 1, 2, 3
+_HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST, _LEAVE_OUT = 1, 2, 3, 4
 MOST = 5
 """Labels that a note names."""
 
@@ -57,6 +57,8 @@ class FileSource(Source):
       max_test: number of test examples, drawn at random; None takes all.
       sample_seed: seed of held-out splits and samples, not of the training run.
       train_sample: seed of the sample of train alone; None takes `sample_seed`.
+      leave_out: part of train that is left out, so that the run can judge its labels:
+        "2/5" is the second of five. Equal texts or documents stay together.
       on_error: "stop" at the first malformed example, or "skip" and report them.
     """
 
@@ -72,6 +74,7 @@ class FileSource(Source):
     max_test: int | None = None
     sample_seed: int = 0
     train_sample: int | None = None
+    leave_out: str | None = None
     on_error: Literal["stop", "skip"] = "stop"
 
     several: ClassVar[str] = "examples"  # plural of an example
@@ -99,6 +102,8 @@ class FileSource(Source):
                 f"{self.dev_share}; want what leaves some for train, 0 included"
             )
         self._check_counts("max_train", "max_dev", "max_test")
+        if self.leave_out is not None:
+            held_out.part_of(self.leave_out)
 
     @classmethod
     def read_file(
@@ -261,6 +266,11 @@ class FileSource(Source):
                 notes.append(f"{what} (random)")
                 splits[name] = tuple(examples[place] for place in chosen)
                 digests[name] = digest(examples)
+        if self.leave_out is not None:
+            digests.setdefault("train", digest(splits["train"]))
+            splits["train"] = self._without_part(splits["train"], self.leave_out)
+            what = f"train: {len(splits['train'])} {self.several}"
+            notes.append(f"{what}, without part {self.leave_out}")
         scored = ("dev",) if splits["test"] is splits["dev"] else ("dev", "test")
         for name in scored:
             notes += _lacking(splits["train"], splits[name], name)
@@ -277,6 +287,17 @@ class FileSource(Source):
                 remarks = [str(skipped), *remarks]
             notes += [f"{path}: {remark}" for remark in remarks]
         return tuple(examples)
+
+    def _without_part(self, examples: Examples, part: str) -> Examples:
+        random = np.random.default_rng((self.sample_seed, _LEAVE_OUT))
+        out = held_out.fold(examples, *held_out.part_of(part), random)
+        _, units = held_out.units_of(examples)
+        pairs = zip(examples, units, strict=True)
+        left = tuple(example for example, unit in pairs if unit not in out)
+        if len(left) in (0, len(examples)):
+            do = f"name fewer parts than {part}"
+            raise InputError(f"{self.dir}: {self.train} has too few texts; {do}")
+        return left
 
     def _draw(self, examples: Examples) -> str:
         """Return in words how examples are held out."""

@@ -145,7 +145,7 @@ def evaluate(
         )
     del corpus  # the other splits
     task, labels = viterbi.decoded_by(experiment.task, decoding), opened.labels()
-    predictor = _Predictor(opened, checkpoint, task)
+    predictor = Predictor(opened, checkpoint, task)
     threshold, guarantee = predictor.threshold, predictor.guarantee
     temperature, outcomes = predictor.temperature, []
     default, decided, observed_on = list[Any](), list[Any](), list[Any]()
@@ -297,7 +297,7 @@ def predict_texts(
             )
         text_files.check_ids(texts, path)
     begin(sum(len(some) for _, some in new_texts.parts(experiment, texts, path)))
-    predictor, cuts = _Predictor(run, which, task), Cuts()
+    predictor, cuts = Predictor(run, which, task), Cuts()
     for part, examples in new_texts.parts(experiment, texts, path):
         items, candidates = predictor(examples, decoded)
         cuts += count_cuts(items)
@@ -312,7 +312,7 @@ def predict_texts(
                 yield text, dict(nothing), [""]
                 continue
             record, lines = next(outputs)
-            yield text, _with_characters(record, text), lines
+            yield text, with_characters(record, text), lines
     for note in cut_inputs(task.cut_text, "given", cuts):
         warn(str(note))
     for remark in predictor.remarks:
@@ -325,7 +325,7 @@ def _folder(run: Folder | Result) -> str:
     return run.folder if isinstance(run, Result) else os.fspath(run)
 
 
-def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
+def with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     """Add the characters of entities, or of words that have labels."""
     words = record.get("words")
     if not words:
@@ -345,11 +345,10 @@ def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     return {**record, key: spans}
 
 
-class _Predictor:
+class Predictor:
     """A run's network, which decodes the candidates of some examples at a time.
 
     Attributes:
-      step: update at which the checkpoint was saved.
       threshold: threshold chosen on dev, if this is the best checkpoint.
       guarantee: the threshold with what it promises, if it promises something.
       temperature: that calibrates its probabilities, if dev gave one.
@@ -376,6 +375,7 @@ class _Predictor:
 
     @property
     def step(self) -> int:
+        """Update at which the checkpoint was saved."""
         return self._restored[0]
 
     @property
