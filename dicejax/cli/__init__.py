@@ -33,6 +33,7 @@ from dicejax.cli.help import description, epilog, flags_of, overview
 from dicejax.cli.init import Init
 from dicejax.cli.predict import Predict
 from dicejax.cli.process import quieten, use_huge_pages
+from dicejax.cli.review import Review
 from dicejax.cli.runs import Evaluate, Export, Plot, Report
 from dicejax.errors import Diverged, InputError, Stopped, first_line, hint, quote
 from dicejax.io.terminal import literal
@@ -45,6 +46,7 @@ COMMANDS = {
     "compare": Compare,
     "choose": Choose,
     "report": Report,
+    "review": Review,
     "profile": Profile,
     "plan": Plan,
     "export": Export,

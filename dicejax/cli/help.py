@@ -63,6 +63,11 @@ EXAMPLES = {
         "dicejax report runs/one runs/other --across",
         "dicejax report --scores scores.csv --out verdicts",
     ],
+    "review": [
+        "dicejax review runs/mine --out review",
+        "dicejax review runs/mine --out review --splits train --folds 5",
+        "dicejax review runs/mine --out review --marked review/to_mark.csv",
+    ],
     "evaluate": ["dicejax evaluate runs/first --split dev --checkpoint last"],
     "predict": [
         'dicejax predict runs/first "Anna lives in New York City ."',

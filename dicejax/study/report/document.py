@@ -89,7 +89,10 @@ class Section:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Document:
-    """A whole report; of sections whose keys are folded the page shows the heading."""
+    """A whole report; of sections whose keys are folded the page shows the heading.
+
+    `heading` stands above the verdict.
+    """
 
     title: str
     context: Mapping[str, str]
@@ -100,6 +103,7 @@ class Document:
     claims: Mapping[str, Verdict]
     sections: Sequence[Section]
     folded: Sequence[str]
+    heading: str = "Verdict"
 
 
 def page(document: Document) -> str:

@@ -1,0 +1,106 @@
+"""The page of a review: the first examples, and those of each class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dicejax.data.source import text_of
+from dicejax.study.report.document import Document, Section, TextTable
+from dicejax.study.review.held_out import HeldOut, split_counts
+from dicejax.study.review.ranking import Doubt
+from dicejax.study.sentences import counted, sentences
+from dicejax.tasks.described import text_and_gold
+
+OF_CLASS = 10
+"""Examples of each class on the page."""
+_PROSE = ("text", "gold", "models say", "kind", "copies")
+Copies = Mapping[Any, Sequence[tuple[str, str]]]
+
+
+def document(
+    name: str,
+    held_out: HeldOut,
+    first: Sequence[Doubt],
+    by_class: Mapping[str, Sequence[Doubt]],
+    copied: Copies,
+    *,
+    statement: Sequence[str],
+    to_do: Sequence[str],
+) -> Document:
+    """Return the page of the first examples, whose statement its heading is."""
+    texts = sentences("review")
+    every = sum(x.contradicting == x.judges for x in first)
+    lead = texts.foremost(all=every, first=len(first))
+    limits = [texts.bias(), texts.proposals()]
+    if any(split == "dev" for split, _ in held_out.splits):
+        limits.append(texts.dev())
+    sections = [Section("next", "What to do", to_do)]
+    if first:
+        caption = "The most consistently contradicted first"
+        table = _table(caption, held_out, first, copied)
+        sections.insert(0, Section("first", "Check first", tables=[table]))
+    for number, (label, some) in enumerate(by_class.items()):
+        table = _table(f"The first of {label}", held_out, some, copied)
+        sections.append(Section(f"class-{number}", f"Class {label}", tables=[table]))
+    counts = split_counts(held_out.splits)
+    return Document(
+        title=f"{name}: labels to check",
+        context={
+            "examples": ", ".join(f"{n:,} of {split}" for split, n in counts.items()),
+            "models": counted(len(held_out.models), "model"),
+            "task": type(held_out.task).__name__,
+        },
+        losses={},
+        verdict="\n".join([*statement, lead]),
+        forest=None,
+        warnings=limits,
+        claims={},
+        sections=sections,
+        folded=[section.key for section in sections if section.key[:5] == "class"],
+        heading="What to check",
+    )
+
+
+def _table(
+    caption: str, held_out: HeldOut, doubts: Iterable[Doubt], copied: Copies
+) -> TextTable:
+    lines = []
+    for doubt in doubts:
+        cells = cells_of(held_out, doubt)
+        example = held_out.examples[doubt.number]
+        where = f"{cells['split']}, line {cells['line']}"
+        others = copied.get(text_of(example), ())
+        lines.append(
+            {
+                "rank": f"{doubt.rank}",
+                "text": cells["text"],
+                "gold": cells["gold"],
+                "models say": cells["models"],
+                "kind": cells["kind"],
+                "against gold": f"{doubt.contradicting} of {doubt.judges}",
+                "copies": "; ".join(
+                    f"{gold} ({place})" for gold, place in others if place != where
+                ),
+                "where": where,
+            }
+        )
+    if not any(line["copies"] for line in lines):
+        lines = [{k: x for k, x in line.items() if k != "copies"} for line in lines]
+    return TextTable(caption, lines, _PROSE)
+
+
+def cells_of(held_out: HeldOut, doubt: Doubt) -> dict[str, Any]:
+    """Return an example as cells of a table or of a list."""
+    example = held_out.examples[doubt.number]
+    split, number = held_out.splits[doubt.number]
+    text, gold = text_and_gold(example)
+    return {
+        "split": split,
+        "number": number + 1,
+        "line": example.line,
+        "text": text,
+        "gold": gold,
+        "models": text_and_gold(doubt.proposed)[1],
+        "kind": ", ".join(doubt.kinds),
+    }
