@@ -1,8 +1,8 @@
 """Entity F1 of the same runs with each word's likeliest tag, and with sequences.
 
-    python docs/evidence/decoding.py --data DATA --encoder MODEL
+    python docs/evidence/decoding.py --data DATA --encoder MODEL --multilingual MODEL
 
-trains short runs on two sets with three seeds, decodes the best checkpoint of each by
+trains short runs on three sets with three seeds, decodes the best checkpoint of each by
 either decoding, which the training knows nothing of, and archives the scores of test in
 docs/evidence/scores/decoding.json. A run that is there is not done again; `--sets` and
 `--seeds` do some. `--table` prints what docs/tasks.md has.
@@ -28,8 +28,16 @@ CONLL = Path(__file__).parents[2] / "experiments/ner/conll03.py"
 SETS = {
     "CoNLL-2003": ("conll2003",),
     "CoNLL-2000 chunks": ("conll2000", "--data.dev", "None"),
+    "MSRA": (
+        *("msra", "--data.dev", "None"),
+        *("--data.test", "test_same_preprocessing.txt", "--data.max_test", "1000"),
+        *("--optimizer.learning_rate", "4e-4", "--optimizer.head_learning_rate", "30"),
+        *("--training.head_bias", "prior"),
+    ),
 }
 """Of each the folder of the data, and settings."""
+MULTILINGUAL = ("MSRA",)
+"""Sets whose encoder is the multilingual one: at the other rate it learns nothing."""
 SETTINGS = (
     *("--data.max_train", "1600", "--data.max_dev", "300"),
     *("--training.epochs", "2", "--training.batch_size", "32"),
@@ -43,6 +51,7 @@ DECODINGS = ("greedy", "viterbi")
 def main(
     data: Path = Path("DATA"),
     encoder: Path = Path("MODEL"),
+    multilingual: Path = Path("MULTILINGUAL"),
     sets: tuple[str, ...] = tuple(SETS),
     seeds: tuple[int, ...] = (0, 1, 2),
     runs: Path = Path("runs/decoding"),
@@ -56,7 +65,8 @@ def main(
             if str(seed) in scores.get(name, {}):
                 continue
             argv = ["train", str(CONLL), "--data.dir", str(data / folder), *SETTINGS]
-            argv += ["--encoder.path", str(encoder)]
+            path = multilingual if name in MULTILINGUAL else encoder
+            argv += ["--encoder.path", str(path)]
             argv += ["--loss", "ce", "--training.seed", str(seed), *more]
             out = runs / f"{folder}-{seed}"
             experiment = parse(argv).settings

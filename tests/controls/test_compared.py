@@ -91,6 +91,14 @@ def test_a_model_that_is_beaten_is_not_advised():
     assert recommended(level).loss == "focal"
 
 
+def test_a_model_that_another_is_ahead_of_is_not_advised_though_no_verdict_says_so():
+    compared = rows({"ce": 0.6, "majority": 0.2, "tfidf": 0.535, "frozen": 0.58})
+    (of_words,) = [row for row in compared if row.loss == "tfidf"]
+    assert of_words.against.crossed.high < 0
+    assert of_words.outcome == "inconclusive"  # adjusted for several such models
+    assert recommended(compared).loss == "frozen"
+
+
 def test_no_model_is_better_than_the_most_frequent_class():
     alike = rows({"ce": 0.3, "focal": 0.3, "majority": 0.3, "tfidf": 0.3})
     assert headline(alike).startswith(

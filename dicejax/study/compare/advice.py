@@ -20,6 +20,7 @@ from dicejax.study.compare.failures import (
 )
 from dicejax.study.compare.jobs import PLAIN
 from dicejax.study.compare.statistics import (
+    Contrast,
     Row,
     apart,
     metric_of,
@@ -111,9 +112,23 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
 
 
 def _is_beaten(control: Row, others: Sequence[Row]) -> bool:
-    """Return whether the baseline or another is shown to beat a control."""
-    beaten = control.outcome == "worse"
-    return beaten or any(_versus(row, control) == "better" for row in others)
+    """Return whether the baseline or another is ahead of a control by its interval.
+
+    The verdict is adjusted for several losses and may be open where the interval of one
+    is not: to advise against what is ahead takes more than that.
+    """
+    if control.outcome == "worse" or _is_ahead(control.against, sign=-1):
+        return True
+    return any(
+        _versus(row, control) == "better" or _is_ahead(row.versus.get(control.loss))
+        for row in others
+    )
+
+
+def _is_ahead(contrast: Contrast | None, sign: int = 1) -> bool:
+    """Return whether the interval lies above 0, or below it."""
+    crossed = None if contrast is None else contrast.crossed
+    return crossed is not None and min(sign * crossed.low, sign * crossed.high) > 0
 
 
 def foremost(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
