@@ -27,7 +27,7 @@ from rich.console import Console
 from tyro.constructors import ConstructorRegistry
 
 from dicejax import __version__
-from dicejax.cli.choose import Choose
+from dicejax.cli.choose import Choose, experiment_for
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.help import description, epilog, flags_of, overview
 from dicejax.cli.init import Init
@@ -277,9 +277,19 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
     for flag in ("--loss", "--optimizer"):
         first.add_argument(flag, nargs="?")
     first.add_argument("--scratch", action="store_true")
+    if command is Choose:
+        for flag in ("--kind", "--encoder.path"):
+            first.add_argument(flag, nargs="?")
     chosen, rest = first.parse_known_args(words)
+    if command is Choose and rest and os.path.exists(rest[0]) and rest[0][-3:] != ".py":
+        given = vars(chosen)
+        encoder = "scratch" if chosen.scratch else given["encoder.path"]
+        place = words.index(rest[0])
+        words[place] = rest[0] = experiment_for(rest[0], given["kind"], encoder)
     files = [word for word in rest if word.endswith(".py")]
     is_brief = bool({"-h", "--help"} & set(rest))
+    if not files and command is Choose and rest and rest[0][0] != "-":
+        raise InputError(f"{rest[0]}: no such experiment file or data")
     if not files:
         if is_brief or {*ALL} & set(rest):
             return flags_of(command, None, (), is_brief=is_brief)

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from rich.console import Console
+from tyro.conf import Positional, arg
 
-from dicejax.cli.experiments import ExperimentFile, Settings
+from dicejax.cli.experiments import Scratch, Settings
 from dicejax.cli.help import option
+from dicejax.cli.init import FILE, Init
 from dicejax.cli.printing import duration, print_table
+from dicejax.errors import InputError
 from dicejax.io.terminal import show
+
+ExperimentOrData = Annotated[
+    Positional[str],
+    arg(
+        metavar="EXPERIMENT.py|DATA",
+        help="experiment file, quickstart, or data as init --data takes it, for which "
+        "runs/NAME/experiment.py is written",
+    ),
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,14 +40,23 @@ class Choose:
 
     Args:
       budget: time of all, such as 30m or 2h.
+      kind: what data is for, where its form does not tell it.
       out: output directory.
       margin: differences within this many points do not matter in practice.
     """
 
-    file: ExperimentFile
+    file: ExperimentOrData
     budget: str = "30m"
+    kind: Annotated[
+        Literal["ner", "pos", "classification", "qa"] | None,
+        arg(
+            metavar="ner|pos|classification|qa",
+            help_behavior_hint="(default: by its form)",
+        ),
+    ] = None
     out: Annotated[str | None, option("FOLDER", "runs/NAME/choose")] = None
     margin: float = 0.5
+    scratch: Scratch = False
     settings: Settings = None
 
     def __call__(self, console: Console) -> None:
@@ -55,3 +78,25 @@ class Choose:
         show(f"{choice.tried} settings tried on dev in {spent}, test scored once")
         show(f"report in {choice.comparison.report}")
         show(f"next: dicejax predict {run} --file FILE")
+
+
+def experiment_for(data: str, kind: str | None, encoder: str | None) -> str:
+    """Return the experiment file for data, written by `init` if it is not there.
+
+    Raises:
+      InputError: the data cannot be read, or the file is of other data.
+    """
+    from dicejax import config
+    from dicejax.formats import recognise
+
+    folder = Path("runs", Path(os.path.abspath(data)).name.partition(".")[0])
+    file = folder / FILE
+    if file.exists():
+        source = config.load(file).data
+        of_data = os.path.join(source.dir, source.train), source.dir
+        if not any(os.path.abspath(x) == os.path.abspath(data) for x in of_data):
+            raise InputError(f"{file}: is for {of_data[0]}; name it, or remove it")
+        return str(file)
+    made: Any = recognise.kind_of(data) if kind is None else kind
+    Init(kind=made, folder=str(folder), data=data, encoder=encoder)(Console())
+    return str(file)

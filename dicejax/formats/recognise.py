@@ -88,6 +88,36 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     return form.make(dir=str(folder), **by_split, **held_out, **fields)
 
 
+def kind_of(data: str) -> Kind:
+    """Return the kind of task that data is for, where its form tells.
+
+    Raises:
+      InputError: there is no such data, or it may be for several kinds or none.
+    """
+    path = epath.Path(data)
+    if not path.exists():
+        raise InputError(f"{data}: no such file or folder")
+    folder, train = path.parent, path.name
+    if path.is_dir() and not containers.is_split(path):
+        folder, train = path, of_folder(path)["train"]
+    file = FileSample(first_path(folder, train), ALL_UNNAMED)
+    fitting = {k: [f for f in FORMATS[k] if f.fits(file)] for k in FORMATS}
+    sure = [k for k in FORMATS if any(f.is_sure(file) for f in fitting[k])]
+    kinds = [k for k in sure if len(sure) == 1 or _is_read(k, data)]
+    if len(kinds) == 1:
+        return kinds[0]
+    listed = ", ".join(kinds or [k for k in FORMATS if fitting[k]] or FORMATS)
+    raise InputError.at(file.path, None, f"may be for {listed}", "name it with --kind")
+
+
+def _is_read(kind: Kind, data: str) -> bool:
+    """Return whether a kind of task reads data."""
+    try:
+        return bool(source_of(kind, data).load().train)
+    except InputError:
+        return False
+
+
 def describe(source: FileSource) -> str:
     """Describe the format and the columns of a source in one line."""
     form = format_of(source)

@@ -5,16 +5,20 @@ Format: https://huggingface.co/docs/hub/model-cards, written by huggingface_hub.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+from etils import epath
 from huggingface_hub import EvalResult, ModelCardData
 
 from dicejax.config import Experiment
 from dicejax.formats import FileSource
+from dicejax.io import json_text
 from dicejax.metrics.guarantees import guarantee_of
 from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import names_of
+from dicejax.study.choose.search import FILE as CHOICE
 from dicejax.study.compare.record import FILE, read
 from dicejax.study.report.document import Section, TextTable, markdown_of, plain
 from dicejax.study.sentences import sentences
@@ -162,7 +166,8 @@ def _verdict(run: Run) -> list[str]:
     for row in comparison.rows:
         if place not in [each.folder for each in row.runs]:
             continue
-        lines = [comparison.verdict]
+        lines = _chosen(folder.parent)
+        lines.append(comparison.verdict)
         if crossed := row.against and row.against.crossed:
             names = row.loss, comparison.rows[0].loss
             lines.append(texts.difference(*names, len(row.runs), crossed))
@@ -170,6 +175,15 @@ def _verdict(run: Run) -> list[str]:
             lines.append(texts.looks(looks))
         return lines
     return []
+
+
+def _chosen(folder: epath.Path) -> list[str]:
+    """Say how `dicejax choose` came to a model, if it did."""
+    if not (folder / CHOICE).exists():
+        return []
+    record = json_text.value_of(json_text.read(folder / CHOICE), dict)
+    settings = {json.dumps(trial["setting"]) for trial in record["trials"]}
+    return [sentences("card").chosen(len(settings)), record["sentence"]]
 
 
 def _threshold(experiment: Experiment, result: Result) -> list[str]:

@@ -331,8 +331,10 @@ def choose_threshold(
         fields["at_constraint"] = {"name": chosen.constraint.other, "value": value}
     fields["threshold"] = dataclasses.asdict(chosen)
     if chosen.threshold is not None:
-        with_it, _ = scoring.score(task, test[0], decided, labels)
+        with_it, shares = scoring.score(task, test[0], decided, labels)
         fields["test_with_tuned_threshold"] = with_it.to_json()
+        if shares is not None:
+            arrays["with_tuned_threshold"] = shares
     return chosen, fields, arrays
 
 

@@ -11,7 +11,7 @@ from dicejax import config
 from dicejax.config import ExperimentOrFile
 from dicejax.errors import InputError
 from dicejax.study.choose.confirm import FOLDER, SEED, confirm
-from dicejax.study.choose.search import CONFIRMING, Search
+from dicejax.study.choose.search import CONFIRMING, Search, with_tuned_threshold
 from dicejax.study.choose.settings import Setting
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import metric_of
@@ -93,6 +93,7 @@ def choose(
         raise InputError(
             "test is dev, on which the choice is made: name another with --data.test"
         )
+    experiment = with_tuned_threshold(experiment, corpus.train)
     with progress_of(progress) as display:
         search = Search(experiment, folder, display)
         search.run(limit)
@@ -105,6 +106,8 @@ def choose(
         left = limit - search.seconds
         most = int(left / expected) if expected else MOST_SEEDS
         seeds = min(max(most, CONFIRMING), MOST_SEEDS)
+        if all(x.is_plain for x in pair):  # whose seeds are alike
+            seeds = CONFIRMING
         comparison = confirm(
             experiment, pair, folder, display, seeds=seeds, margin=margin / 100
         )

@@ -8,12 +8,24 @@ from collections.abc import Sequence
 from etils import epath
 
 from dicejax.config import Experiment
+from dicejax.io.files import write_together
 from dicejax.study import report
 from dicejax.study.choose.settings import Setting
-from dicejax.study.compare.jobs import Job, train_all, with_seed
+from dicejax.study.compare.baselines import controls_among
+from dicejax.study.compare.changed import quote
+from dicejax.study.compare.jobs import (
+    Job,
+    ScoredRun,
+    scored,
+    share_groups,
+    train_all,
+    with_seed,
+)
 from dicejax.study.compare.record import Comparison
-from dicejax.study.compare.results import evaluate_runs
+from dicejax.study.compare.results import assess, texts_of
+from dicejax.study.compare.same_data import require_one_data
 from dicejax.training.progress import TrainingProgress
+from dicejax.training.run_folder import Run
 
 FOLDER = "confirm"
 SEED = 3_000_000
@@ -29,7 +41,10 @@ def confirm(
     seeds: int,
     margin: float,
 ) -> Comparison:
-    """Train settings with fresh seeds, and compare them with the first on test."""
+    """Train settings with fresh seeds, and compare them with the first on test.
+
+    Where the task has its threshold tuned on dev, it decides.
+    """
     path = epath.Path(folder) / FOLDER
     jobs = [
         Job(
@@ -41,7 +56,24 @@ def confirm(
         for setting in settings
     ]
     train_all(jobs, progress)
-    comparison = evaluate_runs(
-        jobs, str(path), margin=margin, baseline=settings[0].name
+    runs = share_groups([_with_tuned_threshold(scored(job)) for job in jobs])
+    require_one_data(runs)
+    first, *others = (setting.name for setting in settings)
+    comparison = assess(
+        runs, str(path), first, margin=margin, controls=controls_among(others)
     )
-    return report.write(dataclasses.replace(comparison, name=experiment.name))
+    comparison = quote(dataclasses.replace(comparison, name=experiment.name))
+    write_together(path, texts_of(comparison))
+    return report.write(comparison)
+
+
+def _with_tuned_threshold(run: ScoredRun) -> ScoredRun:
+    """Return a run with the scores of its tuned threshold, if it has one."""
+    result = dict(run.result or {})
+    if "at_constraint" in result or not (
+        tuned := result.get("test_with_tuned_threshold")
+    ):
+        return run
+    shares = Run(epath.Path(run.folder)).test_array("with_tuned_threshold")
+    result["test"] = tuned
+    return dataclasses.replace(run, result=result, example_statistics=shares)

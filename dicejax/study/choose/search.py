@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from dicejax import config
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.io import files, json_text
+from dicejax.study import significance
 from dicejax.study.choose.settings import Setting, untried
 from dicejax.study.compare.jobs import with_seed
-from dicejax.study.significance import approximate_randomisation
-from dicejax.tasks import scoring
+from dicejax.tasks import Task, scoring
+from dicejax.training.outcome import choose_threshold
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.restored import restore
 from dicejax.training.run_folder import CHECKPOINTS, Run
@@ -34,6 +36,7 @@ SEED = 2_000_000
 SEEDS = 3
 """Seeds of what survives; each round keeps a quarter."""
 STATISTICS = "dev_statistics.npz"
+SHARES = "example_statistics"
 CONFIRMING = 3
 """Runs of each of two settings that time is left for."""
 LEVEL = 0.05
@@ -152,9 +155,11 @@ class Search:
             result = train(
                 experiment, folder, score_test=False, progress=self._progress
             )
-            score = result.best_dev_score
             if not (path / STATISTICS).exists():
                 write_statistics(experiment, Run(path))
+            score = result.best_dev_score
+            if (shares := _read_statistics(Run(path))) is not None:
+                score = float(significance.score(shares))
         except Diverged as error:
             self._progress.say(f"{setting.name}: diverged: {error}")
         if (path / CHECKPOINTS).exists():
@@ -206,7 +211,7 @@ class Search:
         stacked = [
             np.stack([runs[n % len(runs)] for n in range(seeds)]) for runs in pair
         ]
-        return approximate_randomisation(*stacked, resamples=2000) < LEVEL
+        return significance.approximate_randomisation(*stacked, resamples=2000) < LEVEL
 
     def _statistics(self, setting: Setting) -> list[np.ndarray]:
         runs = [
@@ -214,18 +219,52 @@ class Search:
             for trial in self.trials
             if trial.setting == setting and trial.dev is not None
         ]
-        return [run.arrays(STATISTICS)["example_statistics"] for run in runs]
+        found = [_read_statistics(run) for run in runs]
+        return [shares for shares in found if shares is not None]
 
 
 def write_statistics(experiment: Experiment, run: Run) -> None:
-    """Write the statistics of the examples of dev, by the best weights of a run."""
+    """Write the statistics of the examples of dev, by the best weights of a run.
+
+    They are those of the decisions that are made of new data: by a threshold that is
+    tuned, or that keeps a constraint, if the task has such.
+    """
     experiment = run.as_begun(experiment)
     setup = prepare(experiment, lambda text: None, weights=False)
     mesh = experiment.mesh.make()
     _, params = restore(run, setup.network, "best", mesh)
     (candidates,) = setup.search(params, "dev", mesh).candidates
-    decided = [experiment.task.decide(each) for each in candidates]
-    inputs = setup.data.corpus.dev, decided, setup.data.labels
-    _, shares = scoring.score(experiment.task, *inputs)
-    if shares is not None:
-        run.write_arrays(STATISTICS, {"example_statistics": shares})
+    task, dev, labels = experiment.task, setup.data.corpus.dev, setup.data.labels
+    rule, arrays = task.threshold_rule, {}
+    if rule is not None and (rule.tunes or rule.constraint is not None):
+        epochs = experiment.training.epochs
+        on_dev = dev, candidates
+        _, _, arrays = choose_threshold(task, on_dev, on_dev, labels, epochs)
+    decided = [task.decide(each) for each in candidates]
+    _, shares = scoring.score(task, dev, decided, labels)
+    for name in ("with_tuned_threshold", "at_constraint"):
+        shares = arrays.get(name, shares)
+    run.write_arrays(STATISTICS, {} if shares is None else {SHARES: shares})
+
+
+def _read_statistics(run: Run) -> np.ndarray | None:
+    return run.arrays(STATISTICS).get(SHARES)
+
+
+def with_tuned_threshold(experiment: Experiment, train: Sequence[Any]) -> Experiment:
+    """Return an experiment whose threshold is tuned on dev, if it may be for F1.
+
+    That costs no training, and all models have the same.
+    """
+    task = experiment.task
+    rule, metric = task.threshold_rule, task.primary_metric
+    names = {field.name for field in dataclasses.fields(task)}
+    flag = next(iter(names & {"tune_threshold", "tune_thresholds"}), None)
+    is_free = rule is not None and rule.constraint is None
+    if flag is None or not is_free or "f1" not in metric.partition(":")[0]:
+        return experiment
+    with contextlib.suppress(InputError):  # of more than two classes
+        tuned: Task = dataclasses.replace(task, **{flag: True})
+        tuned.label_names(train)
+        return dataclasses.replace(experiment, task=tuned)
+    return experiment
