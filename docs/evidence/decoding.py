@@ -36,6 +36,7 @@ SETS = {
     ),
 }
 """Of each the folder of the data, and settings."""
+PART = {"MSRA": ", 1,000 of test"}
 MULTILINGUAL = ("MSRA",)
 """Sets whose encoder is the multilingual one: at the other rate it learns nothing."""
 SETTINGS = (
@@ -92,7 +93,9 @@ def rows() -> list[str]:
         means = [f"{x.mean():.2f} ± {x.std(ddof=1):.2f}" for x in f1.T]
         gain = f"{gains.mean():+.2f} ± {gains.std(ddof=1):.2f}"
         each = ", ".join(f"{x:+.2f}" for x in gains)
-        lines.append(f"| {name} | {' | '.join(means)} | {gain} ({each}) |")
+        lines.append(
+            f"| {name}{PART.get(name, '')} | {' | '.join(means)} | {gain} ({each}) |"
+        )
     return lines
 
 
