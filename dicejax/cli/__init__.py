@@ -278,14 +278,13 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
         first.add_argument(flag, nargs="?")
     first.add_argument("--scratch", action="store_true")
     if command is Choose:
-        for flag in ("--kind", "--encoder.path"):
-            first.add_argument(flag, nargs="?")
+        first.add_argument("--kind", nargs="?")
+        first.add_argument("--encoder.path", nargs="?", dest="encoder")
     chosen, rest = first.parse_known_args(words)
     if command is Choose and rest and os.path.exists(rest[0]) and rest[0][-3:] != ".py":
-        given = vars(chosen)
-        encoder = "scratch" if chosen.scratch else given["encoder.path"]
+        encoder = "scratch" if chosen.scratch else chosen.encoder
         place = words.index(rest[0])
-        words[place] = rest[0] = experiment_for(rest[0], given["kind"], encoder)
+        words[place] = rest[0] = experiment_for(rest[0], chosen.kind, encoder)
     files = [word for word in rest if word.endswith(".py")]
     is_brief = bool({"-h", "--help"} & set(rest))
     if not files and command is Choose and rest and rest[0][0] != "-":

@@ -56,7 +56,7 @@ def confirm(
         for setting in settings
     ]
     train_all(jobs, progress)
-    runs = share_groups([_with_tuned_threshold(scored(job)) for job in jobs])
+    runs = share_groups([with_threshold_scores(scored(job)) for job in jobs])
     require_one_data(runs)
     first, *others = (setting.name for setting in settings)
     comparison = assess(
@@ -67,7 +67,7 @@ def confirm(
     return report.write(comparison)
 
 
-def _with_tuned_threshold(run: ScoredRun) -> ScoredRun:
+def with_threshold_scores(run: ScoredRun) -> ScoredRun:
     """Return a run with the scores of its tuned threshold, if it has one."""
     result = dict(run.result or {})
     if "at_constraint" in result or not (

@@ -219,8 +219,8 @@ class Search:
             for trial in self.trials
             if trial.setting == setting and trial.dev is not None
         ]
-        found = [_read_statistics(run) for run in runs]
-        return [shares for shares in found if shares is not None]
+        arrays = [_read_statistics(run) for run in runs]
+        return [shares for shares in arrays if shares is not None]
 
 
 def write_statistics(experiment: Experiment, run: Run) -> None:
