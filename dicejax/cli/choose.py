@@ -92,7 +92,7 @@ def experiment_for(data: str, kind: str | None, encoder: str | None) -> str:
     folder = Path("runs", Path(os.path.abspath(data)).name.partition(".")[0])
     file = folder / FILE
     if file.exists():
-        source = config.load(file).data
+        source: Any = config.load(file).data
         of_data = os.path.join(source.dir, source.train), source.dir
         if not any(os.path.abspath(x) == os.path.abspath(data) for x in of_data):
             raise InputError(f"{file}: is for {of_data[0]}; name it, or remove it")
