@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import transformers
 from tokenizers import (
+    Regex,
     Tokenizer,
     decoders,
     models,
@@ -304,6 +305,52 @@ def test_words_follow_a_space_as_in_pretraining(modernbert, texts):
     assert tokenizer.id_to_token(int(raw[0].ids[1])) == "the"
 
 
+def check_words(learnt, words, encoded):
+    """Check pieces of words as those of a text, and that each word is all covered."""
+    assert encoded.ids.tolist() == learnt.encode(f" {' '.join(words)}").ids
+    first = encoded.first_pieces(len(words))
+    assert (encoded.words[first] == np.arange(len(words))).all()
+    longest = [encoded.offsets[encoded.words == n, 1].max() for n in range(len(words))]
+    assert longest == [len(word) for word in words]
+
+
+def test_only_the_start_of_a_word_follows_a_space_in_pieces_like_llamas(
+    texts, tmp_path
+):
+    """EuroBERT has Llama 3's tokenizer: words are cut in front of the step of bytes."""
+    learnt = Tokenizer(models.BPE())
+    parts = Regex(r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+")
+    of_bytes = {"add_prefix_space": False, "use_regex": False}
+    learnt.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(parts, "isolated"),
+            pre_tokenizers.ByteLevel(**of_bytes),
+        ]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=1000,
+        special_tokens=["<|begin_of_text|>", "<|end_of_text|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    learnt.train_from_iterator(texts[:300], trainer)
+    learnt.post_processor = processors.Sequence(
+        [
+            processors.ByteLevel(**of_bytes),
+            processors.TemplateProcessing(
+                single="<|begin_of_text|> $A",
+                special_tokens=[("<|begin_of_text|>", 0)],
+            ),
+        ]
+    )
+    learnt.save(str(tmp_path / "tokenizer.json"))
+    sentences = [text.split() for text in texts if text.split()][:1000]
+    assert any("'s" in word for words in sentences for word in words)
+    result = tokenize.encode(tokenize.read(tmp_path), sentences)
+    for words, encoded in zip(sentences, result, strict=True):
+        check_words(learnt, words, encoded)
+
+
 def test_words_follow_a_space_in_pieces_like_gemmas(texts, tmp_path):
     """mmBERT has Gemma 2's tokenizer: "▁" for spaces, bytes for what it never saw."""
     special = ["<pad>", "<eos>", "<bos>", "<unk>"]
@@ -326,10 +373,4 @@ def test_words_follow_a_space_in_pieces_like_gemmas(texts, tmp_path):
     sentences = [words for words in sentences[:1000] if "<unk>" not in words]
     result = tokenize.encode(tokenize.read(tmp_path), sentences)
     for words, encoded in zip(sentences, result, strict=True):
-        assert encoded.ids.tolist() == learnt.encode(f" {' '.join(words)}").ids
-        first = encoded.first_pieces(len(words))
-        assert (encoded.words[first] == np.arange(len(words))).all()
-        longest = [
-            encoded.offsets[encoded.words == n, 1].max() for n in range(len(words))
-        ]
-        assert longest == [len(word) for word in words]
+        check_words(learnt, words, encoded)

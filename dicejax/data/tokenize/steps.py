@@ -23,18 +23,21 @@ _BETWEEN = re.compile(r"\(\?|\\[bBAzZGKyY]|[\^$]")
 def with_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
     """Have BPE put a space before a word: bytes the first, Gemma's "▁" every one."""
     content = json.loads(tokenizer.to_str())
-    steps = _steps(content["pre_tokenizer"]) + _steps(content["post_processor"])
-    bare = [step for step in steps if step.get("add_prefix_space") is False]
-    for step in bare:
-        step["add_prefix_space"] = True
+    cuts, ends = _steps(content["pre_tokenizer"]), _steps(content["post_processor"])
+    bare = [x for x in cuts[:1] + ends if x.get("add_prefix_space") is False]
+    # Behind a step that cuts words, as Llama's, each of their parts would take a space.
+    cut_before = any(x.get("add_prefix_space") is False for x in cuts[1:])
     spaced = _steps(content["normalizer"])
     kinds = {step["type"] for step in spaced}
     space = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
-    lacks = space in spaced and "Prepend" not in kinds
+    prefix = SPACE if space in spaced else " "
+    lacks = (space in spaced or cut_before) and "Prepend" not in kinds
     if not bare and not lacks:
         return tokenizer
+    for step in bare:
+        step["add_prefix_space"] = True
     if lacks:
-        first = {"type": "Prepend", "prepend": SPACE}
+        first = {"type": "Prepend", "prepend": prefix}
         content["normalizer"] = {"type": "Sequence", "normalizers": [first, *spaced]}
     return Tokenizer.from_str(json.dumps(content))
 
