@@ -15,16 +15,6 @@ from dicejax.models.encoder import SequenceSummary
 from dicejax.models.settings import Rate, Size
 
 _EPSILON = 1e-12
-_WORDS = {
-    "dim": "hidden_size",
-    "n_layers": "num_hidden_layers",
-    "n_heads": "num_attention_heads",
-    "hidden_dim": "intermediate_size",
-    "activation": "hidden_act",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-}
-"""Settings that a DistilBERT's `config.json` spells otherwise than a BERT's."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,6 +22,15 @@ class DistilBertConfig(PostNormConfig):
     """The architecture of a DistilBERT, in the words of BERT's `config.json`."""
 
     model_types: ClassVar[tuple[str, ...]] = ("distilbert",)
+    words: ClassVar[Mapping[str, str]] = {
+        "dim": "hidden_size",
+        "n_layers": "num_hidden_layers",
+        "n_heads": "num_attention_heads",
+        "hidden_dim": "intermediate_size",
+        "activation": "hidden_act",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+    }
 
     model_type: str = "distilbert"
     num_hidden_layers: Size = 6
@@ -50,20 +49,11 @@ class DistilBertConfig(PostNormConfig):
                 f"layer_norm_eps is {self.layer_norm_eps}; supported: {_EPSILON}"
             )
 
-    @classmethod
-    def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields that a `config.json` sets, DistilBERT's words first."""
-        words = {
-            ours: content[name] for name, ours in _WORDS.items() if name in content
-        }
-        return super().fields_of({**content, **words})
-
     def to_json(self) -> dict[str, Any]:
-        """Return the content of a `config.json`, in DistilBERT's words."""
+        """Return the content of a `config.json`."""
         content = super().to_json()
-        words = {ours: theirs for theirs, ours in _WORDS.items()}
         del content["embedding_size"], content["layer_norm_eps"]
-        return {words.get(name, name): value for name, value in content.items()}
+        return content
 
     @property
     def summary(self) -> SequenceSummary:

@@ -108,6 +108,8 @@ class EncoderConfig(abc.ABC):
     """The fields that are rates of dropout of hidden states."""
     attention_rates: ClassVar[tuple[str, ...]] = ()
     """The fields that are rates of dropout of attention weights."""
+    words: ClassVar[Mapping[str, str]] = {}
+    """The fields by the names that a `config.json` has instead."""
     projects_tokens: ClassVar[bool] = False
     """Whether `TokenHead` and `StartEndHead` see the summary's layer of a state."""
 
@@ -184,13 +186,16 @@ class EncoderConfig(abc.ABC):
     def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields that the content of a `config.json` sets."""
         names = {field.name for field in dataclasses.fields(cls)}
-        return {name: value for name, value in content.items() if name in names}
+        fields = {name: value for name, value in content.items() if name in names}
+        return fields | {
+            name: content[word] for word, name in cls.words.items() if word in content
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of a `config.json`."""
-        content = dataclasses.asdict(self)
+        content, words = dataclasses.asdict(self), self.words
         del content["pooling"]
-        return content
+        return content | {word: content.pop(name) for word, name in words.items()}
 
     def with_dropout(self, hidden: float | None, attention: float | None) -> Self:
         """Return a copy with other rates of dropout; None keeps the present ones.
