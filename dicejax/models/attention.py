@@ -63,7 +63,8 @@ def attend(
     """Compute scaled dot-product attention with a softmax in at least float32.
 
     Query is `[B, T, N, H]`, key and value are `[B, S, N, H]`, the result is like query
-    in the type of `value`. Instead of a `mask`, bool and true where a position may be
+    in the type of `value`. Fewer heads of keys and values each serve as many of queries
+    that are side by side. Instead of a `mask`, bool and true where a position may be
     seen, `segment_ids` `[B, T]` keep attention within segments, and `window`, if it is
     not None, to tokens at most so far away. `bias` is added to the
     scaled scores; it and the mask are broadcast to `[B, N, T, S]`. A share of the
@@ -73,6 +74,8 @@ def attend(
     `segment_ids`, without bias, on TPUs without a window. They drop the same weights.
     Where a TPU does without the kernel, each trace of a program logs a warning.
     """
+    if (share := query.shape[2] // key.shape[2]) > 1:
+        key, value = (jnp.repeat(x, share, axis=2) for x in (key, value))
     if mask is None:
         kernel = _kernel(windowed=window is not None) if bias is None else None
         if kernel is not None:

@@ -75,6 +75,8 @@ class PostNormConfig(EncoderConfig):
     norms_embeddings = True
     is_gated = property(lambda self: False)
     is_projected = property(lambda self: self.embedding_width != self.hidden_size)
+    head_width = property(lambda self: self.hidden_size // self.num_attention_heads)
+    key_width = property(lambda self: self.hidden_size)
 
     @property
     def max_length(self) -> int | None:
@@ -90,6 +92,10 @@ class PostNormConfig(EncoderConfig):
     def tables(self) -> dict[str, int]:
         """The embedding tables, each with its number of entries."""
         return {"word": self.vocab_size, "position": self.max_position_embeddings}
+
+    def norm(self, *, dtype: jnp.dtype) -> LayerNorm:
+        """Make a norm of hidden states."""
+        return LayerNorm(self.hidden_size, epsilon=self.layer_norm_eps, dtype=dtype)
 
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
         """Make the module with initial parameters."""
@@ -238,14 +244,13 @@ class BertLayer(nnx.Module):
         width, inner = config.hidden_size, config.intermediate_size
         options = {"dtype": dtype, "scale": config.initializer_range, "rngs": rngs}
         self.query = Dense(width, width, **options)
-        self.key = Dense(width, width, **options)
-        self.value = Dense(width, width, **options)
+        self.key = Dense(width, config.key_width, **options)
+        self.value = Dense(width, config.key_width, **options)
         self.attention_output = Dense(width, width, **options)
         self.intermediate = Dense(width, inner, **options)
         self.output = Dense(inner, width, **options)
-        epsilon = config.layer_norm_eps
-        self.attention_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
-        self.output_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
+        self.attention_norm = config.norm(dtype=dtype)
+        self.output_norm = config.norm(dtype=dtype)
         self.config = config
 
     def __call__(self, x: Array, shared: Any, rng: DropoutKeys | None) -> Array:
@@ -259,7 +264,7 @@ class BertLayer(nnx.Module):
 
     def attention(self, x: Array, shared: Any, keys) -> Array:
         """Compute the update by self-attention, `[B, T, D]`."""
-        heads = (*x.shape[:-1], self.config.num_attention_heads, -1)
+        heads = (*x.shape[:-1], -1, self.config.head_width)
         products = apply_dense(x, self.query, self.key, self.value)
         arrays = (product.reshape(heads) for product in products)
         attended = self.attend(*arrays, shared, keys)

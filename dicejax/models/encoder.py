@@ -54,6 +54,7 @@ class SequenceSummary:
       named: whether a batch that names a token of each sequence has it taken instead of
         the first or last.
       projected: whether there is a dense layer.
+      of_each: whether it takes the state of each token, in front of the mean of all.
       activation: activation after it, a name of `ACTIVATIONS`; None: identity.
       bias: whether the dense layer has one.
       norm_epsilon: epsilon of a layer norm after the activation; None: no layer norm.
@@ -65,6 +66,7 @@ class SequenceSummary:
     position: Literal["first", "last", "mean", "max"] = "first"
     named: bool = True
     projected: bool = True
+    of_each: bool = False
     activation: str | None = "tanh"
     bias: bool = True
     norm_epsilon: float | None = None
@@ -206,6 +208,8 @@ class EncoderConfig(abc.ABC):
         name = type(self).__name__
         if (hidden or attention) and not (self.hidden_rates or self.attention_rates):
             raise ValueError(f"{name} has no dropout to set")
+        if hidden and not self.hidden_rates:
+            raise ValueError(f"{name} has no dropout of hidden states; leave it out")
         shared = set(self.hidden_rates) & set(self.attention_rates)
         if shared and None not in (hidden, attention) and hidden != attention:
             raise ValueError(

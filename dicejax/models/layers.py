@@ -178,23 +178,34 @@ def _dot(a: Array, b: Array, contract: tuple[int, int], narrow: bool = False) ->
 
 
 class LayerNorm(nnx.Module):
-    """Layer normalisation over the last axis, computed in at least float32."""
+    """Layer normalisation over the last axis, computed in at least float32.
+
+    Without `bias` and `centred`, by the mean square alone, it is RMSNorm,
+    https://arxiv.org/abs/1910.07467.
+    """
 
     def __init__(
-        self, features: int, *, epsilon: float, dtype: jnp.dtype, bias: bool = True
+        self,
+        features: int,
+        *,
+        epsilon: float,
+        dtype: jnp.dtype,
+        bias: bool = True,
+        centred: bool = True,
     ):
         self.scale = nnx.Param(jnp.ones((features,), jnp.float32))
         zeros = jnp.zeros((features,), jnp.float32)
         self.bias = nnx.Param(zeros) if bias else None
         self.epsilon = epsilon
         self.dtype = dtype
+        self.centred = centred
 
     def __call__(self, x: Array) -> Array:
         """Normalise `[..., D]`."""
         x = x.astype(wide(x.dtype))
-        centred = x - x.mean(-1, keepdims=True)
-        variance = jnp.square(centred).mean(-1, keepdims=True)
-        out = centred * lax.rsqrt(variance + self.epsilon) * self.scale[...]
+        x = x - x.mean(-1, keepdims=True) if self.centred else x
+        variance = jnp.square(x).mean(-1, keepdims=True)
+        out = x * lax.rsqrt(variance + self.epsilon) * self.scale[...]
         out = out if self.bias is None else out + self.bias[...]
         return out.astype(self.dtype)
 

@@ -15,7 +15,7 @@ from jax import Array
 
 from dicejax.models.bert import Bert, BertConfig, BertLayer
 from dicejax.models.dropout import DropoutKeys, dropout
-from dicejax.models.layers import LayerNorm, recompute
+from dicejax.models.layers import recompute
 from dicejax.models.settings import Remat
 
 
@@ -62,8 +62,7 @@ class _PreNormBert(Bert):
 
     def __init__(self, config: PreNormConfig, *, dtype, remat, rngs):
         super().__init__(config, dtype=dtype, remat=remat, rngs=rngs)
-        epsilon = config.layer_norm_eps
-        self.final_norm = LayerNorm(config.width, epsilon=epsilon, dtype=dtype)
+        self.final_norm = config.norm(dtype=dtype)
 
     def finish(self, x, keys):
         """Normalise the output, as no layer did."""

@@ -25,6 +25,8 @@ from dicejax.models.settings import Between, Remat
 
 Theta = Annotated[float, Between(1, 1e12)]
 GTE, NOMIC, JINA = "gte", "nomic_bert", "jina_embeddings_v3"
+ATTENDING = ("query", "key", "value", "attention_output")
+GATED = ("intermediate", "gate")
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     GTE: {
         "attention_probs_dropout_prob": 0.0,
@@ -85,7 +87,8 @@ class RotaryConfig(ClassifierConfig):
                     "folder; supported: what save_pretrained of transformers' own "
                     f"class writes for model_type {quote(content['model_type'])}"
                 )
-        fields = super().fields_of({**_DEFAULTS[content["model_type"]], **content})
+        defaults = _DEFAULTS.get(content["model_type"], {})
+        fields = super().fields_of({**defaults, **content})
         rope = content.get("rope_parameters") or {}
         plain = isinstance(rope, Mapping) and rope.keys() <= {"rope_type", "rope_theta"}
         if not plain or rope.get("rope_type", "default") != "default":
@@ -93,9 +96,8 @@ class RotaryConfig(ClassifierConfig):
                 f"rope_parameters is {quote(rope)}; supported: rope_type 'default' "
                 "with a rope_theta"
             )
-        fields["rope_theta"] = rope.get(
-            "rope_theta", fields.get("rope_theta", 160_000.0)
-        )
+        theta = fields.get("rope_theta", cls.rope_theta)
+        fields["rope_theta"] = rope.get("rope_theta", theta)
         width = content.get("head_dim")
         if width not in (None, cls(**fields).head_width):
             raise ValueError(
@@ -113,9 +115,9 @@ class RotaryConfig(ClassifierConfig):
         return content | {"rope_parameters": rope}
 
     @property
-    def head_width(self) -> int:
-        """Width of an attention head."""
-        return self.hidden_size // self.num_attention_heads
+    def unbiased(self) -> tuple[str, ...]:
+        """The dense layers without a bias, where there is a gate."""
+        return GATED if self.model_type == GTE else (*ATTENDING, *GATED, "output")
 
     @property
     def summary(self) -> SequenceSummary:
@@ -169,13 +171,9 @@ class _RotaryLayer(BertLayer):
             return
         width, inner = config.hidden_size, config.intermediate_size
         options = {"dtype": dtype, "scale": config.initializer_range, "rngs": rngs}
-        self.gate = Dense(width, inner, bias=False, **options)
-        unbiased = [self.intermediate]
-        if config.model_type == NOMIC:
-            unbiased += [self.query, self.key, self.value]
-            unbiased += [self.attention_output, self.output]
-        for dense in unbiased:
-            dense.bias = None
+        self.gate = Dense(width, inner, **options)
+        for name in config.unbiased:
+            getattr(self, name).bias = None
 
     def feed_forward(self, x: Array, keys) -> Array:
         """Compute the update of each token by itself, `[B, T, D]`."""

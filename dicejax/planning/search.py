@@ -214,7 +214,8 @@ def find(setup: Setup, topology: Topology, note: Note) -> SearchResult:
     devices = topology.devices()
     check_memory(setup, topology.device.memory * len(devices))
     encoder = setup.network.encoder
-    heads = getattr(encoder, "num_attention_heads", getattr(encoder, "n_head", 1))
+    names = ("num_key_value_heads", "num_attention_heads", "n_head")
+    heads = next((getattr(encoder, x) for x in names if hasattr(encoder, x)), 1)
     candidates: list[tuple[Settings, int]] = []
     refusal: InputError | None = None
     for settings in meshes(len(devices), heads):

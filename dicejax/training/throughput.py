@@ -204,8 +204,9 @@ def flops_per_token(config: EncoderConfig, lengths: Sequence[int]) -> float | No
     and of weight and value; 3 in XLNet, whose queries meet the encoding of the distance
     too; 4 in DeBERTa, whose keys meet it as well. The backward pass has two products
     for each of the forward pass. ELECTRA's projection of narrower embeddings, E by D,
-    is counted. Gated feed-forward parts (ModernBERT, GTE, Nomic BERT) have 3 D F
-    entries, and where ModernBERT has windows a token attends to at most theirs.
+    is counted. Gated feed-forward parts (ModernBERT, GTE, Nomic BERT, EuroBERT) have
+    3 D F entries; keys and values of fewer heads, EuroBERT's, have fewer. Where
+    ModernBERT has windows a token attends to at most theirs.
 
     Not counted: padding and attention across sentences of a row; recomputation
     (`remat`); scores of positions beyond the n distances that a token needs, and the
@@ -222,8 +223,10 @@ def flops_per_token(config: EncoderConfig, lengths: Sequence[int]) -> float | No
     """
     counts = np.asarray(lengths, np.float64)
     length = float((counts**2).sum() / max(counts.sum(), 1.0))
+    width = keys = config.width
     match config:
         case PostNormConfig():
+            keys = config.key_width
             # A gate is a third kernel, a half more than the others'.
             inner, products = (1 + config.is_gated / 2) * config.intermediate_size, 2
             if isinstance(config, DebertaConfig):
@@ -235,8 +238,7 @@ def flops_per_token(config: EncoderConfig, lengths: Sequence[int]) -> float | No
             inner, products, projection = 1.5 * config.intermediate_size, 2, 0
         case _:
             return None
-    width = config.width
-    kernels = config.depth * (4 * width**2 + 2 * width * inner) + projection
+    kernels = config.depth * 2 * width * (width + keys + inner) + projection
     read = config.depth * length
     if isinstance(config, ModernBertConfig):
         near = min(length, 2 * config.window + 1)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 import transformers
+from tokenizers import Tokenizer, models
 
 from dicejax.data import tokenize
 from dicejax.models import huggingface
@@ -145,3 +146,17 @@ def test_what_stands_in_the_settings(tmp_path):
         "add_prefix_space": True,
         "model_max_length": 512,
     }
+
+
+@pytest.mark.parametrize(("pad", "token"), [(1, "<|end_of_text|>"), (3, None)])
+def test_eurobert_pads_by_a_special_piece_alone(pad, token, tmp_path):
+    """Named as padding, a piece of words would no longer be one."""
+    special = ["<|begin_of_text|>", "<|end_of_text|>", "<|mask|>"]
+    vocabulary = {piece: n for n, piece in enumerate([*special, "a", "b"])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer.add_special_tokens(special)
+    encoder = encoder_of("eurobert", 8, 8, heads=2, depth=1, vocab=5, pad_token_id=pad)
+    write_tokenizer(tmp_path, tokenizer, encoder)
+    opened = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    roles = opened.bos_token, opened.eos_token, opened.mask_token
+    assert (*roles, opened.pad_token) == (*special, token)

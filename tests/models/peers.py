@@ -44,6 +44,7 @@ OF_KINDS = {
     "albert": {"embedding_size": 12},
     "distilbert": {"hidden_dim": 40},
     "gte": {"type_vocab_size": 2},
+    "eurobert": {"num_key_value_heads": 1, "pad_token_id": 3},
     # Eight buckets: distances from 5 on share them by their logarithm.
     "deberta-v2": {
         "relative_attention": True,

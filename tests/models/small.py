@@ -9,6 +9,7 @@ from flax import nnx
 
 from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
+from dicejax.models.eurobert import EuroBertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.mpnet import MPNetConfig
@@ -32,6 +33,7 @@ def encoder_of(kind, width, inner, *, heads=4, depth=2, vocab=50, **settings):
         return XLNetConfig(**sizes, **shared)
     kinds = {"bert": BertConfig, "deberta": DebertaConfig, "mpnet": MPNetConfig}
     kinds |= {"modernbert": ModernBertConfig, "gte": RotaryConfig}
+    kinds |= {"eurobert": EuroBertConfig}
     return kinds[kind](
         hidden_size=width,
         intermediate_size=inner,

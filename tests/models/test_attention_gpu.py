@@ -45,6 +45,8 @@ def test_output_and_gradients_are_those_of_plain_attention(
     monkeypatch.setattr(attention_gpu, "DTYPE", jnp.float32)
     segments = jnp.asarray(patterns(length), jnp.int32)
     batch = arrays((len(segments), length, 2, width), jnp.float32)
+    if width == 128:  # a head of keys and values serves two of queries
+        batch[1:3] = (x[:, :, :1] for x in batch[1:3])
     keys = DropoutKeys.for_rows(jax.random.key(3), jnp.arange(len(segments)))
     settings = {"segment_ids": segments, "window": window}
     kernel, plain = both(*batch, **settings, rng=keys, dropout_rate=rate)

@@ -47,6 +47,7 @@ HEADS = {
     "match": (SpanMatchHead(width=6, chunk=2), {"it": "pairs"}),
     "last": (SequenceHead(classes=3), {"it": "sequence"}),
     "mean": (SequenceHead(classes=3), {"it": "sequence"}),
+    "mean of each": (SequenceHead(classes=3), {"it": "sequence"}),
     "pooled mean": (SequenceHead(classes=3), {"it": "sequence"}),
     "pooled max": (SequenceHead(classes=3), {"it": "sequence"}),
     "pooled last": (SequenceHead(classes=3), {"it": "sequence"}),
@@ -62,6 +63,7 @@ def xlnet(**settings):
 CONFIGS = {
     "last": xlnet(),
     "mean": xlnet(summary_type="mean"),
+    "mean of each": encoder_of("eurobert", 8, 8, heads=2, depth=1, vocab=9),
     "pooled mean": dataclasses.replace(encoder(), pooling="mean"),
     "pooled max": dataclasses.replace(encoder(), pooling="max"),
     "pooled last": dataclasses.replace(encoder(), pooling="last"),

@@ -69,7 +69,7 @@ def case(settings, *, exhaustive=False, **options):
 PLAIN = ("bert", "ernie", "megatron-bert", "distilbert", "roberta-prelayernorm")
 TYPES = {name: {} for name in (*PLAIN, *ROBERTA_LIKE)}
 # Heads of an even width.
-TYPES |= {name: {"hidden_size": 18} for name in ("gte", "nomic_bert")}
+TYPES |= {name: {"hidden_size": 18} for name in ("gte", "nomic_bert", "eurobert")}
 TYPES |= {
     "jina_embeddings_v3": {"hidden_size": 18},
     "albert": {"embedding_size": 14},
@@ -89,10 +89,12 @@ BY_DEFAULT = {("bert", task) for task in HEADS} | {
     ("distilbert", SEQUENCES),
     ("gte", TOKENS),
     ("nomic_bert", TOKENS),
+    ("eurobert", TOKENS),
+    ("eurobert", SEQUENCES),
     ("jina_embeddings_v3", SEQUENCES),
 }
 # transformers has no class of them.
-ABSENT = {("gte", READING), ("nomic_bert", READING)}
+ABSENT = {(name, READING) for name in ("gte", "nomic_bert", "eurobert")}
 
 
 @pytest.mark.parametrize(
@@ -248,6 +250,25 @@ CASES = {
                 exhaustive=padded == "right",
             )
             for padded in ("left", "right")
+        ),
+    ],
+    "eurobert": [
+        # A loop; two heads of keys for six of queries, and biases.
+        case(
+            {"num_hidden_layers": 7, "num_attention_heads": 6, "num_key_value_heads": 2}
+            | {"rms_norm_eps": 0.1, "hidden_act": "gelu", "rope_theta": 50.0}
+            | dict.fromkeys(("attention_bias", "mlp_bias"), True),
+            padded="left",
+            within=1e-5,
+        ),
+        case(ONE | {"num_key_value_heads": None}, within=1e-5),
+        # PyTorch's first state is that of a row's first column: padding is behind.
+        case(ONE | {"classifier_pooling": "bos"}, task=SEQUENCES, within=1e-5),
+        case(
+            ONE | {"classifier_pooling": "mean"},
+            task=SEQUENCES,
+            padded="left",
+            within=1e-5,
         ),
     ],
     "mpnet": [

@@ -9,6 +9,7 @@ import pytest
 from dicejax.errors import InputError
 from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
+from dicejax.models.eurobert import EuroBertConfig
 from dicejax.models.huggingface import config_from
 from dicejax.models.huggingface.names import FAMILIES, NEAREST
 from dicejax.models.xlnet import XLNetConfig
@@ -96,6 +97,16 @@ REFUSED = {
     "distilbert": [
         ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; supported: 1e-12"),
         ({"dim": 10, "n_heads": 4}, "hidden_size 10 is not a multiple of num_att"),
+    ],
+    "eurobert": [
+        ({"num_key_value_heads": 5}, "heads 12 is not a multiple of num_key_value_he"),
+        ({"num_key_value_heads": 0}, "num_key_value_heads is 0; want a whole number "),
+        ({"head_dim": 32}, "head_dim is 32; supported: hidden_size / num_attention_h"),
+        ({"rope_scaling": {"factor": 2.0}}, "rope_scaling is {'factor': 2.0}, for cod"),
+        ({"clf_pooling": "mean"}, "clf_pooling is 'mean', for code of the model's ow"),
+        ({"classifier_pooling": "last"}, "classifier_pooling is 'last'; supported: 'b"),
+        ({"hidden_dropout_prob": 0.1}, "hidden_dropout_prob is 0.1; want a number fro"),
+        ({"pad_token_id": None}, "pad_token_id is None; want a whole number from 0"),
     ],
     "albert": [
         ({"num_hidden_groups": 2}, "num_hidden_groups is 2; supported: 1"),
@@ -185,5 +196,10 @@ def test_rates_of_dropout_are_changed_by_themselves_where_there_are_two():
     assert config.with_dropout(0.3, None).dropout == 0.3
     assert config.with_dropout(None, 0.3).dropout == 0.3
     assert config.with_dropout(0.0, 0.0) == dataclasses.replace(config, dropout=0.0)
+    config = EuroBertConfig(vocab_size=9).with_dropout(0.0, 0.3)
+    assert config.attention_probs_dropout_prob == 0.3
+    with pytest.raises(ValueError, match="no dropout of hidden states; leave it out"):
+        config.with_dropout(0.1, None)
+    config = XLNetConfig(vocab_size=9)
     with pytest.raises(ValueError, match="XLNet has one rate for both"):
         config.with_dropout(0.3, 0.1)

@@ -28,10 +28,10 @@ from .small import batch_for, has_token_types, quickly
 LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
 LENGTH = 12
 # Each kind of embeddings and of layers that the tests of kinds do not have.
-ON_A_MESH = ("roberta-prelayernorm", "gte")
+ON_A_MESH = ("roberta-prelayernorm", "gte", "eurobert")
 # Those whose modules the tests of kinds do not have.
 BY_DEFAULT = ("albert", "distilbert", "ernie", "megatron-bert", "roberta-prelayernorm")
-BY_DEFAULT += ("gte", "nomic_bert", "jina_embeddings_v3")
+BY_DEFAULT += ("gte", "nomic_bert", "jina_embeddings_v3", "eurobert")
 
 EXPERIMENT = """
 from dicejax.config import Experiment, PretrainedEncoder, Training

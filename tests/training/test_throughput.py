@@ -138,7 +138,8 @@ XLNET = encoder_of("xlnet", 512, 2048, **SIZES)
 DEBERTA = encoder_of("deberta", 512, 2048, embedding_size=128, **SIZES)
 MODERNBERT = encoder_of("modernbert", 512, 1024, **SIZES)
 MPNET, GTE = (encoder_of(kind, 512, 2048, **SIZES) for kind in ("mpnet", "gte"))
-EVERY = [BERT, ELECTRA, XLNET, DEBERTA, MODERNBERT, MPNET, GTE]
+EUROBERT = encoder_of("eurobert", 512, 2048, num_key_value_heads=2, **SIZES)
+EVERY = [BERT, ELECTRA, XLNET, DEBERTA, MODERNBERT, MPNET, GTE, EUROBERT]
 
 
 def test_a_token_meets_those_of_its_window():

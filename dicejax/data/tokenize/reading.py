@@ -48,7 +48,7 @@ _NAMED = {
     "XLNetTokenizer": "xlnet",
     "AlbertTokenizer": "albert",
     "MPNetTokenizer": "mpnet",
-    _BACKEND: "modernbert",
+    _BACKEND: "modernbert eurobert",
 }
 _CLASSES = {kind: name for name, kinds in _NAMED.items() for kind in kinds.split()}
 # Classes by the file in a folder that names no model type.

@@ -19,6 +19,8 @@ from dicejax.models.settings import check_choice
 
 class _Summarizer(Projection):
     def __call__(self, hidden, batch, rng) -> Array:  # [B, D] or [B, S, D]
+        if self.settings.of_each:
+            return summary_state(self.project(hidden), batch, self.settings)
         vector = summary_state(hidden, batch, self.settings)
         return self.project(dropout(vector, self.settings.dropout_before, rng))
 

@@ -139,6 +139,13 @@ _JINA_ENCODER = _ROTARY | {
     "layers.{n}.mlp.fc1": "layers/intermediate",
     "layers.{n}.mlp.fc2": "layers/output",
 }
+_EUROBERT_ENCODER = {
+    **{k: x for k, x in _GATED_ENCODER.items() if ".self_attn." in k or ".mlp." in k},
+    "embed_tokens": "embeddings/word",
+    "layers.{n}.input_layernorm": "layers/attention_norm",
+    "layers.{n}.post_attention_layernorm": "layers/output_norm",
+    "norm": "final_norm",
+}
 _TABLES = {theirs: ours for theirs, ours in _ROTARY.items() if "word" in ours}
 _TABLES |= {"embeddings.token_type_embeddings": "embeddings/token_type"}
 # As the models' own code named them, and save_pretrained does again.
@@ -242,8 +249,8 @@ def _family(classes, prefix, encoder, summary, more=(), pools=False) -> Family:
     return Family(classes, prefix, encoder, heads | dict(more), pools)
 
 
-def _rotary(classes, prefix, encoder, stored) -> Family:
-    family = _family(classes, prefix, encoder, _POOLED, pools=True)
+def _rotary(classes, prefix, encoder, stored, summary=_POOLED) -> Family:
+    family = _family(classes, prefix, encoder, summary, pools=True)
     heads = {head: x for head, x in family.heads.items() if head != StartEndHead}
     return dataclasses.replace(family, heads=heads, stored=stored)
 
@@ -283,6 +290,13 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "gte": _rotary("Gte", "gte.", _GATED_ENCODER, _STORED_GTE),
     "nomic_bert": _rotary("NomicBert", "nomic_bert.", _GATED_ENCODER, _STORED_NOMIC),
+    "eurobert": _rotary(
+        "EuroBert",
+        "model.",
+        _EUROBERT_ENCODER,
+        None,
+        {"dense": "summary/dense", "classifier": "dense"},
+    ),
     "jina_embeddings_v3": dataclasses.replace(
         _family("JinaEmbeddingsV3", "roberta.", _JINA_ENCODER, _TWO_LAYERS),
         stored=_STORED_JINA,
@@ -343,7 +357,7 @@ UNUSED = re.compile(
     r"^(pooler|cls|classifier|qa_outputs|lm_head|lm_loss|sequence_summary|logits_proj"
     r"|start_logits|end_logits|answer_class|discriminator_predictions|predictions"
     r"|generator_predictions|generator_lm_head|lm_predictions|mask_predictions|score"
-    r"|dropout|head|decoder|pre_classifier|vocab_transform|vocab_layer_norm"
+    r"|dropout|head|decoder|dense|pre_classifier|vocab_transform|vocab_layer_norm"
     r"|vocab_projector|sop_classifier)\b|^embeddings\.position_embeddings\b"
     r"|(^|\.)position_ids$|(^|\.)token_type_ids$"
 )

@@ -21,6 +21,7 @@ from dicejax.models import (  # noqa: F401 - define their architectures
     bert,
     deberta,
     distilbert,
+    eurobert,
     modernbert,
     mpnet,
     prenorm,

@@ -25,13 +25,13 @@ from dicejax.models.network import Network, Params
 
 # Special tokens by the tokenizer's names, and transformers' names.
 _SPECIAL = {
-    "bos_token": ("<s>",),
-    "eos_token": ("</s>",),
+    "bos_token": ("<s>", "<|begin_of_text|>"),
+    "eos_token": ("</s>", "<|end_of_text|>"),
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
     "cls_token": ("[CLS]", "<cls>", "<s>"),
     "sep_token": ("[SEP]", "<sep>", "</s>"),
-    "mask_token": ("[MASK]", "<mask>"),
+    "mask_token": ("[MASK]", "<mask>", "<|mask|>"),
 }
 
 
@@ -53,7 +53,11 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, encoder: EncoderConfig) 
     }
     added = tokenizer.get_added_tokens_decoder().values()
     special = {token.content for token in added if token.special}
+    # EuroBERT pads by the end of a text.
+    padding = tokenizer.id_to_token(getattr(encoder, "pad_token_id", 0))
     for role, names in _SPECIAL.items():
+        if role == "pad_token" and padding in special:
+            names = (*names, padding)
         present = [n for n in names if tokenizer.token_to_id(n) is not None]
         # MPNet's vocabulary has BERT's too, as entries like any other.
         present.sort(key=lambda name: name not in special)
