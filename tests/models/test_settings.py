@@ -5,6 +5,11 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES as TAGGING,
+)
+from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from dicejax.errors import InputError
 from dicejax.models.bert import BertConfig
@@ -29,6 +34,9 @@ BASE = {
     "xlnet": {"d_model": 12, "n_head": 2},
     "modernbert": {},
 }
+# Classes of tokenizers that types which load have; "TokenizersBackend" is none.
+SHARED = {TOKENIZER_MAPPING_NAMES.get(kind) for kind in FAMILIES}
+SHARED -= {None, "TokenizersBackend"}
 REFUSED = {
     "bert": [
         (
@@ -127,7 +135,7 @@ REFUSED = {
                 ("rembert", "bert"),
                 ("flaubert", "camembert"),
             ),
-            *(("xmod", "xlm-roberta"), ("new", "gte")),
+            *(("xmod", "xlm-roberta"), ("new", "gte"), ("llama", "eurobert")),
         )
     },
 }
@@ -145,9 +153,27 @@ def test_what_is_not_followed_is_refused_by_name(kind, settings, message):
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_the_nearest_types_load():
-    assert {*NEAREST.values(), "modernbert"} <= FAMILIES.keys()
-    assert not NEAREST.keys() & FAMILIES.keys()
+def test_every_other_type_of_transformers_is_refused_with_one_that_loads():
+    others = CONFIG_MAPPING_NAMES.keys() - FAMILIES.keys()
+    assert len(others) > 200 and CONFIG_MAPPING_NAMES.keys() > FAMILIES.keys()
+    assert NEAREST.keys() - {"new"} <= others  # of the code in GTE's folders
+    for kind in others:
+        with pytest.raises(InputError) as caught:
+            config_from({"model_type": kind, "vocab_size": 9}, "config.json")
+        start, nearest, rest = str(caught.value).split("; ", 2)
+        assert start == f"config.json: model_type is {kind!r}"
+        nearest = nearest.removeprefix("nearest to it is ").strip("'")
+        assert nearest in FAMILIES
+        assert rest.startswith("supported: ") and "\n" not in rest
+        # One vocabulary fits both, but the nearest to long rows has long ones.
+        shared = TOKENIZER_MAPPING_NAMES.get(kind)
+        if kind in TAGGING and shared in SHARED and kind != "longformer":
+            assert TOKENIZER_MAPPING_NAMES[nearest] == shared, kind
+
+
+def test_a_type_has_the_class_that_transformers_has():
+    for kind, family in FAMILIES.items():
+        assert TAGGING[kind] == f"{family.classes}ForTokenClassification"
 
 
 @pytest.mark.parametrize("cls", [BertConfig, DebertaConfig, XLNetConfig])

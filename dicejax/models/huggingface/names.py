@@ -328,17 +328,21 @@ FAMILIES: Mapping[str, Family] = {
 
 
 _NEAREST = {
-    "bert": "bros convbert fnet funnel layoutlm mobilebert rembert roc_bert "
-    "roformer splinter squeezebert tapas",
+    "albert": "yoso",
+    "bert": "bert-generation bros convbert dpr fnet funnel layoutlm layoutlmv2 lxmert "
+    "mobilebert prophetnet rembert roc_bert roformer splinter squeezebert tapas "
+    "visual_bert",
     "camembert": "flaubert",
     "deberta-v2": "deberta",
+    "eurobert": "apertus arcee gemma gemma2 gemma3 gemma3_text helium llama mistral "
+    "ministral ministral3 qwen2 qwen3 smollm3",
     "gte": "new",
-    "roberta": "bart ibert lilt luke markuplm",
-    "xlm-roberta": "mbart mluke mt5 umt5 xlm xlm-roberta-xl xmod",
+    "roberta": "bart ibert layoutlmv3 lilt luke markuplm mra mvp",
+    "xlm-roberta": "canine layoutxlm mbart mt5 umt5 xlm xlm-roberta-xl xmod",
 }
 NEAREST = {name: kind for kind, names in _NEAREST.items() for name in names.split()}
 """What comes nearest to a `model_type` that does not load, where it is not ModernBERT:
-as for decoders, T5, long rows and encoders with rotary positions."""
+as for GPT-2, T5, long rows and encoders with rotary positions and windows."""
 
 
 def family_of(encoder: EncoderConfig) -> Family:
