@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dicejax.cli import run
-from dicejax.config import Experiment, ScratchEncoder
+from dicejax.config import Experiment, ScratchEncoder, Training
 from dicejax.data.examples import Span
 from dicejax.data.source import text_of
 from dicejax.errors import InputError
@@ -329,6 +329,34 @@ def test_train_is_judged_by_models_that_were_trained_without_it(tmp_path, capsys
     assert all(row["judges"] == 1 for row in rows)  # the run saw all of them
 
 
+def test_runs_on_several_samples_of_train_judge_what_they_did_not_see(tmp_path):
+    source = made(tmp_path, "texts", folder="first")
+    # Without a test file dev is scored, and is ranked once.
+    seen, places = [], {}
+    for seed in (0, 1):
+        data = dataclasses.replace(source, max_train=60, train_sample=seed, test=None)
+        experiment = Experiment(
+            name="mine",
+            data=data,
+            task=Classification(positive="bad"),
+            encoder=ScratchEncoder(),
+            training=Training(seed=seed),
+            control="tfidf",
+        )
+        train(experiment, str(tmp_path / f"runs/tfidf/seed-{seed}"), progress=False)
+        seen.append({x.line for x in data.load().train})
+    status, out = review(tmp_path)
+    assert status == 0
+    rows = json.loads((out / "review.json").read_text())["examples"]
+    for row in rows:
+        places.setdefault(row["split"], {})[row["line"]] = row["judges"]
+    assert places["dev"] == dict.fromkeys(range(1, SIZES["dev"] + 1), 2)
+    every = range(1, SIZES["train"] + 1)
+    judges = {n: sum(n not in lines for lines in seen) for n in every}
+    assert places["train"] == {n: count for n, count in judges.items() if count}
+    assert places.keys() == {"dev", "train"}
+
+
 def test_parts_of_train_are_whole_and_share_every_label(tmp_path):
     draw = random.Random(1)
     rows = texts(draw, 90)
@@ -381,7 +409,7 @@ def test_kinds_of_errors_are_those_of_the_places():
     gold = [Span("PER", 0, 2), Span("LOC", 4, 5)]
     assert differences(gold, gold) == ()
     assert differences(gold, [Span("LOC", 0, 1), gold[1]]) == (
-        "boundary and type PER for LOC",
+        "boundary and type PER instead of LOC",
     )
     assert differences([], gold) == ("missing PER", "missing LOC")
 

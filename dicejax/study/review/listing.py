@@ -14,7 +14,9 @@ from dicejax.tasks.described import text_and_gold
 
 OF_CLASS = 10
 """Examples of each class on the page."""
-_PROSE = ("text", "gold", "models say", "kind", "copies")
+COPIES = 3
+"""Copies of a text with other labels that are named."""
+_PROSE = ("text", "gold", "models say", "kind", "copies say")
 Copies = Mapping[Any, Sequence[tuple[str, str]]]
 
 
@@ -70,7 +72,12 @@ def _table(
         cells = cells_of(held_out, doubt)
         example = held_out.examples[doubt.number]
         where = f"{cells['split']}, line {cells['line']}"
-        others = copied.get(text_of(example), ())
+        others = [
+            f"{gold} ({place})"
+            for gold, place in copied.get(text_of(example), ())
+            if gold != cells["gold"]
+        ]
+        more = f" and {len(others) - COPIES} more" if len(others) > COPIES else ""
         lines.append(
             {
                 "rank": f"{doubt.rank}",
@@ -79,14 +86,12 @@ def _table(
                 "models say": cells["models"],
                 "kind": cells["kind"],
                 "against gold": f"{doubt.contradicting} of {doubt.judges}",
-                "copies": "; ".join(
-                    f"{gold} ({place})" for gold, place in others if place != where
-                ),
+                "copies say": "; ".join(others[:COPIES]) + more,
                 "where": where,
             }
         )
-    if not any(line["copies"] for line in lines):
-        lines = [{k: x for k, x in line.items() if k != "copies"} for line in lines]
+    if not any(line["copies say"] for line in lines):
+        lines = [{k: x for k, x in line.items() if k != "copies say"} for line in lines]
     return TextTable(caption, lines, _PROSE)
 
 

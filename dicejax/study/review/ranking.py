@@ -212,8 +212,8 @@ def _proposed(
         labels[n] if n >= 0 else gold for n, gold in zip(classes, golds, strict=True)
     ]
     if not isinstance(example, Sentence):
-        pairs = zip(example.labels, names, strict=True)
-        kinds = dict.fromkeys(f"{x} for {y}" for x, y in pairs if x != y)
+        rows = zip(example.words, example.labels, names, strict=True)
+        kinds = [f"{word}: {x} instead of {y}" for word, x, y in rows if x != y]
         return dataclasses.replace(example, labels=tuple(names)), tuple(kinds)
     spans = tags.spans(names, task.scheme)  # type: ignore[attr-defined]
     flat = flat_spans(example.spans)
@@ -229,7 +229,7 @@ def _relabelled(example: Any, label: str) -> tuple[Any, tuple[str, ...]]:
     if label == example.label:
         return example, ()
     changed = dataclasses.replace(example, label=label, probabilities=None)
-    return changed, (f"{example.label} for {label}",)
+    return changed, (f"{example.label} instead of {label}",)
 
 
 def differences(gold: Sequence[Span], right: Sequence[Span]) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ def differences(gold: Sequence[Span], right: Sequence[Span]) -> tuple[str, ...]:
     >>> for kind in differences(gold, right):
     ...     print(kind)
     boundary of PER
-    type LOC for ORG
+    type LOC instead of ORG
     extra ORG
     missing LOC
     """
@@ -256,7 +256,7 @@ def differences(gold: Sequence[Span], right: Sequence[Span]) -> tuple[str, ...]:
         else:
             is_same = any(x[1:] == span[1:] for x in over)
             both = "" if is_same else "boundary and "
-            kinds.append(f"{both}type {span.type} for {over[0].type}")
+            kinds.append(f"{both}type {span.type} instead of {over[0].type}")
     for span in right:
         if not any(x.start < span.end and span.start < x.end for x in gold):
             kinds.append(f"missing {span.type}")
