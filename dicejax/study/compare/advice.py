@@ -350,7 +350,8 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
     texts = [_text("use", name=name, **values)]
     if best is not claim:
         texts = [_text("try", control=name, loss=leader.loss, **values)]
-    texts.append(_text("none_failed", failures=claim.failures))
+    if claim.failures.are_seeded:
+        texts.append(_text("none_failed", failures=claim.failures))
     pairs = [{claim.loss, rows[0].loss}]
     if best.is_control:
         rivals = rivals_of(rows) if best is claim else [leader]
@@ -436,6 +437,8 @@ def _command(rows: Sequence[Row], seeds: int) -> str:
 
 def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
     """Return the time of further seeds of the baseline and rivals; empty if unknown."""
+    if source_of(rows) != "run":
+        return ""
     trained = [result for result in results_of(rows) if "control" not in result]
     seconds = [result["seconds"] for result in trained if result.get("seconds")]
     if not seconds:

@@ -29,7 +29,8 @@ class Failures:
     """Seeds of the failed runs of a loss, and numbers of runs that have ended.
 
     Finished are those that did not diverge. The median is that of the scores of runs
-    that did not fail; None without any.
+    that did not fail; None without any. Runs that are not seeded are all the same, and
+    say nothing of how often others would fail.
     """
 
     seeds: frozenset[int] = frozenset()
@@ -37,6 +38,7 @@ class Failures:
     finished: int = 0
     learnt_nothing: int = 0
     median: float | None = None
+    are_seeded: bool = True
 
     @property
     def is_unstable(self) -> bool:
@@ -74,7 +76,13 @@ def failures_of(runs: Sequence[ScoredRun]) -> Failures:
     failed = {run.seed for run in ended} - {run.seed for run in sound}
     median = float(np.median([run.score for run in sound])) if sound else None
     counts = len(ended), len(finished), len(finished) - len(learnt)
-    return Failures(frozenset(failed), *counts, median)
+    are_seeded = all(map(is_seeded, runs))
+    return Failures(frozenset(failed), *counts, median, are_seeded)
+
+
+def is_seeded(run: ScoredRun) -> bool:
+    """Return whether another seed would give another model."""
+    return run.loss not in PLAIN and not (run.result or {}).get("unseeded")
 
 
 def far_below(scores: ArrayLike) -> np.ndarray:
@@ -122,7 +130,7 @@ def is_repeated(runs: Sequence[ScoredRun]) -> bool:
     finished = [run for run in runs if run.result]
     if len(finished) < MIN_SEEDS or not 0 < finished[0].score < 1:
         return False
-    if finished[0].loss in PLAIN:
+    if not is_seeded(finished[0]):
         return False
     first, *others = (run.item_statistics for run in finished)
     return all(np.array_equal(first, other) for other in others)

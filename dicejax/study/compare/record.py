@@ -49,9 +49,11 @@ KEPT = (
     "device_kind",
     "examples",
     "parameters",
+    "price",
     "seconds",
     "steps",
     "tokens_per_s",
+    "unseeded",
     "versions",
 )
 """What the record has of `result.json`."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections
 import csv
+import dataclasses
 import re
-from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from etils import epath
@@ -14,9 +15,12 @@ from etils import epath
 from dicejax.errors import InputError, quote
 from dicejax.io import files
 from dicejax.study.compare.jobs import ScoredRun, Source
+from dicejax.study.significance import MIN_SEEDS
 
 DATA = "data"
 COLUMNS = ("loss", "seed", "score")
+COSTS = ("seconds", "price")
+UNSEEDED = ("", "-")
 EXAMPLE = "example"
 GROUP = "group"
 Unit = Literal["points", "fraction"]
@@ -28,10 +32,11 @@ class _Line(NamedTuple):
     number: int
     data: str
     loss: str
-    seed: int
+    seed: int | None
     example: str
     group: str
     score: float
+    costs: dict[str, float]
 
 
 def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
@@ -41,7 +46,9 @@ def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
     whose mean is the run's score. Without it a run has two examples of the same score:
     the verdict is about this test set. A column `group` names the document, or whatever
     makes examples alike. Without a column `data` the file is one data set of its name.
-    Other columns are ignored.
+    Other columns are ignored but `seconds` and `price`, which are summed over a run. A
+    model that another seed would not change has an empty seed, or "-": it is the same
+    for all seeds of the others.
 
     Args:
       path: CSV file.
@@ -53,7 +60,7 @@ def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
         score above 1.
     """
     scale = 1 if unit == "fraction" else 100
-    by_run: dict[tuple[str, str, int], dict[str, _Line]] = {}
+    by_run: dict[tuple[str, str, int | None], dict[str, _Line]] = {}
     line: _Line | None = None
     for line in _lines(path, scale):
         run = by_run.setdefault((line.data, line.loss, line.seed), {})
@@ -95,10 +102,16 @@ def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
         if len(scores) == 1:
             scores, source = np.repeat(scores, 2), "run scores"
         shares = np.stack([scores, np.ones_like(scores)], -1)[:, None]
-        result = {"primary_metric": "score", "test": {"score": float(scores.mean())}}
+        result: dict[str, Any] = {"primary_metric": "score"}
+        result["test"] = {"score": float(scores.mean())}
+        for cost in COSTS:
+            if amounts := [x.costs[cost] for x in run.values() if cost in x.costs]:
+                result[cost] = sum(amounts)
+        if seed is None:
+            result["unseeded"] = True
         scored = ScoredRun(
             loss,
-            seed,
+            0 if seed is None else seed,
             path,
             "finished",
             result,
@@ -108,9 +121,23 @@ def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
             groups=groups if len(names) > 1 and len(groups) == len(shares) else None,
         )
         by_data.setdefault(data, []).append(scored)
-    for runs in by_data.values():
-        runs.sort(key=lambda scored: (scored.loss, scored.seed))
+    for data, runs in by_data.items():
+        by_data[data] = _for_all_seeds(path, runs)
     return by_data
+
+
+def _for_all_seeds(path: str, runs: Sequence[ScoredRun]) -> list[ScoredRun]:
+    """Return runs with those that are not seeded for each seed of the others."""
+    unseeded = [run for run in runs if run.result and run.result.get("unseeded")]
+    losses = {run.loss for run in unseeded}
+    seeded = [run for run in runs if run.result and "unseeded" not in run.result]
+    for run in seeded:
+        if run.loss in losses:
+            what = f"{path}: {run.loss} has a seed in some lines and none in others"
+            raise InputError(f"{what}; give all of its lines a seed, or none")
+    seeds = sorted({run.seed for run in seeded}) or [*range(MIN_SEEDS)]
+    repeated = [dataclasses.replace(x, seed=n) for x in unseeded for n in seeds]
+    return sorted([*seeded, *repeated], key=lambda run: (run.loss, run.seed))
 
 
 def _require_points(path: str, lines: Iterable[_Line]) -> None:
@@ -160,7 +187,9 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
     names = [name.strip() for name in _cells(path, number, header)]
     count = collections.Counter(names)
     missing = [name for name in COLUMNS if not count[name]]
-    repeated = [name for name in (DATA, *COLUMNS, EXAMPLE, GROUP) if count[name] > 1]
+    repeated = [
+        name for name in (DATA, *COLUMNS, EXAMPLE, GROUP, *COSTS) if count[name] > 1
+    ]
     if missing or repeated:
         flaw = f"has no column {missing[0]}" if missing else f"repeats {repeated[0]}"
         want = f"name the columns {', '.join(COLUMNS)}, and perhaps {DATA}, {EXAMPLE}"
@@ -178,9 +207,10 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
             if not row.get(name, name):
                 raise _refused(path, number, f"names no {name}", "add it")
         flaw = f"seed {quote(row['seed'])} is not a whole number"
-        if not re.fullmatch(r"[+-]?[0-9]+", row["seed"]):
+        is_seeded = row["seed"] not in UNSEEDED
+        if is_seeded and not re.fullmatch(r"[+-]?[0-9]+", row["seed"]):
             raise _refused(path, number, flaw)
-        seed = int(row["seed"])
+        seed = int(row["seed"]) if is_seeded else None
         kind = "fraction from 0 to 1" if largest == 1 else _POINTS
         flaw = f"score {quote(row['score'])} is not a {kind}"
         # Not `float` alone, which reads 7_5 and the digits of other scripts.
@@ -191,7 +221,14 @@ def _lines(path: str, largest: float) -> Iterator[_Line]:
             raise _refused(path, number, flaw)
         example = row.get(EXAMPLE, "")
         group = row.get(GROUP, "") if example else ""
-        yield _Line(number, row[DATA], row["loss"], seed, example, group, score)
+        costs = {}
+        for name in COSTS:
+            text = row.get(name, "")
+            if text and not (_NUMBER.fullmatch(text) and float(text) >= 0):
+                raise _refused(path, number, f"{name} {quote(text)} is no amount")
+            if text:
+                costs[name] = float(text)
+        yield _Line(number, row[DATA], row["loss"], seed, example, group, score, costs)
 
 
 def _cells(path: str, number: int, text: str) -> list[str]:

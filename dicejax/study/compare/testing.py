@@ -10,7 +10,7 @@ import numpy as np
 
 from dicejax.study import significance
 from dicejax.study.compare.failures import Failures, compared_failures
-from dicejax.study.compare.jobs import PLAIN, Source
+from dicejax.study.compare.jobs import Source
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import CrossedDifference, Verdict
 
@@ -228,7 +228,7 @@ class Tests:
         ours, theirs = self.failures[loss], self.failures[baseline]
         texts = sentences("verdicts")
         if not (ours.is_unstable or theirs.is_unstable):
-            if verdict.outcome != "better" or loss in PLAIN:
+            if verdict.outcome != "better" or not ours.are_seeded:
                 return verdict
             limited = texts.failures(ours)
             return Verdict("better", f"{verdict.sentence}; {limited}")

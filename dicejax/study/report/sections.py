@@ -61,6 +61,13 @@ CONTROLS = {
 FROM_PRIOR = " Heads begin at the class frequencies and learn faster."
 PRECISION = "Precision, recall and thresholds"
 
+COSTS = {
+    "seconds": ("minutes a run", "{:.1f}", 60),
+    "tokens_per_s": ("tokens/s", "{:,.0f}", 1),
+    "price": ("price of a run", "{:,.2f}", 1),
+}
+"""Of a cost of a run its name on the page, form and unit."""
+
 
 def reading(rows: Sequence[Row]) -> list[str]:
     """Return how to read a page, by where its scores are from."""
@@ -280,18 +287,21 @@ def _filled(caption: str, lines: Sequence[Mapping[str, str]]) -> TextTable:
 
 
 def time(rows: Sequence[Row]) -> Section:
-    """Return the training time of each loss; empty where runs do not record it."""
-    lines = []
+    """Return the time of each loss, and its price; empty where runs have none."""
+    lines, are_ours = [], source_of(rows) == "run"
     for row in rows:
         runs = [run for run in results_of([row]) if "control" not in run]
-        runs = [run for run in runs if run.get("seconds")]
-        if runs:
-            seconds = statistics.fmean(run["seconds"] for run in runs)
-            rate = statistics.fmean(run["tokens_per_s"] for run in runs)
-            line = {"minutes a run": f"{seconds / 60:.1f}", "tokens/s": f"{rate:,.0f}"}
-            lines.append({"loss": row.loss} | line)
-    tables = _table(sentences("page").time(), lines)
-    return Section("time", "Training time", tables=tables)
+        line = {
+            name: form.format(statistics.fmean(values) / unit)
+            for key, (name, form, unit) in COSTS.items()
+            if (values := [run[key] for run in runs if run.get(key)])
+        }
+        lines += [{"loss": row.loss} | line] * bool(line)
+    names = dict.fromkeys(name for line in lines for name in line)
+    lines = [{name: line.get(name, "") for name in names} for line in lines]
+    title = "Training time" if are_ours else "Time and price"
+    tables = _table(sentences("page").time(are_ours), lines)
+    return Section("time", title, tables=tables)
 
 
 def tuned(tuning: Mapping[str, Any] | None) -> Section:
