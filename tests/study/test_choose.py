@@ -144,6 +144,22 @@ def test_the_best_have_more_seeds_and_the_rest_is_dropped():
     assert search.chosen().model == "ce+prior"
 
 
+def test_what_was_dropped_has_no_further_seed():
+    def score(setting, seed):
+        # Survivors fall behind what was dropped, which looked worse with one seed.
+        better = setting.model in ("wce", "ce+prior") and setting.rate == 1
+        skill = 0.75 if better and seed == SEED else 0.4 + 0.3 * (seed == SEED)
+        return items(skill, [sum(map(ord, setting.name)), seed])
+
+    search = Made(score)
+    search.run(1e6)
+    seeds = {}
+    for trial in search.trials:
+        seeds.setdefault(trial.setting, []).append(trial.seed)
+    for setting, tried_seeds in seeds.items():
+        assert tried_seeds == [*range(SEED, SEED + len(tried_seeds))], setting.name
+
+
 def test_control_is_the_cheapest_that_dev_does_not_separate():
     skills = {"majority": 0.2, "tfidf": 0.5, "ce": 0.78, "wce": 0.78, "ce+prior": 0.8}
 

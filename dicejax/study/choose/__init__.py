@@ -11,13 +11,14 @@ from dicejax import config
 from dicejax.config import ExperimentOrFile
 from dicejax.errors import InputError
 from dicejax.study.choose.confirm import FOLDER, SEED, confirm
-from dicejax.study.choose.search import CONFIRMING, Search, with_tuned_threshold
+from dicejax.study.choose.search import Search, with_tuned_threshold
 from dicejax.study.choose.settings import Setting
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import metric_of
 from dicejax.study.compare.testing import MARGIN
 from dicejax.study.compare.until import seconds_of
 from dicejax.study.sentences import sentences
+from dicejax.study.significance import MIN_SEEDS
 from dicejax.training.encoded import load_corpus
 from dicejax.training.progress import Progress, progress_of
 
@@ -102,12 +103,11 @@ def choose(
         chosen = search.chosen()
         control = search.control(chosen)
         pair = [chosen] if control is None else [control, chosen]
-        expected = sum(search.expected(x) for x in pair)
-        left = limit - search.seconds
-        most = int(left / expected) if expected else MOST_SEEDS
-        seeds = min(max(most, CONFIRMING), MOST_SEEDS)
-        if all(x.is_plain for x in pair):  # whose seeds are alike
-            seeds = CONFIRMING
+        once = sum(search.expected(x) for x in pair if x.is_plain)
+        expected = sum(search.expected(x) for x in pair if not x.is_plain)
+        left = limit - search.seconds - once
+        most = int(left / expected) if expected else MIN_SEEDS
+        seeds = min(max(most, MIN_SEEDS), MOST_SEEDS)
         comparison = confirm(
             experiment, pair, folder, display, seeds=seeds, margin=margin / 100
         )

@@ -14,6 +14,7 @@ from dicejax.study.choose.settings import Setting
 from dicejax.study.compare.baselines import controls_among
 from dicejax.study.compare.changed import quote
 from dicejax.study.compare.jobs import (
+    PLAIN,
     Job,
     ScoredRun,
     scored,
@@ -43,6 +44,7 @@ def confirm(
 ) -> Comparison:
     """Train settings with fresh seeds, and compare them with the first on test.
 
+    A model that is no fine-tuned encoder is fitted once, as seeds do not change it.
     Where the task has its threshold tuned on dev, it decides.
     """
     path = epath.Path(folder) / FOLDER
@@ -54,9 +56,16 @@ def confirm(
         )
         for seed in range(SEED, SEED + seeds)
         for setting in settings
+        if seed == SEED or not setting.is_plain
     ]
     train_all(jobs, progress)
     runs = share_groups([with_threshold_scores(scored(job)) for job in jobs])
+    runs += [
+        dataclasses.replace(run, seed=seed)
+        for run in runs
+        if run.loss in PLAIN
+        for seed in range(SEED + 1, SEED + seeds)
+    ]
     require_one_data(runs)
     first, *others = (setting.name for setting in settings)
     comparison = assess(

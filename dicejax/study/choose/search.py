@@ -37,8 +37,8 @@ SEEDS = 3
 """Seeds of what survives; each round keeps a quarter."""
 STATISTICS = "dev_statistics.npz"
 SHARES = "example_statistics"
-CONFIRMING = 3
-"""Runs of each of two settings that time is left for."""
+CONFIRMING = 5
+"""Runs of the choice that time is left for."""
 LEVEL = 0.05
 
 
@@ -117,9 +117,11 @@ class Search:
             self._try(setting, SEED)
         for extra in range(1, SEEDS):
             tuned = [x for x in self.tried if not x.is_plain]
+            left = max(2, math.ceil(len(tuned) / 4**extra))
+            # A lucky seed of one that was dropped is no reason to take it up again.
+            tuned = [x for x in tuned if len(self.scores(x)) >= extra]
             tuned.sort(key=lambda x: (-self.mean(x), x.cost))
-            finalists = tuned[: max(2, math.ceil(len(tuned) / 4**extra))]
-            for setting in finalists:
+            for setting in tuned[:left]:
                 if len(self.scores(setting)) > extra:
                     continue
                 if not self._fits(setting, budget):
@@ -140,11 +142,9 @@ class Search:
         return setting.epochs * statistics.fmean(others) if others else 0.0
 
     def _fits(self, setting: Setting, budget: float) -> bool:
-        confirming = CONFIRMING * (self.expected(setting) + self._cheapest())
+        plain = max((self.expected(x) for x in self.tried if x.is_plain), default=0.0)
+        confirming = CONFIRMING * self.expected(setting) + plain
         return self.seconds + self.expected(setting) + confirming <= budget
-
-    def _cheapest(self) -> float:
-        return min((self.expected(x) for x in self.tried), default=0.0)
 
     def _try(self, setting: Setting, seed: int) -> None:
         path = self._path / TRIALS / setting.name / f"seed-{seed}"
