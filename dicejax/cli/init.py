@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from etils import epath
 from rich.console import Console
@@ -49,6 +49,8 @@ class Init:
       end: field of the character after its last.
       align: entities that cut a word, have no words or overlap: "strict" refuses them,
         "expand" takes whole words, "skip" leaves the entity out.
+      names: names of tags or classes that are whole numbers, in their order.
+      repair: move answers that are a few characters off to their text.
       encoder: model folder, hub id, or "scratch" for random weights.
       on_error: "stop" at the first malformed example, or "skip" and count them.
       overwrite: replace an existing experiment.py.
@@ -67,6 +69,8 @@ class Init:
     start: Annotated[str | None, _COLUMN] = None
     end: Annotated[str | None, _COLUMN] = None
     align: Literal["strict", "expand", "skip"] = "strict"
+    names: Annotated[tuple[str, ...], option("NAME ...", "none")] = ()
+    repair: bool = False
     encoder: Annotated[str | None, option("NAME", "by the script of the texts")] = None
     on_error: Literal["stop", "skip"] = "stop"
     overwrite: bool = False
@@ -79,7 +83,7 @@ class Init:
     def _write(self, console: Console, scratch: Path) -> None:
         """Do so by the help of a folder for files that are read before they last."""
         from dicejax import config
-        from dicejax.formats import JsonSentences, audit, recognise
+        from dicejax.formats import recognise
         from dicejax.formats.records import Columns
         from dicejax.init import starter
         from dicejax.models import huggingface
@@ -105,11 +109,13 @@ class Init:
         names = [field.name for field in dataclasses.fields(Columns)]
         columns = Columns(**{name: getattr(self, name) for name in names})
         source = recognise.source_of(self.kind, data, columns)
-        source = dataclasses.replace(source, on_error=self.on_error)
-        if isinstance(source, JsonSentences):
-            source = dataclasses.replace(source, align=self.align)
-        elif self.align != "strict":
-            raise InputError("--align is for texts with entities")
+        read: dict[str, Any] = {}
+        for name in ("align", "names", "repair"):
+            if hasattr(source, name):
+                read[name] = getattr(self, name)
+            elif getattr(self, name) != getattr(Init, name):
+                raise InputError(f"--{name} is not for {recognise.describe(source)}")
+        source = dataclasses.replace(source, on_error=self.on_error, **read)
         corpus = source.load()
         train = corpus.train
         name = Path(os.path.abspath(self.folder)).name or self.kind
@@ -132,18 +138,17 @@ class Init:
         for text, gold in map(text_and_gold, train[:SHOWN]):
             show(f"  {visible(text)}\n    {visible(gold)}")
         note = note_printer(console)
-        left_out = recognise.left_out(data, source)
-        for remark in [*left_out, *audit.remarks(everything, source)]:
-            note(remark)
+        if (unlabelled := recognise.unlabelled(data, source)) is not None:
+            note(unlabelled)
         if choice:
             note(choice)
         encoded = load_data(draft, note)
         counts = profile(draft, note, data=encoded)
         lengths = [len(item) for item in encoded.items["train"]]
         texts = draft.task.texts(draft.task.adapt(train[:1000]))
-        settings = starter.suggest(counts, lengths, texts, self.encoder)
-        if settings.metric is not None:
-            note(settings.metric)
+        suggested = starter.suggest(counts, lengths, texts, self.encoder)
+        if suggested.metric is not None:
+            note(suggested.metric)
             draft = dataclasses.replace(draft, task=starter.by_macro_f1(task))
         if self.sample:
             lasting = dataclasses.replace(source, dir=self.folder)
@@ -155,7 +160,7 @@ class Init:
             at = huggingface.locate(draft.encoder.path, fetch=False)
             summary = str(huggingface.read_config(at).text_summary)
         content = starter.file_for(
-            self.kind, draft, str(file), counts, settings, summary
+            self.kind, draft, str(file), counts, suggested, summary
         )
         (scratch / FILE).write_text(content, encoding="utf-8")
         config.load(scratch / FILE)  # as the commands will

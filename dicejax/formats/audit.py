@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dicejax.data.examples import (
@@ -20,16 +19,22 @@ from dicejax.data.examples import (
 )
 from dicejax.data.source import text_of
 from dicejax.errors import InputError, quote, truncate
-from dicejax.formats import label_studio
-from dicejax.formats.labelled import TextFiles
 from dicejax.formats.labels import BETWEEN
 from dicejax.formats.mapping import LABELS, PAIRS, TEXTS
 from dicejax.formats.records import DOCUMENT, count
-from dicejax.formats.source import FileSource, first_path
 
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
+_COLUMNS = re.compile(r"[,;|\t]")
+_SPAN = re.compile("O|[BIESMLU]-.+")
+_FEW = 20  # labels that words may have however few they are
+_MARKS = ".,:;!?'`\"()[]{}<>-_"  # around a label
+_BETWEEN_WORDS = re.compile(r"(?<=[^\W\d])[ _-](?=[^\W\d])")
 _NO_LABELS = ("-", "?", "_", "N/A", "n/a", "NULL", "null", "None", "nan", "NaN")
+# Parts of speech may be these.
+_NO_CLASSES = ("--", "---", "*", ".", "NA", "#N/A", "nil", "NIL", "undefined")
 _LATIN = str.maketrans("аеорсухіјѕ", "aeopcyxijs")  # letters of Cyrillic
+MOST = 5
+"""Labels that a note names."""
 _MOSTLY = 0.8
 """Share of words from which on they are no words of a language."""
 # Names of fields that hold more of the gold than a class does.
@@ -38,12 +43,13 @@ _BESIDE |= {"sample_weight", "label_text", "label_name"}
 _NO_CONTENT = {"id", "idx", "answer", "status", *DOCUMENT}
 
 
-def remarks(examples: Sequence[Any], source: FileSource | None = None) -> list[str]:
-    """Return warnings on words and labels that suggest a misread file.
+def remarks(splits: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return warnings on words and labels of splits that suggest a misread file.
 
     Raises:
       InputError: nearly each text has a class of its own.
     """
+    examples = list(itertools.chain(*splits.values()))
     counts: Counter[str] = Counter()
     lines: dict[str, int] = {}
     for example in examples:
@@ -62,12 +68,13 @@ def remarks(examples: Sequence[Any], source: FileSource | None = None) -> list[s
     once = [label for label, times in counts.items() if times == 1]
     if of_texts and once:
         warnings.append(f"classes with a single text: {_list(once, lines)}")
-    warnings += [*_alike(counts), *_none(counts)]
-    warnings += [*_contradictions(examples), *_empty(examples), *_words(examples)]
+    warnings += [*_alike(counts), *_none(counts, of_texts)]
+    warnings += [*_contradictions(examples), *_empty(examples)]
+    for name, split in splits.items():
+        warnings += _words(split, name)
+    warnings += _labels_of_words(examples, counts)
     if of_texts:
         warnings += _misread(examples, counts)
-    if isinstance(source, TextFiles):
-        warnings += _unread(source)
     return warnings
 
 
@@ -85,9 +92,10 @@ def _kinds_of_labels(
         yield f"label '-1' among numbers often means unknown: {times}"
 
 
-def _none(counts: Mapping[str, int]) -> Iterator[str]:
+def _none(counts: Mapping[str, int], of_texts: bool) -> Iterator[str]:
     """Yield notes on labels that stand for none."""
-    for label in (name for name in _NO_LABELS if name in counts):
+    names = _NO_LABELS + _NO_CLASSES * of_texts
+    for label in (name for name in names if name in counts):
         yield (
             f"label {quote(label)} ({count(counts[label], 'time')}) often means that "
             "there is none, or that annotators did not agree: remove it if so"
@@ -98,17 +106,20 @@ def _alike(counts: Counter[str]) -> list[str]:
     """Return notes on labels that most likely are one."""
     groups: dict[tuple[str, str], list[str]] = {}
     for label in sorted(counts):
-        key = ("", _plain(label))
+        key = ("", _letters(_plain(label)))
         if _NUMBER.fullmatch(label):
             key = ("number format", f"{float(label):g}")
         groups.setdefault(key, []).append(label)
     notes = []
     for (how, _), alike in groups.items():
         if len(alike) > 1:
-            are_cases = len({label.casefold() for label in alike}) == 1
-            forms = "case" if are_cases else "Unicode form, invisible signs or spaces"
+            forms = how or "Unicode form, invisible signs or spaces"
+            if len({label.casefold() for label in alike}) == 1:
+                forms = "case"
+            elif not how and len({_plain(label) for label in alike}) > 1:
+                forms = "punctuation or spaces"
             listed = (f"{quote(label)} ({counts[label]} times)" for label in alike)
-            what = f"labels that differ by {how or forms} alone are different labels"
+            what = f"labels that differ by {forms} alone are different labels"
             notes.append(
                 f"{what}: {', '.join(listed)}; write them alike if they are one"
             )
@@ -121,6 +132,12 @@ def _plain(label: str) -> str:
     kinds = ((c, unicodedata.category(c)) for c in folded)
     seen = ("-" if k == "Pd" else c for c, k in kinds if k not in ("Cf", "Cc"))
     return " ".join("".join(seen).split())
+
+
+def _letters(label: str) -> str:
+    """Return a label without marks around it or between its words."""
+    letters = label.strip(_MARKS + " ")
+    return _BETWEEN_WORDS.sub("", letters) if any(map(str.isalnum, letters)) else label
 
 
 def _contradictions(examples: Sequence[Any]) -> Iterator[str]:
@@ -155,8 +172,8 @@ def _empty(examples: Sequence[Any]) -> Iterator[str]:
         yield f"{what} have exactly one: are they annotated?"
 
 
-def _words(examples: Sequence[Any]) -> Iterator[str]:
-    """Yield a note on words that are numbers or all alike."""
+def _words(examples: Sequence[Any], split: str) -> Iterator[str]:
+    """Yield a note on words of a split that are numbers or all alike."""
     words = Counter(
         word
         for example in examples
@@ -168,13 +185,32 @@ def _words(examples: Sequence[Any]) -> Iterator[str]:
     if is_constant or numbers > _MOSTLY * words.total() > 0:
         how = "alike" if is_constant else "numbers"
         few = ", ".join(map(quote, itertools.islice(words, 3)))
-        yield f"words are {how} ({few}): name their column, from 0, with --text"
+        what = f"words of {split} are {how} ({few})"
+        yield f"{what}: name their column, from 0, with --text"
+
+
+def _labels_of_words(examples: Sequence[Any], counts: Counter[str]) -> Iterator[str]:
+    """Yield notes on labels of words that are tags of spans, numbers or words."""
+    tagged = [e for e in examples if isinstance(e, TaggedWords)]
+    if not tagged:
+        return
+    do = "name their column, from 0, with --label"
+    few = ", ".join(map(quote, itertools.islice(counts, 3)))
+    if any(x[:2] == "B-" for x in counts) and all(_SPAN.fullmatch(x) for x in counts):
+        yield f"labels look like tags of spans ({few}): `init ner` reads these"
+    numbers = sum(times for x, times in counts.items() if _NUMBER.fullmatch(x))
+    if numbers > _MOSTLY * counts.total():
+        yield f"labels of words are numbers ({few}): {do}"
+    words = {word for e in tagged for word in e.words}
+    if len(counts) > max(_FEW, len(words) / 2):
+        what = f"{len(counts)} labels of {len(words)} different words ({few})"
+        yield f"{what}: {do}, that of words with --text"
 
 
 def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str]:
     """Return notes on classes that look like lists or like a header."""
     notes = []
-    for between in (*BETWEEN, "/", "+", "&"):
+    for between in (*BETWEEN, "/", "+", "&", " and "):
         parts = {label: label.split(between) for label in counts}
         lists = [
             label
@@ -185,6 +221,13 @@ def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str
             times = f"{sum(map(counts.__getitem__, lists))} times"
             what = f"classes may be labels with {quote(between)} between"
             notes.append(f"{what}: {quote(lists[0])}, {times}")
+    swallowed = [
+        e for e in examples if "\n" in e.first and _holds_rows(e.first, counts)
+    ]
+    if swallowed:
+        lines = truncate(", ".join(str(e.line) for e in swallowed), 60)
+        what = f"texts of several lines hold rows with classes (line {lines})"
+        notes.append(f"{what}: do quotes there swallow rows?")
     first = examples[0]
     names = {*LABELS, *TEXTS, *itertools.chain(*PAIRS)}
     if first.line == 1 and names & {(first.label or "").lower(), first.first.lower()}:
@@ -194,23 +237,48 @@ def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str
     return notes
 
 
-def _unread(source: TextFiles) -> Iterator[str]:
-    """Yield notes on the fields of records that are not read, if there are any."""
-    path = first_path(source.dir, source.train)
-    fields = next((r.value for r in source.records(path) if type(r.value) is dict), {})
-    values = [getattr(source, field.name) for field in dataclasses.fields(source)]
-    used = {x for v in values for x in (v if isinstance(v, tuple) else (v,))}
+def _holds_rows(text: str, counts: Mapping[str, int]) -> bool:
+    """Return whether a line of a text begins or ends with a class as rows do."""
+    rows = [[x.strip(' "') for x in _COLUMNS.split(s)] for s in text.split("\n")]
+    return any(len(row) > 1 and {row[0], row[-1]} & counts.keys() for row in rows)
+
+
+def unread(fields: Iterable[str | int], used: Collection[Any], noun: str) -> list[str]:
+    """Return notes on fields of the records of a file that are not read.
+
+    Args:
+      fields: all fields of the records, or numbers of columns.
+      used: those that are read.
+      noun: what a record is, such as "text".
+    """
     rest = [n for n in fields if n not in used and n not in _NO_CONTENT]
-    beside = " and ".join(quote(name) for name in rest if name in _BESIDE)
-    others = ", ".join(quote(name) for name in rest if name not in _BESIDE)
+    rest = [n for n in rest if str(n)[:1] != "_"]  # as Prodigy's hashes
+    beside = [quote(str(n)) for n in rest if n in _BESIDE and noun == "text"]
+    names = [f"column {n}" if isinstance(n, int) else quote(n) for n in rest]
+    others = ", ".join(name for name in names if name not in beside)
+    notes = []
     if beside:
         do = "--label names another field, and --data.weight of train that of weights"
-        yield f"not read beside the class: {beside}; {do}"
-    if others and not label_studio.is_task(fields):
-        yield f"not read of each text: {truncate(others, 240)}"
+        notes.append(f"not read beside the class: {' and '.join(beside)}; {do}")
+    if others:
+        notes.append(f"not read of each {noun}: {truncate(others, 240)}")
+    return notes
 
 
 def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:
     descriptions = [f"{quote(label)} (line {lines[label]})" for label in sorted(labels)]
     more = f" and {len(descriptions) - 5} more" if len(descriptions) > 5 else ""
     return ", ".join(descriptions[:5]) + more
+
+
+def lacking(train: Sequence[Any], others: Sequence[Any], split: str) -> list[str]:
+    """Return a note on the labels of train that a split lacks, if there are any."""
+    counts = Counter(label for each in train for label in set(labels_of(each)))
+    there = {label for each in others for label in labels_of(each)}
+    rare = sorted(counts.keys() - there, key=lambda label: (-counts[label], label))
+    if not rare:
+        return []
+    named = [f"{quote(label)} ({counts[label]:,} in train)" for label in rare[:MOST]]
+    more = f" and {len(rare) - MOST} more" if len(rare) > MOST else ""
+    what = f"{split} has no example of {', '.join(named)}{more}"
+    return [f"{what}: no score tells whether they are found"]

@@ -13,7 +13,7 @@ from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.tags import Scheme, TagForm
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import rows
+from dicejax.formats import audit, rows
 from dicejax.formats.records import OnError, check_tag, report
 from dicejax.formats.rows import Block, Check, Layout, WordColumns
 from dicejax.formats.source import FileSource, Noted, first_path
@@ -155,9 +155,9 @@ class ConllFiles(FileSource):
         except Flaw as flaw:
             raise flaw.at(path, None) from None
         sentences: list[_Rows] = []
-        header = ""
-        for block in self.columns.blocks(path):
-            header = header or block.header
+        header, columns, first = "", self.columns, list[str]()
+        for block in columns.blocks(path):
+            header, first = header or block.header, first or block.lines[:1]
             if not (block.lines or block.flaws):
                 continue
             try:
@@ -172,6 +172,10 @@ class ConllFiles(FileSource):
             raise InputError.at(path, None, "holds no sentences", do)
         is_noted = header and self.sentence_column is None
         notes = [f"passed over the header {quote(header)}"] if is_noted else []
+        if self.layout != "conllu":
+            width = len(columns.split(first)[0])
+            read = {n % width for n in columns[:2]} | {columns.sentence}
+            notes += audit.unread(range(width), read, "row")
         return sentences, notes
 
     def _with_context(

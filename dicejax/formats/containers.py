@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from etils import epath
 
@@ -15,6 +16,9 @@ from dicejax.formats.text import Predictions
 from dicejax.io import files, json_text
 
 _PLACE = r"\d{1,18} \d{1,18}"
+# What brat's annotations are beside entities, by their first sign.
+_BESIDE = {"R": "relations", "E": "events", "A": "attributes", "M": "attributes"}
+_BESIDE |= {"N": "normalizations", "#": "notes", "*": "equivalences"}
 _ENTITY = re.compile(rf"(T\S*)\t(\S+) ({_PLACE}(?:;{_PLACE})*)(?:\t(.*))?")
 
 
@@ -69,10 +73,12 @@ def _documents(folder: epath.Path) -> list[epath.Path]:
 
 def _document(file: epath.Path, on_error: OnError | None) -> dict:
     text = _text(file.with_suffix(".txt")).replace("\ufeff", " ")
-    entities = []
+    entities: list[dict[str, Any]] = []
+    others: dict[str, None] = {}
     for line, row in enumerate(_text(file).split("\n"), start=1):
         row = row.removeprefix("\ufeff").removesuffix("\r")
         if not row.startswith("T"):
+            others |= dict.fromkeys(filter(None, [_BESIDE.get(row[:1])]))
             continue
         match = _ENTITY.fullmatch(row)
         if match is None:
@@ -91,7 +97,7 @@ def _document(file: epath.Path, on_error: OnError | None) -> dict:
             do = "correct its offsets, which count characters from 0, end excluded"
             raise Flaw(f"{what} is {quote(text[start:end])}", do, line)
         entities.append({"id": name, "start": start, "end": end, "label": label})
-    return {"id": file.stem, "text": text, "entities": entities}
+    return {"id": file.stem, "text": text, "entities": entities, **others}
 
 
 def _text(file: epath.Path) -> str:
@@ -165,3 +171,66 @@ def is_document(first: str) -> bool:
     except Flaw:
         return False
     return isinstance(value, dict) and isinstance(value.get("data"), list)
+
+
+SPLITS = {
+    "train": ("train", "training"),
+    "dev": ("dev", "valid", "validation", "val", "development", "eval"),
+    "test": ("test", "testing"),
+}
+_PART = re.compile(r"-\d+-of-\d+")  # as the hub numbers the parts of a file
+
+
+def of_folder(path: epath.Path) -> dict[str, str | None]:
+    """Return the file or folder of each split; the parts of one are joined by "+".
+
+    Tables may also be in the only folder below that has some, such as `data`.
+
+    Raises:
+      InputError: the folder cannot be read, or has no train file.
+    """
+    there = files.entries(path)
+    names = [entry.name for entry in there if entry.is_file() or is_split(entry)]
+    splits = _splits(names)
+    if splits["train"] is not None:
+        return splits
+    below = {}
+    for folder in (entry for entry in there if entry.is_dir()):
+        inside = filter(tables.is_table, files.entries(folder))
+        splits = _splits([f"{folder.name}/{table.name}" for table in inside])
+        if splits["train"] is not None:
+            below[folder.name] = splits
+    if len(below) > 1:
+        do = "name one of these folders with --data"
+        raise InputError.at(path, None, f"holds {' and '.join(below)}", do)
+    if not below:
+        raise InputError(
+            f"{path}: holds no train file (of {len(names)} files none has a name "
+            "that begins with train); name the file itself with --data"
+        )
+    return next(iter(below.values()))
+
+
+def _splits(names: Sequence[str]) -> dict[str, str | None]:
+    return {split: _find(names, words) for split, words in SPLITS.items()}
+
+
+def _find(names: Sequence[str], words: Sequence[str]) -> str | None:
+    """Return the file whose name begins with one of the words, or holds it."""
+    stems = {name: name.rpartition("/")[2].lower().split(".")[0] for name in names}
+    pairs = list(itertools.product(words, names))
+    for word, name in pairs:
+        if stems[name] == word or stems[name].startswith((f"{word}-", f"{word}_")):
+            return _whole(name, names)
+    for word, name in pairs:
+        if word in stems[name].replace("-", "_").split("_"):
+            return _whole(name, names)
+    return None
+
+
+def _whole(name: str, names: Sequence[str]) -> str:
+    """Return all parts of a file, if it is one of several."""
+    parts = [name]
+    if _PART.search(name):
+        parts = [part for part in names if _PART.sub("", part) == _PART.sub("", name)]
+    return "+".join(part.removesuffix(".gz") for part in parts)

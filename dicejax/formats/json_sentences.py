@@ -13,7 +13,7 @@ from dicejax.data import tags
 from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span, TagForm
 from dicejax.errors import Flaw, InputError, quote, truncate
-from dicejax.formats import annotations, containers, label_studio
+from dicejax.formats import annotations, audit, containers, label_studio
 from dicejax.formats.annotations import Annotation
 from dicejax.formats.labels import class_of
 from dicejax.formats.records import (
@@ -31,12 +31,23 @@ from dicejax.formats.records import (
 )
 from dicejax.formats.source import FileSource, Noted, first_path
 from dicejax.formats.text import Text
-from dicejax.formats.words import Align, Aligner, Entity, are_words, from_utf16, places
+from dicejax.formats.words import (
+    Align,
+    Aligner,
+    Entity,
+    are_words,
+    from_utf16,
+    places,
+    to_utf16,
+)
 from dicejax.io import files, json_text
 
 # Fields that may hold words, and their tags; the first that a record has does.
 TOKENS = ("tokens", "tokenized_text", "words")
 TAGS = ("ner_tags", "tags", "labels", "ner")
+
+
+_FEW = 20  # entities of which some are single words
 
 
 class _Record(NamedTuple):
@@ -91,6 +102,15 @@ def _tags_field(record: Mapping[str, object]) -> str | None:
         ):
             return name
     return "ner" if "tokenized_text" in record and "ner" in record else None
+
+
+def _used(record: Mapping[str, object], named: Columns) -> set[str]:
+    """Return the fields of a record that are read."""
+    tokens = tokens_of(record, named)
+    if tokens is not None:
+        return {tokens, _tags_field(record) or ""}
+    places = {annotations.text_field(record, named), "prompt", "tokens"}
+    return places | {annotations.spans_field(record, named)}
 
 
 def _of_gliner(record: dict, count: int) -> tuple[Span, ...]:
@@ -213,7 +233,9 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
     if all(type(value) is int for value in values):
         if not names:
             what = f"{field} are whole numbers without names"
-            raise Flaw(what, "give their names (--data.names), in their order")
+            raise Flaw(
+                what, "give their names in their order: --data.names (of init: --names)"
+            )
         return [str(class_of(value, field, names)) for value in values]
     texts = strings(record, field)
     if names:
@@ -277,15 +299,22 @@ class JsonSentences(FileSource):
     def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return notes on what was left out or changed."""
         left_out: Counter[str] = Counter()
+        fields: dict[str, Any] = {}
+        used: set[str] = set()
 
         def make(record: FileRecord, row: int) -> _Record | None:
-            if (reason := annotations.left_out(record.fields())) is not None:
+            content = record.fields()
+            if (reason := annotations.left_out(content)) is not None:
                 left_out[reason] += 1
                 return None
+            if not label_studio.is_task(content):
+                fields.update(content)
+                used.update(_used(content, self.fields))
             return _parse(record, self.names, self.fields)
 
         rows = read_examples(path, containers.records(path, on_error), make, on_error)
         notes = annotations.notes(left_out)
+        notes += audit.unread(fields, used, "sentence")
         values = [r.source.value for r in rows if isinstance(r.source.value, dict)]
         tasks = list(filter(label_studio.is_task, values))
         more = sum(map(label_studio.has_several, tasks))
@@ -293,6 +322,12 @@ class JsonSentences(FileSource):
             notes.append(
                 f"{more} with several annotations: the first with regions taken"
             )
+        ends = Counter(
+            s.end - s.start for r in rows if r.labels is None for s in r.spans
+        )
+        if ends.total() > _FEW and not ends[1]:
+            what = f"none of {ends.total()} entities is a single word"
+            notes.append(f"{what}: GLiNER's last word is included")
         annotated = [row.annotation for row in rows if row.annotation is not None]
         if _count_utf16(annotated):
             notes.append("offsets count UTF-16 units: converted to characters")
@@ -348,19 +383,36 @@ class JsonSentences(FileSource):
             form = self._written
             made = tags.encode(spans, len(text.words or ()), form.scheme)
             gold = fields.get(name)
-            if self.names and gold and type(gold[0]) is int:
+            are_numbers = bool(self.names and gold) and type(gold[0]) is int
+            if are_numbers:
                 gold = [self.names[number] for number in gold]
             is_list = isinstance(gold, list) and len(gold) == len(made)
             if not (is_list and form.are_alike(gold, made)):
-                fields[name] = made
+                numbers = {tag: n for n, tag in enumerate(self.names) if are_numbers}
+                fields[name] = [numbers.get(tag, tag) for tag in made]
         else:
             entities = [
                 Entity(start, end, e["type"], "", text.text[start:end])
                 for e in predicted
                 for start, end in [(e["start_char"], e["end_char"])]
             ]
+            if self._in_utf16 and not label_studio.is_task(fields):
+                entities = to_utf16(text.text, entities)
             fields = annotations.write(fields, self.fields, entities)
         return fields
+
+    @functools.cached_property
+    def _in_utf16(self) -> bool:
+        """Whether offsets of the training file count UTF-16 units."""
+        path = first_path(self.dir, self.train)
+        try:
+            rows = (record.fields() for record in containers.records(path))
+            texts = (annotations.read(row, self.fields) for row in rows)
+            return _count_utf16(
+                [a for a in texts if max(a.text, default="") > "\uffff"]
+            )
+        except (Flaw, InputError):
+            return False
 
     @functools.cached_property
     def _written(self) -> TagForm:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -37,9 +38,9 @@ _TEXTS = "Texts or pairs with a class or labels"
 _WORDS = "Files with a word"
 _PAIR = re.compile(r"[^/]+/[^/]+")
 _TAG = re.compile(r"O|[BIOESMLUW][-_].+|.+[-_][BIESMLU]")
-_CHUNKS = set(
-    ["NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"]
-)
+_PHRASES = "NP VP PP ADVP ADJP SBAR PRT CONJP INTJ LST UCP"
+_CHUNKS = {*_PHRASES.split()}
+_WORD = re.compile(r"[^ \t]+")
 _COMMENT = re.compile("#+[ \t]")
 _PLACE = re.compile(r"(\D{0,12})-?\d+([-:.,]\d+)?")  # of a word or its characters
 _CONLL_2009 = 14  # columns, the fifth of which has parts of speech
@@ -130,9 +131,10 @@ def word_columns(
 ) -> tuple[int, int | None]:
     """Return the column of words, and that of labels where it is not the last.
 
-    Numbers and names of sentences may stand in front of words. Labels are in the column
-    that a comment of CoNLL-U Plus names. Else of several columns of tags the first
-    counts that does not hold chunks alone; a last column of one label says nothing.
+    Numbers, names of sentences, tags and words in small letters may stand in front of
+    words. Labels are in the column that a header or a comment of CoNLL-U Plus names.
+    Else of several columns of tags the first counts that does not hold chunks alone,
+    and of other labels the last that has no tags, numbers, lemmas or one label alone.
 
     Raises:
       InputError: all words have one label.
@@ -142,30 +144,64 @@ def word_columns(
     sentences = [layout.split(block.lines) for block in blocks if block.lines]
     rows = [row for sentence in sentences for row in sentence]
     width = min(map(len, rows), default=0)
-    places = (n for n in range(width - 1) if not _counts(sentences, n))
-    word = next(places, 0)
-    heads = (x.lower().split() for block in blocks for x in block.before)
+    heads = [x.lower().split() for block in blocks for x in block.before]
     head = next((x[3:] for x in heads if x[1:2] == ["global.columns"]), [])
+    first = [name.strip().lower() for name in (rows or [[]])[0]]
+    if WORD_NAMES & {*first} and LABEL_NAMES & {*first}:  # a header
+        head, rows, sentences = first, rows[1:], [sentences[0][1:], *sentences[1:]]
     names = LABEL_NAMES - POS_NAMES if has_tags else POS_NAMES
     named = [n for n, name in enumerate(head[:width]) if name.split(":")[-1] in names]
-    candidates = []
-    for column in range(word + 1, width) if has_tags else ():
-        values = [row[column] for row in rows]
-        types = {tags.prefixed(v).partition("-")[2] for v in values if v != "O"}
-        good = sum(_TAG.fullmatch(value) is not None for value in values)
-        if types and good > 0.9 * len(values):
-            candidates.append((types <= _CHUNKS, column))
-    label = min(candidates, default=(False, width - 1))[1]
-    says_nothing = not has_tags and len({row[-1] for row in rows}) == 1 < len(rows)
-    if says_nothing and width == _CONLL_2009 and len({row[4] for row in rows}) > 1:
+    columns = [[row[n] for row in rows] for n in range(width)]
+    types = {n: _types(values) for n, values in enumerate(columns)}
+    last = width - 1
+    candidates = [(types[n] <= _CHUNKS, n) for n in range(width) if types[n]]
+    places = (
+        n
+        for n in range(width)
+        if not (_counts(sentences, n) or types[n] or _is_small(*columns[n : n + 2]))
+    )
+    word = next(places, 0)
+    if has_tags:
+        label = min(candidates, default=(False, last))[1]
+        word *= word != label
+    else:
+        word *= word < last
+        others = range(last, word, -1)
+        label = next((n for n in others if _are_labels(columns, word, n)), last)
+    says_nothing = not has_tags and len({*columns[label]}) == 1 < len(rows)
+    if not has_tags and width == _CONLL_2009 and len({*columns[-1]}) == 1:
         named = [*named, 4]
     if named:
         label = named[0]
     elif says_nothing:
-        what = f"all {len(rows)} words have the label {quote(rows[0][-1])}"
+        what = f"all {len(rows)} words have the label {quote(rows[0][label])}"
         do = "name the column of labels, from 0, with --label"
         raise InputError.at(file.path, None, what, do)
-    return word, None if label == width - 1 else label
+    return word, None if label == last else label
+
+
+def _types(values: Sequence[str]) -> set[str]:
+    """Return the types of a column of tags; none of any other column."""
+    types = {tags.prefixed(v).partition("-")[2] for v in values if v != "O"}
+    good = sum(_TAG.fullmatch(value) is not None for value in values)
+    return types if types and good > 0.9 * len(values) else set()
+
+
+def _are_labels(columns: Sequence[Sequence[str]], word: int, column: int) -> bool:
+    """Return whether a column may have parts of speech: no tags, numbers or lemmas."""
+    values, words = columns[column], columns[word]
+    numbers = sum(value.replace(".", "").isdecimal() for value in values)
+    pairs = zip(values, words, strict=True)
+    lemmas = sum(value.lower() == word.lower() for value, word in pairs)
+    most = max(Counter(values).values(), default=0)
+    is_said = most <= 0.9 * len(values) and max(numbers, lemmas) <= len(values) / 2
+    return is_said and not _types(values)
+
+
+def _is_small(values: Sequence[str], others: Sequence[str] = ()) -> bool:
+    """Return whether a column is the next one, if there is one, in small letters."""
+    pairs = [*zip(values, others, strict=False)]
+    return any(x != y for x, y in pairs) and all(x == y.lower() for x, y in pairs)
 
 
 def _counts(sentences: Sequence[Sequence[Sequence[str]]], column: int) -> bool:
@@ -192,12 +228,13 @@ def comment_of(file: FileSample) -> str | None:
         mark = _COMMENT.match(line) if at_break else None
         if mark is not None:
             marks.add(mark[0])
-        is_header = not widths[False] and line.split()[0].lower() in WORD_NAMES
+        words = _WORD.findall(line)
+        is_header = not widths[False] and words[0].lower() in WORD_NAMES
         at_break &= mark is not None or is_header
         if is_header:
             continue
-        widths[mark is not None].add(len(line.split()))
-        ends[mark is not None].add(line.split()[-1])
+        widths[mark is not None].add(len(words))
+        ends[mark is not None].add(words[-1])
     if not marks or (widths[True] == widths[False] and ends[True] & ends[False]):
         return None
     return marks.pop() if len(marks) == 1 else "#"

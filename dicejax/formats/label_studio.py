@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dicejax.errors import Flaw, quote
-from dicejax.formats.words import Entity
+from dicejax.formats.words import Entity, to_utf16
 from dicejax.io import json_text
 
 _MIN = ["choices"]  # keys of several choices in JSON-MIN
@@ -117,12 +117,11 @@ def write(
     """Return a task with entities as a prediction, as Label Studio imports it."""
     text = text_of(record, name)
     regions_ = [region for _, region in _results(record)]
-    result, in_characters = [], _counts_characters(text, regions_)
+    result = []
+    if not _counts_characters(text, regions_):
+        entities = to_utf16(text, entities)
     for e in entities:
-        start, end = e.start, e.end
-        if not in_characters:
-            start, end = (len(text[:n].encode("utf-16-le")) // 2 for n in (start, end))
-        value = {"start": start, "end": end, "text": e.text, "labels": [e.label]}
+        value = {"start": e.start, "end": e.end, "text": e.text, "labels": [e.label]}
         result.append({"type": "labels", "value": value})
     return _with_prediction(record, next(iter(regions_), {}), result)
 

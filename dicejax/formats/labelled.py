@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, InputError, quote
-from dicejax.formats import annotations, containers, label_studio, labels
+from dicejax.formats import annotations, audit, containers, label_studio, labels
 from dicejax.formats.records import (
     FileRecord,
     OnError,
@@ -268,9 +268,12 @@ class TextFiles(FileSource):
     def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return notes on what its annotators left out."""
         lost, first_name, name = FlawCounter(on_error), self.first, self.second
+        fields_of_all: dict[Any, Any] = {}
 
         def make(record: FileRecord, row: int) -> LabelledText | MultiLabelText:
             fields = record.content()
+            if not label_studio.is_task(fields):
+                fields_of_all.update(fields)
             first = _text(fields, first_name)
             second = None if name is None else _text(fields, name)
             if not first or second == "":
@@ -291,6 +294,8 @@ class TextFiles(FileSource):
         rows = self.records(path, lost)
         examples = read_examples(path, rows, make, on_error)
         notes = annotations.notes(lost.left_out)
+        used = {*self.columns(labelled=True).values(), f"{self.label}.status"}
+        notes += audit.unread(fields_of_all, used, "text")
         if not examples:
             what, do = ", ".join(["holds no texts", *notes]), "put one on each line"
             if self.layout == "table":
@@ -340,6 +345,25 @@ class TextFiles(FileSource):
             return super().lines(pairs, first)
         records = (self.with_prediction(text.fields, record) for text, record in pairs)
         return self.table.lines(records, first)
+
+    def adds_fields(self, text: Text, record: Mapping[str, Any]) -> bool:
+        """Return whether a prediction is in columns that a file does not have."""
+        made = self.with_prediction(text.fields, record)
+        return self.layout == "table" and made.keys() != text.fields.keys()
+
+    def over(self, text: Text, record: Mapping[str, Any], before: str) -> str:
+        """Return a row with its prediction; as it was where that is the gold."""
+        if self.layout == "table":
+            made = self.with_prediction(text.fields, record)
+            is_quoted = before == self.table.line(text.fields.values(), True)
+            is_same = made == text.fields
+            return before if is_same else self.table.line(made.values(), is_quoted)
+        predicted = _predicted(record)
+        label, rest = _first_word(before)
+        if self.layout == "label-first" and rest == text.text and predicted:
+            return before.replace(label, predicted[0], 1)
+        is_same = {*LABEL.findall(before)} == {*predicted}
+        return before if is_same or text.is_blank else self.write(text, record)
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
         """Return a line with its prediction in place of gold, or in a new column."""

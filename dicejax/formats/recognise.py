@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from etils import epath
 
-from dicejax.errors import InputError, quote
-from dicejax.formats import containers, separated, tables
+from dicejax.errors import Flaw, InputError, quote, truncate
+from dicejax.formats import annotations, containers, label_studio, separated, tables
+from dicejax.formats.json_sentences import tokens_of
 from dicejax.formats.kinds import FORMATS, Format, Kind, format_of
 from dicejax.formats.mapping import SAMPLE
 from dicejax.formats.records import ALL_UNNAMED, Columns
 from dicejax.formats.sample import FileSample
-from dicejax.formats.source import MOST, FileSource, first_path
-from dicejax.io import files
+from dicejax.formats.source import FileSource, first_path
+from dicejax.io import files, json_text
 
 HELD_OUT = 0.15  # of a single file, for dev and again for test
 _BY_SCRIPT = "write JSON lines of texts with their entities or classes"
@@ -25,17 +26,17 @@ _FOREIGN = {
     r"#FORMAT=WebAnno": ("is WebAnno TSV", "export it as CoNLL 2002"),
     r"\d+\|[ta]\|": ("is PubTator", "convert it to brat's, as bconv does"),
     r"#begin document": ("is CoNLL-2012", "write a word and its tag on each line"),
+    r"(?i)<!DOCTYPE html|<html": ("is a web page", "get the file that it is about"),
     r"<\?xml|<!DOCTYPE|<[A-Za-z][\w:.-]*( [^<>\n]*)?>\s*\n\s*<": ("is XML", _BY_SCRIPT),
+    r"<[A-Za-z][\w:.-]* xmlns[:=]": ("is XML", _BY_SCRIPT),
     r"(?i)@relation\b": ("is ARFF", "save it as CSV"),
     r"//|/\*": ("is JSON with comments", "remove them"),
     r"---$|%YAML": ("is YAML", _BY_SCRIPT),
     r'\{\s*"projectFileVersion"': ("is a project of Azure", _BY_SCRIPT),
-    r'\{\s*"(train|dev|valid|validation|test)"\s*:\s*\[': (
-        "is one JSON object that holds all splits",
-        "write the list of each to a file of its own, such as train.json",
-    ),
     r'\{(?s:.*)"passages"\s*:': ("is BioC", "convert it to brat's, as bconv does"),
 }
+_ENDINGS = {"yml": "is YAML", "yaml": "is YAML", "toml": "is TOML", "xml": "is XML"}
+_OF_ENTITIES = re.compile(r"(?i)(?=.*\b(start|begin))(?=.*\bend)")  # a header
 _NUMBERS = ("id", "idx", "index", "number", "no")  # names of columns of numbers
 
 _READS: Mapping[Kind, str] = {
@@ -63,7 +64,7 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     if not path.exists():
         raise InputError(f"{data}: no such file or folder")
     if path.is_dir() and not containers.is_split(path):
-        folder, by_split = path, of_folder(path)
+        folder, by_split = path, containers.of_folder(path)
     else:
         folder = path.parent
         by_split = {"train": path.name, "dev": None, "test": None}
@@ -79,6 +80,13 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         if file.is_text != train.is_text or file.is_conllu != train.is_conllu:
             what = f"is {_form(file)}, but {train.path.name} is {_form(train)}"
             raise InputError.at(file.path, None, what, "convert one of them")
+        if "word_column" in fields:
+            there = form.fields(file)
+            for part in ("sentence_column", "word_column"):
+                if there.get(part) != fields.get(part):
+                    what = f"has its words in column {there['word_column']}, but "
+                    what += f"{train.path.name} in column {fields['word_column']}"
+                    raise InputError.at(file.path, None, what, "write both alike")
         is_named = kind == "classification" and isinstance(label, str)
         if is_named and not _has_labels(file, train, label) and split == "test":
             by_split[split] = None
@@ -99,7 +107,7 @@ def kind_of(data: str) -> Kind:
         raise InputError(f"{data}: no such file or folder")
     folder, train = path.parent, path.name
     if path.is_dir() and not containers.is_split(path):
-        folder, train = path, of_folder(path)["train"]
+        folder, train = path, containers.of_folder(path)["train"]
     file = FileSample(first_path(folder, train), ALL_UNNAMED)
     fitting = {k: [f for f in FORMATS[k] if f.fits(file)] for k in FORMATS}
     sure = [k for k in FORMATS if any(f.is_sure(file) for f in fitting[k])]
@@ -147,10 +155,18 @@ def _format(kind: Kind, file: FileSample) -> Format:
     for pattern, problem in _FOREIGN.items():
         if re.match(pattern, begin, re.MULTILINE):
             raise InputError.at(file.path, None, *problem)
+    if file.ending in _ENDINGS and begin:
+        raise InputError.at(file.path, None, _ENDINGS[file.ending], _BY_SCRIPT)
+    if (problem := _of_one_object(kind, file)) is not None:
+        raise InputError.at(file.path, None, *problem)
     for form in FORMATS[kind]:
         if form.fits(file):
             return form
+    if kind == "ner" and file.is_text and _OF_ENTITIES.match(file.first):
+        what = "is a table of entities by their places"
+        raise InputError.at(file.path, 1, what, _BY_SCRIPT)
     what, hint = "is not JSON" if kind == "qa" else "is of another format", ""
+    what = what if begin or file.is_arrow or file.is_brat else "holds blank lines alone"
     for other, forms in FORMATS.items():
         sure = (f for f in forms if other != kind and f.is_sure(file))
         fitting = next((f for f in sure if f.fits(file)), None)
@@ -159,6 +175,45 @@ def _format(kind: Kind, file: FileSample) -> Format:
             break
     do = f"`init {kind}` reads {_READS[kind]}{hint}"
     raise InputError.at(file.path, None, what, do)
+
+
+def _of_one_object(kind: Kind, file: FileSample) -> tuple[str, str] | None:
+    """Return what is wrong with a file of one object that holds records or columns."""
+    if file.is_arrow or not (file.is_document or len(file.lines) == 1):
+        return None
+    try:
+        value = json_text.value_of(json_text.parse(files.read_text(file.path)), dict)
+    except Flaw:
+        return None
+    is_squad = kind == "qa" and "data" in value
+    if (
+        is_squad
+        or label_studio.is_task(value)
+        or any(
+            isinstance(value.get(name), str) for name in (*annotations.TEXT, "context")
+        )
+    ):
+        return None
+    inner = {
+        f"{n}.{m}": x
+        for n, v in value.items()
+        if isinstance(v, dict)
+        for m, x in v.items()
+    }
+    lists = [n for n, v in {**value, **inner}.items() if _is_list_of(v, dict)]
+    if lists:
+        what = f"is one JSON object with records in {' and '.join(map(quote, lists))}"
+        do = "write each list to a file of its own, such as train.json"
+        return truncate(what, 240), do
+    columns = [v for v in value.values() if isinstance(v, dict) or _is_list_of(v, str)]
+    if len(columns) > 1 and not tokens_of(value, file.named):
+        do = "write one for each text, as pandas does by orient='records', lines=True"
+        return "is one JSON object of columns", do
+    return None
+
+
+def _is_list_of(value: object, kind: type) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], kind)
 
 
 def _looks(form: Format, file: FileSample) -> str:
@@ -206,6 +261,10 @@ def _has_labels(file: FileSample, train: FileSample, label: str) -> bool:
     if between and file.table and file.table.separator != between and len(names) < 2:
         what += f": its columns are between {file.table.separator!r}, not {between!r}"
         raise InputError.at(file.path, 1, what, "write both alike")
+    if {*names} & {str(row.get(label)) for row in train.sample}:
+        what = "begins with an example where the names of columns are expected"
+        do = f"add a first line with names, as {train.path.name} has"
+        raise InputError.at(file.path, 1, what, do)
     classes = {str(row[label]) for row in train.sample if row.get(label) is not None}
     for name in names:
         is_new = not any(name in row for row in train.sample)
@@ -217,93 +276,11 @@ def _has_labels(file: FileSample, train: FileSample, label: str) -> bool:
     return False
 
 
-def left_out(data: str, source: FileSource) -> list[str]:
-    """Return a note on the files of a folder that are not read, if there are any."""
+def unlabelled(data: str, source: FileSource) -> str | None:
+    """Return a note on a test file that is not read, as it has no labels."""
     path = epath.Path(data)
-    if not path.is_dir() or containers.is_split(path):
-        return []
-    read = {
-        x
-        for names in (source.train, source.dev, source.test)
-        if names
-        for x in names.replace("+", "\0").split("\0")
-    }
-    names = [x.name for x in files.entries(path) if x.name[0] != "."]
-    rest = [n for n in names if n.removesuffix(".gz") not in read and n not in read]
-    rest = [n for n in rest if not any(x.startswith(f"{n}/") for x in read)]
-    unlabelled = of_folder(path)["test"] if source.test is None else None
-    notes = []
-    if unlabelled is not None:
-        what = f"{unlabelled} has no labels and is not read"
-        notes.append(f"{what}: test is held out of {source.train}")
-        rest = [n for n in rest if n not in unlabelled]
-    if rest:
-        more = f" and {len(rest) - MOST} more" * (len(rest) > MOST)
-        listed = f"{', '.join(map(quote, rest[:MOST]))}{more}"
-        notes.append(f"not read of {data}: {listed}")
-    return notes
-
-
-SPLITS = {
-    "train": ("train", "training"),
-    "dev": ("dev", "valid", "validation", "val", "development", "eval"),
-    "test": ("test", "testing"),
-}
-_PART = re.compile(r"-\d+-of-\d+")  # as the hub numbers the parts of a file
-
-
-def of_folder(path: epath.Path) -> dict[str, str | None]:
-    """Return the file or folder of each split; the parts of one are joined by "+".
-
-    Tables may also be in the only folder below that has some, such as `data`.
-
-    Raises:
-      InputError: the folder cannot be read, or has no train file.
-    """
-    there = files.entries(path)
-    names = [
-        entry.name for entry in there if entry.is_file() or containers.is_split(entry)
-    ]
-    splits = _splits(names)
-    if splits["train"] is not None:
-        return splits
-    below = {}
-    for folder in (entry for entry in there if entry.is_dir()):
-        inside = filter(tables.is_table, files.entries(folder))
-        splits = _splits([f"{folder.name}/{table.name}" for table in inside])
-        if splits["train"] is not None:
-            below[folder.name] = splits
-    if len(below) > 1:
-        do = "name one of these folders with --data"
-        raise InputError.at(path, None, f"holds {' and '.join(below)}", do)
-    if not below:
-        raise InputError(
-            f"{path}: holds no train file (of {len(names)} files none has a name "
-            "that begins with train); name the file itself with --data"
-        )
-    return next(iter(below.values()))
-
-
-def _splits(names: Sequence[str]) -> dict[str, str | None]:
-    return {split: _find(names, words) for split, words in SPLITS.items()}
-
-
-def _find(names: Sequence[str], words: Sequence[str]) -> str | None:
-    """Return the file whose name begins with one of the words, or holds it."""
-    stems = {name: name.rpartition("/")[2].lower().split(".")[0] for name in names}
-    pairs = list(itertools.product(words, names))
-    for word, name in pairs:
-        if stems[name] == word or stems[name].startswith((f"{word}-", f"{word}_")):
-            return _whole(name, names)
-    for word, name in pairs:
-        if word in stems[name].replace("-", "_").split("_"):
-            return _whole(name, names)
-    return None
-
-
-def _whole(name: str, names: Sequence[str]) -> str:
-    """Return all parts of a file, if it is one of several."""
-    parts = [name]
-    if _PART.search(name):
-        parts = [part for part in names if _PART.sub("", part) == _PART.sub("", name)]
-    return "+".join(part.removesuffix(".gz") for part in parts)
+    if source.test is not None or not path.is_dir() or containers.is_split(path):
+        return None
+    name = containers.of_folder(path)["test"]
+    what = f"{name} has no labels: test is held out of {source.train}"
+    return what if name else None

@@ -27,19 +27,8 @@ _DOCUMENT_START = "-DOCSTART-"
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")  # of CoNLL-U
 WORD_NAMES = frozenset(["word", "words", "token", "tokens", "form", "text"])
 POS_NAMES = frozenset(["pos", "pos_tag", "pos_tags", "upos", "xpos"])
-LABEL_NAMES = POS_NAMES | frozenset(
-    [
-        "tag",
-        "tags",
-        "label",
-        "labels",
-        "ner",
-        "ner_tag",
-        "ner_tags",
-        "entity",
-        "ne-coarse-lit",
-    ]
-)
+_TAGS = "tag tags label labels ner ner_tag ner_tags entity ne-coarse-lit"
+LABEL_NAMES = POS_NAMES | {*_TAGS.split()}
 SENTENCE_NAMES = frozenset(["sentence #", "sentence", "sentence_id", "sentence_idx"])
 
 

@@ -16,7 +16,7 @@ from dicejax.formats import containers, label_studio, mapping, separated, tables
 from dicejax.formats.records import ALL_UNNAMED, LOOKED_AT, Columns
 from dicejax.io import files
 
-_CONLLU = re.compile(r"(\d+)([-.]\d+)?((\t[^\t]*){9}|( +[^ ]+){9})")
+_CONLLU = re.compile(r"(\d{1,9})([-.]\d{1,9})?((\t[^\t]*){9}|( +[^ ]+){9})")
 
 
 class Table(NamedTuple):

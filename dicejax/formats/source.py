@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import os
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -17,7 +16,7 @@ from dicejax.data.examples import labels_of
 from dicejax.data.identity import digest
 from dicejax.data.source import Corpus, Examples, Source
 from dicejax.errors import InputError, quote
-from dicejax.formats import held_out
+from dicejax.formats import audit, containers, held_out
 from dicejax.formats.records import OnError, Skipped
 from dicejax.formats.text import Predictions, Text
 from dicejax.io import files, paths
@@ -26,8 +25,6 @@ Noted = tuple[Sequence[Any], list[str]]  # examples, and notes on those that cha
 
 # Last part of the seed of each kind of draw, so that none repeats another's.
 _HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST, _LEAVE_OUT = 1, 2, 3, 4
-MOST = 5
-"""Labels that a note names."""
 
 
 def first_path(folder: files.Path, names: str) -> epath.Path:
@@ -104,6 +101,8 @@ class FileSource(Source):
         self._check_counts("max_train", "max_dev", "max_test")
         if self.leave_out is not None:
             held_out.part_of(self.leave_out)
+        if min(self.sample_seed, self.train_sample or 0) < 0:
+            raise ValueError("sample_seed and train_sample want at least 0")
 
     @classmethod
     def read_file(
@@ -230,29 +229,32 @@ class FileSource(Source):
                 f"{paths.tried(self.dir)}; check the name, or name its folder (train: "
                 "--data.dir, evaluate: --data, export: --data)"
             )
-        notes: list[str] = []
-        splits = {"train": self._split(self.train, notes)}
+        remarks: dict[str, list[str]] = {}
+        splits = {"train": self._split(self.train, remarks)}
         held, how = list[str](), ""
         # Dev is a share of the rest, rescaled to the share of the whole.
         rest = 1 - (self.test is None) * self.test_share
         for name, share in (("test", self.test_share), ("dev", self.dev_share / rest)):
             if (file := getattr(self, name)) is not None:
-                splits[name] = self._split(file, notes)
+                splits[name] = self._split(file, remarks)
             elif share:
                 how = how or self._draw(splits["train"])
                 parts = self._hold_out(splits["train"], share, name)
                 splits["train"], splits[name] = parts
                 held.insert(0, name)
+        notes = [f"{', '.join(paths)}: {text}" for text, paths in remarks.items()]
         if held:
             sizes = (f"{len(splits[name])} {name}" for name in ("train", *held))
             what = f"split {self.train} into {' / '.join(sizes)}"
             notes.append(f"{what} {self.several} ({how})")
         if "test" not in splits:
-            splits["test"] = splits["dev"]
             notes.append(
                 "no test split: scores are of dev, which selects the checkpoint, and "
                 "therefore optimistic"
             )
+        notes += [*self._left_out(folder), *audit.remarks(splits)]
+        if "test" not in splits:
+            splits["test"] = splits["dev"]
         digests = {}
         for number, name in enumerate(("train", "dev", "test")):
             examples, most = splits[name], getattr(self, f"max_{name}")
@@ -273,10 +275,26 @@ class FileSource(Source):
             notes.append(f"{what}, without part {self.leave_out}")
         scored = ("dev",) if splits["test"] is splits["dev"] else ("dev", "test")
         for name in scored:
-            notes += _lacking(splits["train"], splits[name], name)
+            notes += audit.lacking(splits["train"], splits[name], name)
         return Corpus(**splits, notes=tuple(notes), digests=digests)
 
-    def _split(self, names: str, notes: list[str]) -> Examples:
+    def _left_out(self, folder: epath.Path) -> list[str]:
+        """Return a note on files beside those of splits, if there are any."""
+        try:
+            if containers.of_folder(folder)["train"] != self.train:
+                return []  # a file among others
+        except InputError:
+            return []
+        joined = "+".join(filter(None, (self.train, self.dev, self.test)))
+        read = {part for name in joined.split("+") for part in (name, name + ".gz")}
+        read |= {name.partition("/")[0] for name in read}
+        names = [x.name for x in files.entries(folder) if x.name[0] != "."]
+        rest = [name for name in names if name not in read]
+        more = f" and {len(rest) - audit.MOST} more" * (len(rest) > audit.MOST)
+        listed = f"{', '.join(map(quote, rest[: audit.MOST]))}{more}"
+        return [f"not read of {self.dir}: {listed}"] if rest else []
+
+    def _split(self, names: str, notes: dict[str, list[str]]) -> Examples:
         examples: list[Any] = []
         for name in names.split("+"):
             path = first_path(self.dir, name)
@@ -285,7 +303,10 @@ class FileSource(Source):
             examples += some
             if skipped is not None and skipped.count:
                 remarks = [str(skipped), *remarks]
-            notes += [f"{path}: {remark}" for remark in remarks]
+            for remark in remarks:
+                where = notes.setdefault(remark, [str(path)])
+                if str(path) != where[0] and path.name not in where:
+                    where.append(path.name)
         return tuple(examples)
 
     def _without_part(self, examples: Examples, part: str) -> Examples:
@@ -340,16 +361,3 @@ class FileSource(Source):
             tuple(example for example, unit in pairs if unit not in out),
             tuple(example for example, unit in pairs if unit in out),
         )
-
-
-def _lacking(train: Examples, others: Examples, split: str) -> list[str]:
-    """Return a note on the labels of train that a split lacks, if there are any."""
-    counts = Counter(label for each in train for label in set(labels_of(each)))
-    there = {label for each in others for label in labels_of(each)}
-    rare = sorted(counts.keys() - there, key=lambda label: (-counts[label], label))
-    if not rare:
-        return []
-    named = [f"{quote(label)} ({counts[label]:,} in train)" for label in rare[:MOST]]
-    more = f" and {len(rare) - MOST} more" if len(rare) > MOST else ""
-    what = f"{split} has no example of {', '.join(named)}{more}"
-    return [f"{what}: no score tells whether they are found"]

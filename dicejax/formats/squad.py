@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
-from dicejax.formats import containers, tables
+from dicejax.formats import audit, containers, tables
 from dicejax.formats.records import (
     FileRecord,
     OnError,
@@ -23,6 +23,7 @@ from dicejax.formats.source import FileSource, Noted
 from dicejax.formats.text import Text
 from dicejax.io import files, json_text, limits
 
+_FIELDS = {"question", "context", "answers", "is_impossible", "title"}
 # How far from its offset an answer is looked for, in characters.
 _REACH = 20
 
@@ -228,7 +229,7 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
         do = "correct answer_start, which counts characters from 0"
         raise Flaw(f"{what} of its context nor near it", do)
     if repairs is None:
-        do = "correct it, or move such answers with --data.repair"
+        do = "correct it, or move such answers with --data.repair (init: --repair)"
         raise Flaw(f"{what} but at {places[0]}", do)
     repairs.append(Flaw(what, f"read at {places[0]} instead"))
     return AnswerSpan(places[0], answer)
@@ -270,6 +271,7 @@ class SquadFiles(FileSource):
     def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return a note on answers that were moved."""
         repaired, ids = Skipped(done="repaired", keep=3), set()
+        fields: dict[str, Any] = {}
 
         def make(record: FileRecord, row: int) -> ReadingExample:
             context, asked = record.content()
@@ -283,12 +285,14 @@ class SquadFiles(FileSource):
                 for note in notes or ():
                     report(record.error(note), listener)
             ids.add(id_)
+            fields.update(asked)
             return question
 
         rows = _of_records(path, on_error) if is_flat(path) else _of_document(path)
         empty, do = "holds no questions", "name a file that has some"
         examples = read_examples(path, rows, make, on_error, empty=empty, do=do)
-        return examples, [str(repaired)] if repaired.count else []
+        notes = [str(repaired)] if repaired.count else []
+        return examples, [*notes, *audit.unread(fields, _FIELDS, "question")]
 
     def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
         """Read the questions of a document, of JSON lines or of a table.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 import itertools
 import operator
 from collections import Counter
@@ -123,7 +124,7 @@ class Aligner:
             first, other = (
                 f"{quote(s.type)} ({quote(text_of(s))})" for s in (before, span)
             )
-            do = "keep one of them, or see --data.align"
+            do = "keep one of them, or see --data.align (of init: --align)"
             flaw = Flaw(f"entities {first} and {other} overlap", do)
             self._refuse(flaw, "that overlap")
             is_longer = span.end - span.start > before.end - before.start
@@ -173,3 +174,13 @@ def from_utf16(text: str, entities: Sequence[Entity]) -> list[Entity]:
         e._replace(start=units.get(e.start, -1), end=units.get(e.end, -1))
         for e in entities
     ]
+
+
+def to_utf16(text: str, entities: Sequence[Entity]) -> list[Entity]:
+    """Return entities whose places count characters with places in UTF-16 units."""
+    units = functools.partial(_units, text)
+    return [e._replace(start=units(e.start), end=units(e.end)) for e in entities]
+
+
+def _units(text: str, place: int) -> int:
+    return len(text[:place].encode("utf-16-le")) // 2

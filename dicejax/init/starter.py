@@ -20,8 +20,8 @@ from dicejax.data.plan import packing_plan, rows_per_batch
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import quote, visible
 from dicejax.formats import FileSource
+from dicejax.formats.containers import SPLITS
 from dicejax.formats.kinds import Kind
-from dicejax.formats.recognise import SPLITS
 from dicejax.study.profile import DataProfile, LabelCount, OutputCounts
 from dicejax.study.profile.imbalance import OTHERS
 from dicejax.tasks import (

@@ -261,7 +261,8 @@ def test_columns_are_recognised_and_gold_is_written_as_it_was(
         assert source(dir="", **form.fields(sample)) == source(dir="", **fields)
         corpus = source(**names, **fields).load()
         assert [" ".join(e.words) for e in corpus.train] == [words]
-        assert len(corpus.notes) == 3 * content.startswith("token")
+        notes = [note for note in corpus.notes if "passed over" in note]
+        assert len(notes) == content.startswith("token")
         (text,) = source(**names, **fields).texts(path)
         assert (text.words, text.line) == (corpus.train[0].words, corpus.train[0].line)
     source = ConllFiles(**names, **tagged)

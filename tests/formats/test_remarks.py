@@ -39,12 +39,18 @@ NOTES = [
 ]
 
 
+def said(kind, path):
+    """Return the notes of a reader and of the audit."""
+    source = recognise.source_of(kind, str(path))
+    examples, notes = source.read_with_notes(path, None)
+    return notes + audit.remarks({"train": examples})
+
+
 @pytest.mark.parametrize(("content", "note"), NOTES)
 def test_what_would_spoil_training_is_noted(tmp_path, content, note):
     path = tmp_path / "data.csv"
     path.write_text(content)
-    source = recognise.source_of("classification", str(path))
-    notes = audit.remarks(source.read(path, None), source)
+    notes = said("classification", path)
     assert len(notes) == (note is not None)
     assert note is None or notes[0].startswith(note)
 
@@ -52,8 +58,7 @@ def test_what_would_spoil_training_is_noted(tmp_path, content, note):
 def test_names_of_columns_that_are_read_as_an_example_are_noted(tmp_path):
     path = tmp_path / "data.txt"
     path.write_text("label text\n" + labels_first(*GOOD))
-    source = recognise.source_of("classification", str(path))
-    assert audit.remarks(source.read(path, None), source)[-1] == (
+    assert said("classification", path)[-1] == (
         "line 1 looks like names of columns: 'text'"
     )
 

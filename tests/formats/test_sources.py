@@ -39,7 +39,7 @@ def test_what_is_held_out_is_in_no_other_split_and_always_the_same(tmp_path):
     assert again == corpus
     other = label_first(tmp_path, dev=None, dev_share=0.2, sample_seed=1)
     assert other.dev != corpus.dev
-    (note,) = corpus.notes
+    note = corpus.notes[0]
     how = "(a share of each label, equal texts together)"
     assert note == f"split train.txt into 80 train / 20 dev texts {how}"
 
@@ -86,7 +86,8 @@ def test_a_test_split_is_held_out_before_dev(tmp_path):
     assert [len(split) for split in splits] == [50, 20, 30]
     lines = [example.line for split in splits for example in split]
     assert len(set(lines)) == 100
-    (note,) = corpus.notes
+    note, rest = corpus.notes
+    assert "'dev.txt', 'test.txt'" in rest
     what, how = note.removesuffix(")").split(" (")
     assert what == "split train.txt into 50 train / 20 dev / 30 test texts"
     assert how == "a share of each label, equal texts together"
@@ -156,7 +157,7 @@ def test_bad_examples_stop_or_are_counted_listed_and_skipped(
     assert str(tmp_path / "data") in str(stop.value)
     corpus = source(dir=str(tmp_path), on_error="skip", **NAMES).load()
     assert len(corpus.train) == len(corpus.dev) == len(corpus.test) == 1
-    assert len(corpus.notes) == 3
+    assert len(corpus.notes) == 1  # of one file
     assert "1 left out:" in corpus.notes[0] and message in corpus.notes[0]
 
 

@@ -266,7 +266,7 @@ FOREIGN = {
     "#begin document (a); part 000\na 0 0 Ada NNP\n": "CoNLL-2012",
     '<?xml version="1.0"?>\n<collection>\n</collection>\n': "XML",
     "<sentences>\n  <s id='1'>Ada</s>\n</sentences>\n": "XML",
-    '{"train": [{"text": "a"}], "test": []}\n': "one JSON object that holds all splits",
+    '{"train": [{"text": "a"}]}\n': "one JSON object with records in 'train'",
     "@RELATION films\n@DATA\n1,2\n": "ARFF",
     '// films\n{"text": "a"}\n': "JSON with comments",
     "---\n- text: a\n": "YAML",

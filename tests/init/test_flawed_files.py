@@ -28,7 +28,7 @@ def outcome(path: Path, kind: Kind) -> tuple[str, list]:
         result = whole.load().train
         name = getattr(source, "layout", type(source).__name__)
         name += " without quotes" * (not getattr(source, "quoted", True))
-        message = "; ".join([name, *audit.remarks(result)])
+        message = "; ".join([name, *audit.remarks({"train": result})])
     except InputError as error:
         return str(error).replace(str(path), "FILE"), []
     return message, list(result)

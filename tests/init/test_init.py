@@ -420,3 +420,22 @@ def test_the_length_is_that_of_the_longest_sequence_in_the_given_tokenizer(
     text = (tmp_path / "mine/experiment.py").read_text()
     assert "max_length=128,  # holds the longest sequence" in text
     assert experiment.encoder.path == str(model)
+
+
+def test_flags_that_errors_name_solve_them(tmp_path, capsys):
+    rows = [{"tokens": ["Ada", "left"], "ner_tags": [1, n % 2]} for n in range(9)]
+    tagged = write_lines(tmp_path / "in/tags.jsonl", rows)
+    argv = command(tmp_path / "a", "ner", tagged, "--encoder", "scratch")
+    assert run(argv) == 2 and "(of init: --names)" in capsys.readouterr().err
+    assert run([*argv, "--names", "O", "B-PER"]) == 0
+    source = config.load(tmp_path / "a/experiment.py").data
+    assert source.names == ("O", "B-PER")
+    one = {"question": "who", "answers": {"text": ["Ada"], "answer_start": [1]}}
+    rows = [{**one, "context": f"Ada left {n}."} for n in range(9)]
+    asked = write_lines(tmp_path / "in/asked.jsonl", rows)
+    argv = command(tmp_path / "b", "qa", asked, "--encoder", "scratch")
+    assert run(argv) == 2 and "(init: --repair)" in capsys.readouterr().err
+    assert run([*argv, "--repair"]) == 0
+    assert config.load(tmp_path / "b/experiment.py").data.repair
+    assert run([*argv, "--repair", "--overwrite", "--names", "a"]) == 2
+    assert "--names is not for Questions" in capsys.readouterr().err
