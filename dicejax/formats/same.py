@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dicejax.formats import containers, squad
+from dicejax.formats.labelled import TextFiles
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Predictions, Text
 from dicejax.io import files, json_text, limits
@@ -45,6 +46,8 @@ class SameFile:
         content = files.lines(self.path, stream=self.stream)
         first = next(text for _, text in content if text.strip())
         lines = self.source.lines(pairs, first)
+        if isinstance(self.source, TextFiles) and self.source.layout != "json":
+            lines = self._rows(self.source, pairs, first)
         if self.source.form == "jsonl" and self.stream is None:
             is_squad = isinstance(self.source, squad.SquadFiles)
             is_document = is_squad and not squad.is_flat(self.path)
@@ -52,6 +55,27 @@ class SameFile:
             lines = self._whole(pairs) if is_whole else self._json_lines(pairs)
         has_mark = line.startswith(codecs.BOM_UTF8)
         return _with_ends(lines, has_mark, line.endswith(b"\r\n"))
+
+    def _rows(self, source: TextFiles, pairs: Predictions, first: str) -> Iterator[str]:
+        """Yield the lines of a file; those of a row stay where nothing changed."""
+        ahead = iter(pairs)
+        begin = list(itertools.islice(ahead, 1))
+        pairs = itertools.chain(begin, ahead)
+        if not begin or source.adds_fields(*begin[0]):
+            yield from source.lines(pairs, first)
+            return
+        content = files.lines(self.path, stream=self.stream)
+        rest, last = list[str](), None
+        line: tuple[int, str] | None = next(content)
+        for pair in itertools.chain(pairs, [None]):
+            while line is not None and (pair is None or line[0] < pair[0].line):
+                rest.append(line[1])
+                line = next(content, None)
+            if last is not None:
+                end = 1 + max(n for n, x in enumerate(rest) if n == 0 or x.strip())
+                rest[:end] = [source.over(*last, "\n".join(rest[:end]))]
+            yield from rest
+            rest, last = [], pair
 
     def _whole(self, pairs: Predictions) -> Iterator[str]:
         """Yield the lines of a list, or of SQuAD's document."""

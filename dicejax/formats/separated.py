@@ -85,9 +85,10 @@ def rows(
 def row(fields: Iterable[object], separator: str = ",", is_quoted: bool = False) -> str:
     """Return a row as CSV, without the end of its line; `is_quoted`: each field."""
     written, quoting = io.StringIO(), csv.QUOTE_ALL if is_quoted else csv.QUOTE_MINIMAL
-    form = {"delimiter": separator, "lineterminator": "", "quoting": quoting}
+    # Its own end, which is taken off again, makes the writer quote line breaks.
+    form = {"delimiter": separator, "lineterminator": "\r\n", "quoting": quoting}
     csv.writer(written, **form).writerow(fields)
-    return written.getvalue()
+    return written.getvalue()[:-2]
 
 
 class SeparatedTable(NamedTuple):

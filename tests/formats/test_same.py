@@ -1,5 +1,6 @@
 """A file that is predicted as it was is the same to the byte."""
 
+import dataclasses
 import json
 
 import pytest
@@ -79,6 +80,10 @@ TEXTS = {
     **{name: write(labels.reviews()) for name, (write, _) in labels.TEXTS.items()},
     "bom.csv": "\ufefftext,label\r\n" + "fine,good\r\ndull,bad\r\n" * 9,
     "quoted.csv": '"text","label"\n' + '"fine","good"\n"dull","bad"\n' * 9,
+    "text quoted.tsv": "text\tlabel\n" + '"fine"\tgood\n"dull"\tbad\n' * 9,
+    "lines.csv": 'text,label\n"fine,\nreally",good\n"dull\n\nso",bad\n',
+    "lines.tsv": 'text\tlabel\n"fine\nreally"\tgood\ndull\tbad\n',
+    "tab.txt": "good\tfine\nbad  dull\n" * 9,
     "several.json": json.dumps([{"text": "x", "labels": ["a", "b"]}] * 9) + "\n",
     "squad.json": json.dumps(SQUAD, indent=1) + "\n",
 }
@@ -139,3 +144,47 @@ def test_a_new_entity_has_the_fields_that_can_be_told(tmp_path):
         "token_end": 1,
         "label": "X",
     }
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", "|"])
+def test_a_changed_row_keeps_its_line_breaks_and_quotes(tmp_path, separator):
+    rows = [('"fine\nreally"', "good"), ('"dull"', '"bad"'), ("so so", "good")] * 5
+    path = tmp_path / "data.csv"
+    lines = (separator.join(row) for row in (("text", "label"), *rows))
+    path.write_text("\n".join(lines) + "\n")
+    source = recognise.source_of("classification", str(path))
+    other = {"good": "bad", "bad": "good"}
+    pairs = [(t, {"label": other[t.fields["label"]]}) for t in source.texts(path)]
+    again = tmp_path / "again.csv"
+    again.write_text("".join(f"{x}\n" for x in SameFile(path, source).lines(pairs)))
+    before, after = (source.read(x, None) for x in (path, again))
+    assert [e.first for e in after] == [e.first for e in before]
+    assert [e.label for e in after] == [other[e.label] for e in before]
+    assert f'"dull"{separator}"good"' in again.read_text()
+
+
+def test_places_in_utf16_units_stay_so(tmp_path):
+    text = "\U0001f600 Ada left"
+    entity = {"start": 3, "end": 6, "label": "PER", "text": "Ada"}
+    content = json.dumps({"text": text, "entities": [entity]}) + "\n"
+    path = tmp_path / "data.jsonl"
+    path.write_text(content * 9)
+    assert again("ner", path) == (content * 9).encode()
+    source = recognise.source_of("ner", str(path))
+    (found, *_) = source.texts(path)
+    new = {"type": "X", "start_char": 6, "end_char": 10, "start": 2, "end": 3}
+    (made,) = source.fields_with(found, {"entities": [new]})["entities"]
+    units = text.encode("utf-16-le")
+    at = units[2 * made["start"] : 2 * made["end"]].decode("utf-16-le")
+    assert (at, made["text"], made["label"]) == ("left", "left", "X")
+
+
+def test_tags_that_are_numbers_stay_numbers(tmp_path):
+    path = tmp_path / "data.jsonl"
+    rows = [{"tokens": ["Ada", "left"], "ner_tags": [1, 0]}] * 9
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    source = recognise.source_of("ner", str(path))
+    source = dataclasses.replace(source, names=("O", "B-PER", "I-PER"))
+    (text, *_) = source.texts(path)
+    entity = {"type": "PER", "start": 0, "end": 2}
+    assert source.fields_with(text, {"entities": [entity]})["ner_tags"] == [1, 2]
