@@ -421,3 +421,13 @@ def test_a_threshold_that_dev_cannot_promise_is_refused_before_training(
     write_experiment(tmp_path, "ConllFiles", "WordTagging", CORPUS)
     argv = [*argv[:2], "--task.threshold", "recall:0.9"]
     fails(capsys, argv, "--task.threshold is not for WordTagging")
+
+
+def test_too_little_memory_is_one_line(project, capsys, monkeypatch):
+    def exhausted(*args, **kwargs):
+        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.\nAt")
+
+    monkeypatch.setattr("dicejax.training.train.train", exhausted)
+    assert run(["train", "mine.py", "--out", "runs/large"]) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith("dicejax: RESOURCE_EXHAUSTED") and "max_length" in line

@@ -155,9 +155,11 @@ def run(argv: Sequence[str]) -> int:
         console.print("dicejax: interrupted")
         return 130
     except Exception as error:
-        if not (any("://" in word for word in argv) and is_remote(error)):
-            raise
         remedy = "check the address, your credentials and the network"
+        if str(error).startswith("RESOURCE_EXHAUSTED"):
+            remedy = "lower --training.max_length or --training.batch_size"
+        elif not (any("://" in word for word in argv) and is_remote(error)):
+            raise
         if isinstance(error, ImportError):  # fsspec names the package
             remedy = "the extras gcs and s3 have it"
         text = f"dicejax: {first_line(error)}: {remedy}"
