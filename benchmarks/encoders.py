@@ -288,7 +288,13 @@ def typed_folder(kind: str, settings: Settings, folder: Path) -> Path:
     sizes = zip(names, (width, settings.layers, settings.heads), strict=True)
     more = {inner_name.get(kind, "intermediate_size"): inner, "vocab_size": 30522}
     more["num_labels"] = CLASSES
+    if kind == "deberta-v2":  # as the released ones have it
+        more |= {"relative_attention": True, "position_buckets": 256}
+        more |= {"share_att_key": True, "pos_att_type": "p2c|c2p"}
+        more |= {"norm_rel_ebd": "layer_norm", "position_biased_input": False}
     more |= {f"{role}_token_id": n for n, role in enumerate(ROLES)}
+    if kind == "mpnet":
+        more |= {"pad_token_id": 1, "bos_token_id": 0}
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **dict(sizes), **more)
     model = AutoModelForTokenClassification.from_config(config)

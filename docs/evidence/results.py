@@ -23,6 +23,7 @@ import documents
 import early
 import jinja2
 import mechanism
+import plain
 import reading
 import said
 import tables
@@ -78,6 +79,7 @@ def pages() -> dict[str, str]:
         "longer_base": mechanism.SECOND_ENCODER.cell(1000, 2),
         "third": third_tables,
         "said": said,
+        "plain": plain,
         "tuned": tuned,
         "tunings": tuned.finished(),
         "documents": documents,

@@ -87,7 +87,10 @@ class Made(Search):
 
     def __init__(self, score, *, seconds=60.0, experiment=EXPERIMENT):
         self._experiment, self.trials = experiment, []
-        self._score, self._time = score, seconds
+        self._score, self._time, self.said = score, seconds, []
+
+    def _say(self, text):
+        self.said.append(text)
 
     def _try(self, setting, seed):
         seconds = 1.0 if setting.is_plain else self._time * setting.epochs
@@ -141,6 +144,9 @@ def test_the_best_have_more_seeds_and_the_rest_is_dropped():
     assert set(counts.values()) == {1, 2, 3}
     assert counts["tfidf"] == counts["wce"] == 1
     assert sum(n > 1 for n in counts.values()) == 3  # a quarter of 11, upwards
+    first, second = search.said
+    assert first.startswith("left: ") and first.endswith("; 8 dropped")
+    assert second.count(",") == 1 and second.endswith("; 1 dropped")
     assert search.chosen().model == "ce+prior"
 
 

@@ -65,6 +65,7 @@ class Search:
 
     def __init__(self, experiment: Experiment, folder: str, progress: TrainingProgress):
         self._experiment, self._progress = experiment, progress
+        self._budget = 0.0
         self._path = epath.Path(folder)
         self.trials: list[ScoredTrial] = []
         if (self._path / FILE).exists():
@@ -111,6 +112,7 @@ class Search:
         Time is left to confirm the choice. A setting that is expected to take longer
         than what is left is not begun.
         """
+        self._budget = budget
         while setting := next(self._next(), None):
             if not self._fits(setting, budget):
                 break
@@ -121,6 +123,8 @@ class Search:
             # A lucky seed of one that was dropped is no reason to take it up again.
             tuned = [x for x in tuned if len(self.scores(x)) >= extra]
             tuned.sort(key=lambda x: (-self.mean(x), x.cost))
+            names = ", ".join(x.name for x in tuned[:left])
+            self._say(f"left: {names}; {len(tuned[left:])} dropped")
             for setting in tuned[:left]:
                 if len(self.scores(setting)) > extra:
                     continue
@@ -168,7 +172,12 @@ class Search:
         self.trials.append(ScoredTrial(setting, seed, score, seconds))
         self.write({})
         text = "diverged" if score is None else f"dev {100 * score:.2f}"
-        self._progress.say(f"tried {setting.name} seed {seed}: {text}, {seconds:.0f} s")
+        self._say(f"tried {setting.name} seed {seed}: {text}, {seconds:.0f} s")
+
+    def _say(self, text: str) -> None:
+        """Say what happened, and the time that is left."""
+        minutes = max(self._budget - self.seconds, 0) / 60
+        self._progress.say(f"{text}; {minutes:.1f} of {self._budget / 60:g} min left")
 
     def write(self, more: dict[str, Any]) -> None:
         """Write the record of the search, whole."""
