@@ -174,8 +174,10 @@ class ConllFiles(FileSource):
         notes = [f"passed over the header {quote(header)}"] if is_noted else []
         if self.layout != "conllu":
             width = len(columns.split(first)[0])
-            read = {n % width for n in columns[:2]} | {columns.sentence}
-            notes += audit.unread(range(width), read, "row")
+            word, label = (n % width for n in columns[:2])
+            # Those between word and label are as often there as not.
+            usual = {*range(min(word, label), max(word, label) + 1), columns.sentence}
+            notes += audit.unread(range(width), usual, "row")
         return sentences, notes
 
     def _with_context(
