@@ -25,7 +25,20 @@ def f1(precision: float, recall: float) -> float:
     >>> f1(0.5, 1.0), f1(0.0, 0.0)
     (0.6666666666666666, 0.0)
     """
-    return ratio(2 * precision * recall, precision + recall)
+    return f_beta(precision, recall, 1.0)
+
+
+def f_beta(precision: float, recall: float, beta: float) -> float:
+    """Compute (1 + b^2) P R / (b^2 P + R); 0 where both are 0.
+
+    That is (1 + b^2) TP / ((1 + b^2) TP + b^2 FN + FP): recall counts b times as much
+    as precision. Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
+
+    >>> f_beta(0.5, 1.0, 2.0), f_beta(0.5, 1.0, 1.0) == f1(0.5, 1.0)
+    (0.8333333333333334, True)
+    """
+    squared = beta * beta
+    return ratio((1 + squared) * precision * recall, squared * precision + recall)
 
 
 def mean(values: Iterable[float]) -> float:

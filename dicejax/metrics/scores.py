@@ -3,41 +3,68 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from dicejax.errors import quote
 from dicejax.io.html_table import html_table
+from dicejax.metrics.quotients import f_beta, mean
 from dicejax.metrics.spans import SpanScores
 
-OF_CLASS = "f1:"
-"""Beginning of the metric of one class, as "f1:complaint"."""
 FEWEST = 5
 """Examples of a class that its own scores are shown with."""
+_F_BETA = re.compile(r"((?:\w+_)?f)(\d+(?:\.\d+)?)(:.*)?", re.DOTALL)
+
+
+def beta_of(metric: str) -> float | None:
+    """Return the beta of a metric that is an F-beta, above 0; None of any other.
+
+    >>> beta_of("f1"), beta_of("f0.5:complaint"), beta_of("macro_f2")
+    (1.0, 0.5, 2.0)
+    >>> beta_of("accuracy"), beta_of("f0"), beta_of("f2.0")
+    (None, None, None)
+    """
+    parts = _F_BETA.fullmatch(metric)
+    # One name for one metric: f2.0 is none.
+    is_one = parts and float(parts[2]) > 0 and f"{float(parts[2]):g}" == parts[2]
+    return float(parts[2]) if parts and is_one else None
+
+
+def as_f1(metric: str) -> str:
+    """Return the F1 that stands where a metric is an F-beta; any other as it is.
+
+    >>> as_f1("f0.5:complaint"), as_f1("macro_f2"), as_f1("accuracy")
+    ('f1:complaint', 'macro_f1', 'accuracy')
+    """
+    return metric if beta_of(metric) is None else _F_BETA.sub(r"\g<1>1\3", metric)
 
 
 def class_of(metric: str) -> str | None:
-    """Return the class whose F1 a metric is; None of a metric of all.
+    """Return the class whose F1 or F-beta a metric is; None of a metric of all.
 
-    >>> class_of("f1:complaint"), class_of("f1")
-    ('complaint', None)
+    >>> class_of("f1:complaint"), class_of("f2:complaint"), class_of("f1")
+    ('complaint', 'complaint', None)
     """
-    return metric.removeprefix(OF_CLASS) if metric.startswith(OF_CLASS) else None
+    beginning, colon, named = as_f1(metric).partition(":")
+    return named if colon and beginning == "f1" else None
 
 
 def heading(name: str, positive: str | None = None) -> str:
     """Return the display name of a score; F1 names the class that is positive.
 
-    >>> heading("f1"), heading("macro_f1"), heading("lrap")
-    ('F1', 'macro F1', 'LRAP')
+    >>> heading("f1"), heading("macro_f0.5"), heading("lrap")
+    ('F1', 'macro F0.5', 'LRAP')
     >>> heading("f1", "complaint"), heading("f1:complaint"), heading("accuracy", "x")
     ("F1 of 'complaint'", "F1 of 'complaint'", 'accuracy')
     """
-    named = class_of(name) or (positive if name == "f1" else None)
+    named = class_of(name) or (positive if as_f1(name) == "f1" else None)
     if named is not None:
-        return f"F1 of {quote(named)}"
-    capital = {"f1", "lrap"}
-    parts = (part.upper() if part in capital else part for part in name.split("_"))
+        return f"F{beta_of(name):g} of {quote(named)}"
+    parts = (
+        part.upper() if part == "lrap" or beta_of(part) else part
+        for part in name.split("_")
+    )
     return " ".join(parts)
 
 
@@ -68,7 +95,7 @@ def rarest_of(test: Mapping[str, Any]) -> str | None:
     if len(counts) < 2 or not enough:
         return None
     rarest = min(enough, key=lambda name: (counts[name], name))
-    is_shown = test.get("positive") == rarest or f"{OF_CLASS}{rarest}" in test
+    is_shown = test.get("positive") == rarest or f"f1:{rarest}" in test
     return None if is_shown else rarest
 
 
@@ -112,29 +139,44 @@ class Scores:
 
     def name(self, score: str) -> str:
         """Return the display name of a score."""
-        of_classes = self.of_texts and len(self.groups) > 2 and self.positive is None
-        if of_classes and score in ("precision", "recall", "f1"):
+        if self._are_means and as_f1(score) in ("precision", "recall", "f1"):
             return heading(f"macro_{score}")
         return heading(score, self.positive)
 
-    def leading_with(self, metric: str) -> Scores:
-        """Return the scores with F1 of the class that a metric names, first.
+    @property
+    def _are_means(self) -> bool:
+        """Whether F1, precision and recall are means over the groups."""
+        return self.of_texts and len(self.groups) > 2 and self.positive is None
 
-        It is that of the class's group, and 0 without one. Other metrics change
-        nothing.
+    def leading_with(self, metric: str) -> Scores:
+        """Return the scores with the F1 or F-beta that a metric names, first.
+
+        It is made of precision and recall: those of the class's group, 0 without one;
+        or those of all; or the mean over the groups. Other metrics change nothing.
 
         >>> Scores({"f1": 0.5}, {"PER": {"f1": 1.0}}).leading_with("f1:PER").values
         {'f1:PER': 1.0, 'f1': 0.5}
+        >>> micro = {"precision": 0.5, "recall": 1.0}
+        >>> round(Scores(micro).leading_with("f2").values["f2"], 4)
+        0.8333
         """
-        if (named := class_of(metric)) is None:
+        beta, named = beta_of(metric), class_of(metric)
+        if beta is None or metric in self.values:
             return self
-        f1 = float(self.groups.get(named, {}).get("f1", 0.0))
-        rest = {
-            name: value
-            for name, value in self.values.items()
-            if name != "f1" or named != self.positive  # which would say it twice
-        }
-        return dataclasses.replace(self, values={metric: f1, **rest})
+        rest, rows = dict(self.values), list(self.groups.values())
+        if named is not None:
+            rows = [self.groups.get(named, {})]
+            if beta == 1 and named == self.positive:
+                rest.pop("f1", None)  # which would say it twice
+        elif not self._are_means and not metric.startswith("macro_"):
+            average = metric.rpartition("f")[0]  # as "micro_"
+            rows = [{x: rest[average + x] for x in ("precision", "recall")}]
+        values = [
+            row["f1"] if beta == 1 else f_beta(row["precision"], row["recall"], beta)
+            for row in rows
+            if row
+        ]
+        return dataclasses.replace(self, values={metric: mean(values), **rest})
 
     def __str__(self) -> str:
         parts = (f"{self.name(x)} {100 * y:.2f}" for x, y in self.values.items())

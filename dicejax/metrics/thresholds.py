@@ -1,4 +1,4 @@
-"""Decision thresholds tuned on dev data for the best F1."""
+"""Decision thresholds tuned on dev data for the best F1 or F-beta."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from dicejax.metrics import arrays, quotients
 class TunedThreshold:
     """A tuned threshold with its scores.
 
-    Its F1 is the best that these examples allow, so on others expect less: report
-    `default_f1` with it, and scores on test data with both thresholds.
+    Its F1, or F-beta, is the best that these examples allow, so on others expect less:
+    report `default_score` with it, and scores on test data with both thresholds.
 
     >>> print(tune([0.1, 0.4, 0.45, 0.8], [0, 1, 1, 1]))
     F1 1.0000 at threshold 0.25, tuned on 4 examples with 3 positives; 0.5000 at 0.5
 
     Attributes:
       threshold: scores that are not below it, in float64, count as positive.
-      f1: on the examples it was chosen from; a share in [0, 1].
+      score: F-beta on the examples it was chosen from; a share in [0, 1].
       default_threshold: threshold without tuning.
-      default_f1: its F1 on the same examples.
+      default_score: its F-beta on the same examples.
       examples: number of scores it was chosen from.
       positives: number of positives.
+      beta: 1 for F1.
     """
 
     threshold: float
-    f1: float
+    score: float
     default_threshold: float
-    default_f1: float
+    default_score: float
     examples: int
     positives: int
+    beta: float = 1.0
 
     def __str__(self) -> str:
         return (
-            f"F1 {self.f1:.4f} at threshold {self.threshold:.4g}, tuned on "
-            f"{self.examples} examples with {self.positives} positives; "
-            f"{self.default_f1:.4f} at {self.default_threshold:.4g}"
+            f"F{self.beta:g} {self.score:.4f} at threshold {self.threshold:.4g}, tuned "
+            f"on {self.examples} examples with {self.positives} positives; "
+            f"{self.default_score:.4f} at {self.default_threshold:.4g}"
         )
 
 
@@ -51,25 +53,27 @@ class TunedThresholds:
 
     Attributes:
       threshold: by label; scores that are not below it count as positive.
-      f1: mean over labels of the F1 on the examples it was chosen from.
+      score: mean over labels of the F-beta on the examples it was chosen from.
       default_threshold: threshold without tuning.
-      default_f1: the mean F1 with it, on the same examples.
+      default_score: the mean F-beta with it, on the same examples.
       examples: number of examples.
       tuned: number of labels whose threshold is not the default.
+      beta: 1 for F1.
     """
 
     threshold: Mapping[str, float]
-    f1: float
+    score: float
     default_threshold: float
-    default_f1: float
+    default_score: float
     examples: int
     tuned: int
+    beta: float = 1.0
 
     def __str__(self) -> str:
         return (
-            f"macro F1 {self.f1:.4f} with {self.tuned} of {len(self.threshold)} "
-            f"thresholds tuned on {self.examples} examples; {self.default_f1:.4f} at "
-            f"{self.default_threshold:.4g}"
+            f"macro F{self.beta:g} {self.score:.4f} with {self.tuned} of "
+            f"{len(self.threshold)} thresholds tuned on {self.examples} examples; "
+            f"{self.default_score:.4f} at {self.default_threshold:.4g}"
         )
 
 
@@ -98,8 +102,12 @@ def between(lower: float, upper: float) -> float:
     return float(middle if lower < middle <= upper else upper)
 
 
-def tune(scores: ArrayLike, gold: ArrayLike, *, default: float = 0.5) -> TunedThreshold:
-    """Choose the threshold with the best F1 = 2 TP / (predicted + gold positives).
+def tune(
+    scores: ArrayLike, gold: ArrayLike, *, default: float = 0.5, beta: float = 1.0
+) -> TunedThreshold:
+    """Choose the threshold with the best F1, or F-beta.
+
+        F = (1 + beta^2) TP / (predicted + beta^2 gold positives)
 
     Every way to cut the sorted scores is tried, in O(N log N); equal scores are never
     parted, and the order of the examples changes nothing:
@@ -110,25 +118,31 @@ def tune(scores: ArrayLike, gold: ArrayLike, *, default: float = 0.5) -> TunedTh
       of a score decides nothing. A cut that takes everything is at the lowest score.
 
     >>> tuned = tune([0.9, 0.3, 0.2, 0.1], [1, 1, 0, 0])
-    >>> tuned.threshold, tuned.f1, round(tuned.default_f1, 4), tuned.examples
+    >>> tuned.threshold, tuned.score, round(tuned.default_score, 4), tuned.examples
     (0.25, 1.0, 0.6667, 4)
 
     Args:
       scores: probabilities, or logits with `default=0`; of any shape.
       gold: the same shape, 1 or True for positives.
       default: threshold without tuning.
+      beta: of F-beta, above 0: recall counts beta times as much as precision.
 
     Raises:
       ValueError: the shapes differ, a score is NaN, gold holds other values than 0
-        and 1, or there is no score.
+        and 1, there is no score, or beta is not above 0.
     """
-    return _best_cut(scores, gold, None, default)
+    return _best_cut(scores, gold, None, default, beta)
 
 
 def tune_per_label(
-    scores: ArrayLike, gold: ArrayLike, labels: Sequence[str], *, default: float = 0.5
+    scores: ArrayLike,
+    gold: ArrayLike,
+    labels: Sequence[str],
+    *,
+    default: float = 0.5,
+    beta: float = 1.0,
 ) -> TunedThresholds:
-    """Choose the threshold with the best F1 of each label, as `tune` does.
+    """Choose the threshold with the best F-beta of each label, as `tune` does.
 
     A label without positives keeps the default.
 
@@ -141,32 +155,39 @@ def tune_per_label(
       gold: [N, C], 1 or True where a label holds.
       labels: names of the C labels.
       default: threshold without tuning.
+      beta: as of `tune`.
 
     Raises:
       ValueError: as of `tune`, or labels and columns differ in number.
     """
     columns = zip(labels, np.asarray(scores).T, np.asarray(gold).T, strict=True)
-    tuned = {label: tune(*pair, default=default) for label, *pair in columns}
+    tuned = {label: tune(*pair, default=default, beta=beta) for label, *pair in columns}
     return TunedThresholds(
         threshold={label: row.threshold for label, row in tuned.items()},
-        f1=quotients.mean(row.f1 for row in tuned.values()),
+        score=quotients.mean(row.score for row in tuned.values()),
         default_threshold=default,
-        default_f1=quotients.mean(row.default_f1 for row in tuned.values()),
+        default_score=quotients.mean(row.default_score for row in tuned.values()),
         examples=len(np.asarray(scores)),
         tuned=sum(row.threshold != default for row in tuned.values()),
+        beta=beta,
     )
 
 
 def tune_spans(
-    scores: ArrayLike, correct: ArrayLike, gold: int, *, default: float = 0.5
+    scores: ArrayLike,
+    correct: ArrayLike,
+    gold: int,
+    *,
+    default: float = 0.5,
+    beta: float = 1.0,
 ) -> TunedThreshold:
-    """Choose the threshold with the best micro F1 over scored candidate spans.
+    """Choose the threshold with the best micro F-beta over scored candidate spans.
 
     F1 = 2 TP / (accepted + gold), as `tune` otherwise. Gold spans that are no candidate
     count as missed. Each candidate is judged alone: resolve overlaps before.
 
     >>> tuned = tune_spans([0.9, 0.6, 0.4], [True, False, True], gold=3)
-    >>> tuned.threshold, round(tuned.f1, 4), round(tuned.default_f1, 4)
+    >>> tuned.threshold, round(tuned.score, 4), round(tuned.default_score, 4)
     (0.4, 0.6667, 0.4)
 
     Args:
@@ -174,16 +195,21 @@ def tune_spans(
       correct: whether a candidate is a gold span.
       gold: the number of gold spans in all sentences.
       default: threshold without tuning.
+      beta: as of `tune`.
 
     Raises:
       ValueError: the lengths differ, more candidates are correct than there is gold, a
-        score is NaN, or there is no candidate.
+        score is NaN, there is no candidate, or beta is not above 0.
     """
-    return _best_cut(scores, correct, gold, default)
+    return _best_cut(scores, correct, gold, default, beta)
 
 
 def _best_cut(
-    scores: ArrayLike, correct: ArrayLike, positives: int | None, default: float
+    scores: ArrayLike,
+    correct: ArrayLike,
+    positives: int | None,
+    default: float,
+    beta: float,
 ) -> TunedThreshold:
     """Choose for so many positives; None: all that are correct."""
     scores = arrays.numbers(scores, "scores")
@@ -194,27 +220,32 @@ def _best_cut(
     positives = total if positives is None else positives
     if total > positives:
         raise ValueError(f"{total} candidates are correct but gold is {positives}")
+    if not beta > 0:
+        raise ValueError(f"beta is {beta}; want above 0")
     if not scores.size:
         raise ValueError("there are no scores to choose a threshold from")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
     hits = np.cumsum(correct[order])[ends]
-    f1s = 2 * hits / (ends + 1 + positives)  # after each distinct score
-    best = int(f1s.argmax())  # the first of equals: the highest threshold
+    squared = beta * beta
+    reached = (1 + squared) * hits / (ends + 1 + squared * positives)
+    best = int(reached.argmax())  # the first of equals: the highest threshold
     accepted = scores >= default
-    default_f1 = quotients.ratio(
-        2 * int(correct[accepted].sum()), int(accepted.sum()) + positives
+    default_score = quotients.ratio(
+        (1 + squared) * int(correct[accepted].sum()),
+        int(accepted.sum()) + squared * positives,
     )
     threshold = default
-    if f1s[best] > default_f1:
+    if reached[best] > default_score:
         upper, rest = float(ranked[ends[best]]), ranked[ends[best] + 1 :]
         threshold = between(float(rest[0]) if rest.size else upper, upper)
     return TunedThreshold(
         threshold=threshold,
-        f1=max(float(f1s[best]), default_f1),
+        score=max(float(reached[best]), default_score),
         default_threshold=default,
-        default_f1=default_f1,
+        default_score=default_score,
         examples=int(scores.size),
         positives=positives,
+        beta=beta,
     )

@@ -376,9 +376,9 @@ def best_refusal(
     better = means[best] > default
     return TunedThreshold(
         threshold=float(limits[best]) if better else 0.0,
-        f1=max(float(means[best]), default),
+        score=max(float(means[best]), default),
         default_threshold=0.0,
-        default_f1=default,
+        default_score=default,
         examples=len(f1),
         positives=int(len(f1) - impossible.sum()),
     )
@@ -397,9 +397,9 @@ def best_of_several(
     best = max(scored, key=lambda limit: (scored[limit], limit == 0.0))
     return TunedThreshold(
         threshold=best,
-        f1=scored[best],
+        score=scored[best],
         default_threshold=0.0,
-        default_f1=scored[0.0],
+        default_score=scored[0.0],
         examples=len(examples),
         positives=sum(len(gold_texts(example)) for example in examples),
     )

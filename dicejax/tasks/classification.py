@@ -13,9 +13,9 @@ import numpy as np
 from dicejax.data.examples import ROUNDING, LabelledText
 from dicejax.errors import InputError, quote
 from dicejax.metrics import classification, ranking
-from dicejax.metrics.scores import Scores, class_of
+from dicejax.metrics.scores import Scores, as_f1, class_of
 from dicejax.tasks.remarks import Fit, Remark
-from dicejax.tasks.scoring import f1_counts, f1_statistics
+from dicejax.tasks.scoring import f_counts, f_statistics
 from dicejax.tasks.task import (
     IGNORED,
     PROBABILITIES,
@@ -48,10 +48,12 @@ class Classification(TextTask):
 
     Args:
       primary_metric: metric that selects the best checkpoint and is compared;
-        "f1:NAME" is the F1 of one class, which is the positive one of two.
+        "f1:NAME" is the F1 of one class, which is the positive one of two. "f2" or
+        "f0.5" is F-beta, of which recall counts beta times as much as precision.
       positive: the positive class where there are two; None: the rarer one of train.
-      tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
-        two classes. Scores with and without it are reported.
+      tune_threshold: choose the threshold with the best F1 on dev, or F-beta if that is
+        the primary metric, instead of 0.5; for two classes. Scores with and without it
+        are reported.
     """
 
     takes: ClassVar[tuple[type, ...]] = (LabelledText,)
@@ -191,7 +193,8 @@ class Classification(TextTask):
         matrix = classification.confusion(
             gold.argmax(axis=1), predicted.argmax(axis=1), len(names)
         )
-        scores = classification.scores(matrix)
+        # All of train, also where a split lacks some: so do the statistics of examples.
+        scores = classification.scores(matrix, range(len(names)))
         trained = gold[:, : len(labels)]
         precision = ranking.average_precision_per_class(
             trained[trained.any(axis=1)], chances[trained.any(axis=1), : len(labels)]
@@ -216,7 +219,7 @@ class Classification(TextTask):
     def example_statistics(
         self, examples: Texts, predictions: Predictions, labels: Labels
     ) -> np.ndarray:
-        """Return twice what is correct, and what is predicted plus gold, or hits.
+        """Return the parts of F1 or F-beta, see `f_statistics`, or hits.
 
         Of two classes they are of the positive one, of more of each.
 
@@ -224,8 +227,8 @@ class Classification(TextTask):
           InputError: Matthews' correlation is no sum over examples.
         """
         if class_of(self.primary_metric) is not None:
-            return f1_statistics(self, examples, predictions)
-        match self.primary_metric:
+            return f_statistics(self, examples, predictions)
+        match as_f1(self.primary_metric):
             case "matthews":
                 raise InputError(
                     "task: matthews is not a sum over examples, which the statistics "
@@ -236,7 +239,7 @@ class Classification(TextTask):
                 return mean_statistics([x.label in y.values for x, y in pairs])
             case "f1":
                 _, gold, predicted, _ = self.arrays(examples, predictions, labels)
-                counts = f1_counts(gold, predicted)
+                counts = f_counts(gold, predicted, self.primary_metric)
                 return counts[:, 1:2] if len(labels) == 2 else counts
         return super().example_statistics(examples, predictions, labels)
 

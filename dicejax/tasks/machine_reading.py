@@ -16,7 +16,7 @@ from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, quote
-from dicejax.metrics.scores import class_of
+from dicejax.metrics.scores import beta_of, class_of
 from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding, windows
@@ -320,9 +320,10 @@ class MachineReading(SpanTask):
     ) -> TunedThreshold:
         """Choose the threshold with the best micro F1, exact also without overlaps.
 
-        It is that with the best F1 of one type where that is the primary metric.
+        It is that with the best F-beta, or of one type, if that is the primary metric.
         """
         named = class_of(self.primary_metric)
+        beta = beta_of(self.primary_metric) or 1.0
         gold = [{x for x in e.spans if named in (None, x.type)} for e in examples]
         judged = [
             (score, span in spans)
@@ -332,9 +333,9 @@ class MachineReading(SpanTask):
         ]
         total = sum(map(len, gold))
         if not judged:
-            return TunedThreshold(DEFAULT, 0.0, DEFAULT, 0.0, 0, total)
+            return TunedThreshold(DEFAULT, 0.0, DEFAULT, 0.0, 0, total, beta)
         scores, right = zip(*judged, strict=True)
-        return tune_spans(scores, right, total, default=DEFAULT)
+        return tune_spans(scores, right, total, default=DEFAULT, beta=beta)
 
     def judge(
         self,

@@ -12,8 +12,8 @@ import numpy as np
 from dicejax.data.examples import MultiLabelText
 from dicejax.errors import InputError
 from dicejax.metrics import multi_label, ranking
-from dicejax.metrics.scores import Scores, class_of
-from dicejax.tasks.scoring import f1_counts, f1_statistics
+from dicejax.metrics.scores import Scores, as_f1, class_of
+from dicejax.tasks.scoring import f_counts, f_statistics
 from dicejax.tasks.task import (
     IGNORED,
     Arrays,
@@ -41,10 +41,11 @@ class MultiLabelClassification(TextTask):
     Args:
       primary_metric: metric that selects the best checkpoint and is compared; "lrap"
         is the label-ranking average precision, which needs no threshold; "f1:NAME" is
-        the F1 of one label. Micro F1 follows the frequent labels.
-      tune_thresholds: choose the threshold of each label with its best F1 on dev,
-        instead of 0.5; a label without examples there keeps 0.5. Scores with and
-        without it are reported.
+        the F1 of one label. Micro F1 follows the frequent labels. "micro_f2" or
+        "macro_f0.5" is F-beta, of which recall counts beta times as much as precision.
+      tune_thresholds: choose the threshold of each label with its best F1 on dev, or
+        F-beta if that is the primary metric, instead of 0.5; a label without examples
+        there keeps 0.5. Scores with and without it are reported.
     """
 
     takes: ClassVar[tuple[type, ...]] = (MultiLabelText,)
@@ -140,16 +141,17 @@ class MultiLabelClassification(TextTask):
     def example_statistics(
         self, examples: Texts, predictions: Predictions, labels: Labels
     ) -> np.ndarray:
-        """Return twice what is correct, and what is predicted plus gold, or ranks."""
+        """Return the parts of F1 or F-beta, see `f_statistics`, or ranks."""
         if class_of(self.primary_metric) is not None:
-            return f1_statistics(self, examples, predictions)
+            return f_statistics(self, examples, predictions)
         _, gold, predicted, chances = self.arrays(examples, predictions, labels)
-        match self.primary_metric:
+        match as_f1(self.primary_metric):
             case "lrap":
                 rank = multi_label.label_ranking_average_precision(gold, chances)
                 return mean_statistics(rank)
             case "micro_f1":
-                return f1_counts(gold, predicted).sum(axis=1, keepdims=True)
+                counts = f_counts(gold, predicted, self.primary_metric)
+                return counts.sum(axis=1, keepdims=True)
             case "macro_f1":
-                return f1_counts(gold, predicted)
+                return f_counts(gold, predicted, self.primary_metric)
         return super().example_statistics(examples, predictions, labels)

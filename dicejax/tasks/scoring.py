@@ -9,7 +9,7 @@ import numpy as np
 
 from dicejax.errors import InputError, quote
 from dicejax.metrics import quotients
-from dicejax.metrics.scores import Scores, class_of
+from dicejax.metrics.scores import Scores, beta_of, class_of
 from dicejax.metrics.spans import TypeCounts
 from dicejax.tasks.task import Examples, Labels, Task
 
@@ -67,31 +67,46 @@ def count(
     return TypeCounts(len(gold & guesses), len(guesses), len(gold))
 
 
-def f1_statistics(
+def f_statistics(
     task: Task, examples: Examples, predictions: Sequence[Any]
 ) -> np.ndarray:
-    """Return the example statistics of F1, of the class of interest or of all.
+    """Return the example statistics of F-beta, of the class of interest or of all.
 
-    They are twice what is correct, and what is predicted plus gold, `[N, 1, 2]`.
+    They are 1 + b^2 times what is correct, and what is predicted plus b^2 times gold,
+    `[N, 1, 2]`: of F1 twice what is correct, and what is predicted plus gold.
     """
     names = (class_of(task.primary_metric) or "",)
     pairs = zip(examples, predictions, strict=True)
     counts = (count(task, *pair, names) for pair in pairs)
-    rows = [(2 * n.true_positives, n.predicted + n.gold) for n in counts]
-    return np.array(rows, float).reshape(-1, 1, 2)
+    rows = [(n.true_positives, n.predicted, n.gold) for n in counts]
+    correct, predicted, gold = np.array(rows, float).reshape(-1, 3, 1).swapaxes(0, 1)
+    return _quotients(correct, predicted, gold, task.primary_metric)
 
 
-def f1_counts(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Return the example statistics of each class's F1, `[N, C, 2]`, of bool `[N, C]`.
+def f_counts(gold: np.ndarray, predicted: np.ndarray, metric: str) -> np.ndarray:
+    """Return the example statistics of each class's F-beta, `[N, C, 2]`.
 
-    >>> f1_counts(np.array([[True, False]]), np.array([[True, True]])).tolist()
+    Gold and predicted are bool `[N, C]`.
+
+    >>> gold, predicted = np.array([[True, False]]), np.array([[True, True]])
+    >>> f_counts(gold, predicted, "macro_f1").tolist()
     [[[2.0, 2.0], [0.0, 1.0]]]
+    >>> f_counts(gold, predicted, "macro_f2").tolist()
+    [[[5.0, 5.0], [0.0, 1.0]]]
     """
-    return np.stack([2.0 * (gold & predicted), 1.0 * gold + predicted], axis=-1)
+    return _quotients(1.0 * (gold & predicted), 1.0 * predicted, 1.0 * gold, metric)
+
+
+def _quotients(
+    correct: np.ndarray, predicted: np.ndarray, gold: np.ndarray, metric: str
+) -> np.ndarray:
+    squared = (beta_of(metric) or 1.0) ** 2
+    # Added up alike, so that both are equal to the bit where all is right.
+    return np.stack([squared * correct + correct, squared * gold + predicted], axis=-1)
 
 
 def require_metric(task: Task, examples: Examples) -> None:
-    """Check that the class whose F1 is the primary metric occurs in train.
+    """Check that the class whose F-beta is the primary metric occurs in train.
 
     Raises:
       InputError: it does not.

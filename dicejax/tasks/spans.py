@@ -19,7 +19,7 @@ from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
 from dicejax.tasks.judged import Judged
 from dicejax.tasks.remarks import Fit, Remark, unseen_labels
-from dicejax.tasks.scoring import f1_statistics
+from dicejax.tasks.scoring import f_statistics
 from dicejax.tasks.task import (
     IGNORED,
     Examples,
@@ -40,7 +40,8 @@ class WordsTask(Task):
 
     Args:
       primary_metric: metric that selects the best checkpoint and is compared: "f1",
-        which is micro F1, or that of one type or label, such as "f1:PER".
+        which is micro F1, or that of one type or label, such as "f1:PER". "f2" or
+        "f0.5" is F-beta, of which recall counts beta times as much as precision.
     """
 
     metrics: ClassVar[tuple[str, ...]] = ("f1",)
@@ -60,8 +61,8 @@ class WordsTask(Task):
     def example_statistics(
         self, examples: Examples, predictions: Predictions, labels: Labels = ()
     ) -> np.ndarray:
-        """Return twice what is correct, and what is predicted plus gold."""
-        return f1_statistics(self, examples, predictions)
+        """Return the parts of F1 or F-beta, see `f_statistics`."""
+        return f_statistics(self, examples, predictions)
 
     @abc.abstractmethod
     def of_words(self, words: Sequence[str], number: int) -> Any:

@@ -17,7 +17,7 @@ from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, quote
-from dicejax.metrics.scores import Scores, class_of
+from dicejax.metrics.scores import Scores, as_f1, class_of
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import Head
 from dicejax.tasks.judged import Judged, ThresholdRule
@@ -186,11 +186,12 @@ class Task(TaskSettings, abc.ABC):
     def __post_init__(self) -> None:
         if self.stride < 0:
             raise ValueError(f"stride is {self.stride}; want 0 or more")
-        is_choice = not self.metrics or self.primary_metric in self.metrics
+        is_choice = not self.metrics or as_f1(self.primary_metric) in self.metrics
         if not is_choice and not class_of(self.primary_metric):
             raise ValueError(
                 f"primary_metric is {quote(self.primary_metric)}; want "
-                f"{', '.join(self.metrics)}, or f1:NAME for the F1 of one {self.noun}"
+                f"{', '.join(self.metrics)}, or f1:NAME for the F1 of one {self.noun}; "
+                "with another beta than 1 as f2 or f0.5"
             )
         _ = self.threshold_rule  # its errors
 

@@ -16,6 +16,7 @@ from dicejax.data.examples import groups_of
 from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError, quote
 from dicejax.metrics import thresholds
+from dicejax.metrics.scores import beta_of
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import SequenceHead
 from dicejax.tasks.judged import Judged, ThresholdRule
@@ -198,13 +199,19 @@ class TextTask(Task):
     def tune(
         self, examples: Examples, candidates: Sequence[dict[str, float]], labels: Labels
     ) -> TunedThreshold | TunedThresholds:
-        """Choose the threshold with the best F1, or that of each label."""
+        """Choose the threshold with the best F1 or F-beta, or that of each label.
+
+        Beta is that of the primary metric, and 1 of a metric without one.
+        """
+        beta = beta_of(self.primary_metric) or 1.0
         judged = self.judge(examples, labels, candidates).values()
         gold = np.stack([np.asarray(each.gold) for each in judged], axis=-1)
         scores = np.stack([np.asarray(each.scores) for each in judged], axis=-1)
         if self.has_several:
-            return thresholds.tune_per_label(scores, gold, labels, default=DEFAULT)
-        return thresholds.tune(scores[:, 0], gold[:, 0], default=DEFAULT)
+            return thresholds.tune_per_label(
+                scores, gold, labels, default=DEFAULT, beta=beta
+            )
+        return thresholds.tune(scores[:, 0], gold[:, 0], default=DEFAULT, beta=beta)
 
     def arrays(
         self, examples: Examples, predictions: Predictions, labels: Labels

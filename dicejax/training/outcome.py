@@ -14,7 +14,7 @@ from dicejax.config import Experiment, ScratchEncoder
 from dicejax.data.examples import groups_of
 from dicejax.errors import quote
 from dicejax.metrics import quotients
-from dicejax.metrics.scores import Scores, are_of_texts, class_of
+from dicejax.metrics.scores import Scores, are_of_texts, beta_of, class_of
 from dicejax.objectives import name_of
 from dicejax.tasks import (
     Classification,
@@ -146,12 +146,15 @@ def untaught(
     return f"{text}, and was {first:.2f} before training"
 
 
-def constant_scores(test: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def constant_scores(
+    test: Mapping[str, Any], beta: float = 1.0
+) -> dict[str, dict[str, float]]:
     """Return the scores of one answer for every text or word, by that class.
 
         F1 = 2 s / (1 + s),  accuracy = s,  Matthews = 0  for a share s of the class
 
-    F1 is high without any skill where positives are frequent. It is that of the
+    With another beta F-beta = (1 + beta^2) s / (1 + beta^2 s) is in place of F1. F1 is
+    high without any skill where positives are frequent. It is that of the
     positive class, by default the last of two, or the mean over more. Empty for what
     has no classes.
 
@@ -170,18 +173,19 @@ def constant_scores(test: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         share = count / total if total else 0.0
         rows[name] = {"accuracy": share}
         if are_of_texts(test):
-            of_class = 2 * share / (1 + share)
-            f1 = of_class * (name == positive) if positive else of_class / len(counts)
-            rows[name] = {"f1": f1, "accuracy": share, "matthews": 0.0}
+            of_class = quotients.f_beta(share, 1.0, beta)
+            f = of_class * (name == positive) if positive else of_class / len(counts)
+            rows[name] = {f"f{beta:g}": f, "accuracy": share, "matthews": 0.0}
     return rows
 
 
 def best_constant(test: Mapping[str, Any], metric: str) -> tuple[str, float] | None:
     """Return the class that scores best as a constant answer; None without classes."""
-    rows = constant_scores(test)
+    beta = beta_of(metric) or 1.0
+    rows = constant_scores(test, beta)
     if (label := class_of(metric)) is not None:
         share = rows.get(label, {}).get("accuracy")
-        return None if share is None else (label, 2 * share / (1 + share))
+        return None if share is None else (label, quotients.f_beta(share, 1.0, beta))
     values = {name: row[metric] for name, row in rows.items() if metric in row}
     return max(values.items(), key=lambda pair: pair[1], default=None)
 

@@ -64,8 +64,8 @@ def test_each_label_gets_the_threshold_that_it_would_get_alone():
     alone = [thresholds.tune(scores[:, n], gold[:, n]) for n in range(4)]
     assert list(tuned.threshold.values()) == [single.threshold for single in alone]
     assert tuned.threshold["none"] == 0.5 and tuned.tuned == 3
-    assert tuned.f1 == pytest.approx(np.mean([single.f1 for single in alone]))
-    assert tuned.default_f1 == pytest.approx(
+    assert tuned.score == pytest.approx(np.mean([single.score for single in alone]))
+    assert tuned.default_score == pytest.approx(
         metrics.f1_score(gold, scores >= 0.5, average="macro", zero_division=0)
     )
 

@@ -16,47 +16,46 @@ SCORE = st.one_of(
 CASES = st.lists(st.tuples(SCORE, st.booleans()), min_size=1, max_size=25)
 
 
-def f1_at(threshold, scores, correct, gold):
+def f_at(threshold, scores, correct, gold, beta=1.0):
     accepted = [c for s, c in zip(scores, correct, strict=True) if s >= threshold]
-    total = len(accepted) + gold
-    return 2 * sum(accepted) / total if total else 0.0
+    total = len(accepted) + beta**2 * gold
+    return (1 + beta**2) * sum(accepted) / total if total else 0.0
 
 
-def best_f1(scores, correct, gold):
-    """Return the best F1 over all thresholds."""
-    return max(f1_at(t, scores, correct, gold) for t in [*scores, math.nan])
-
-
-def check_laws(tuned, scores, correct, gold, default):
+def check_laws(tuned, scores, correct, gold, default, beta=1.0):
     """Check all properties of `tune`."""
-    assert tuned.f1 == best_f1(scores, correct, gold)
-    assert tuned.f1 == f1_at(tuned.threshold, scores, correct, gold)
-    assert tuned.default_f1 == f1_at(default, scores, correct, gold)
+    case = scores, correct, gold, beta
+    assert tuned.score == max(f_at(t, *case) for t in [*scores, math.nan])
+    assert tuned.score == f_at(tuned.threshold, *case)
+    assert tuned.default_score == f_at(default, *case)
     assert (tuned.examples, tuned.positives) == (len(scores), gold)
     assert tuned.default_threshold == default
-    if tuned.default_f1 == tuned.f1:
+    if tuned.default_score == tuned.score:
         assert tuned.threshold == default
     else:  # of equally good ones the highest
         accepted = sorted({score for score in scores if score >= tuned.threshold})
         fewer = accepted[1:]
-        assert all(f1_at(t, scores, correct, gold) < tuned.f1 for t in fewer)
+        assert all(f_at(t, *case) < tuned.score for t in fewer)
 
 
-@given(CASES, st.sampled_from([0.0, 0.5]), st.randoms(use_true_random=False))
-def test_tuning_equals_brute_force_in_any_order(case, default, rng):
+BETAS = st.sampled_from([1.0, 2.0, 0.5])
+
+
+@given(CASES, st.sampled_from([0.0, 0.5]), BETAS, st.randoms(use_true_random=False))
+def test_tuning_equals_brute_force_in_any_order(case, default, beta, rng):
     scores, gold = zip(*case, strict=True)
-    tuned = tune(scores, gold, default=default)
-    check_laws(tuned, scores, gold, sum(gold), default)
+    tuned = tune(scores, gold, default=default, beta=beta)
+    check_laws(tuned, scores, gold, sum(gold), default, beta)
     rng.shuffle(case)
-    assert tune(*zip(*case, strict=True), default=default) == tuned
+    assert tune(*zip(*case, strict=True), default=default, beta=beta) == tuned
 
 
-@given(CASES, st.integers(0, 5))
-def test_tuning_spans_equals_brute_force(case, never_candidates):
+@given(CASES, st.integers(0, 5), BETAS)
+def test_tuning_spans_equals_brute_force(case, never_candidates, beta):
     scores, correct = zip(*case, strict=True)
     gold = sum(correct) + never_candidates
-    tuned = tune_spans(scores, correct, gold)
-    check_laws(tuned, scores, correct, gold, 0.5)
+    tuned = tune_spans(scores, correct, gold, beta=beta)
+    check_laws(tuned, scores, correct, gold, 0.5, beta)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_tuning_spans_equals_brute_force(case, never_candidates):
 )
 def test_ties_by_hand(scores, gold, threshold, f1):
     tuned = tune(scores, gold)
-    assert (tuned.threshold, tuned.f1) == (pytest.approx(threshold, rel=1e-15), f1)
+    assert (tuned.threshold, tuned.score) == (pytest.approx(threshold, rel=1e-15), f1)
 
 
 def test_float32_scores_are_not_rounded_across_the_threshold():

@@ -82,6 +82,9 @@ def test_thresholds_are_tuned_where_they_may_be(tmp_path):
     binary = of_texts(tmp_path)
     train = binary.data.load().train
     assert with_tuned_threshold(binary, train).task.tune_threshold
+    for metric in ("f2", "f0.5:good"):
+        other = of_texts(tmp_path, primary_metric=metric)
+        assert with_tuned_threshold(other, train).task.tune_threshold
     accuracy = of_texts(tmp_path, primary_metric="accuracy")
     assert with_tuned_threshold(accuracy, train) == accuracy
     bounded = of_texts(tmp_path, threshold="recall:0.9")

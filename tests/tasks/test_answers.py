@@ -154,7 +154,7 @@ def test_neighbouring_scores_are_parted():
         ReadingExample("2", "?", "big cat", (), True),
     ]
     tuned = task.tune(examples, ranked)
-    assert (tuned.f1, tuned.default_f1) == (1.0, 0.5)
+    assert (tuned.score, tuned.default_score) == (1.0, 0.5)
     assert [task.decide(f, tuned.threshold).texts for f in ranked] == [("big cat",), ()]
 
 
@@ -179,7 +179,10 @@ def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
     task = QuestionAnswering(several_spans=True, form="sigmoid", tune_threshold=True)
     assert task.threshold_rule.tunes
     tuned = task.tune(examples, unsure)
-    assert (tuned.default_f1, tuned.f1) == (0.75, 1.0)  # one span each, and both of two
+    assert (tuned.default_score, tuned.score) == (
+        0.75,
+        1.0,
+    )  # one span each, and both of two
     assert -log_odds(-1.0) <= tuned.threshold <= -log_odds(-3.0)
     assert (tuned.examples, tuned.positives) == (2, 3)
     chosen = [task.decide(ranked, tuned.threshold).texts for ranked in unsure]

@@ -201,7 +201,7 @@ spans = st.builds(
 def test_without_candidates_the_threshold_stays():
     sentences = [Sentence(("x",), (Span("ORG", 0, 1),), 1)]
     tuned = TASK.tune(sentences, [[]], ())
-    assert (tuned.threshold, tuned.f1, tuned.positives) == (0.5, 0.0, 1)
+    assert (tuned.threshold, tuned.score, tuned.positives) == (0.5, 0.0, 1)
     assert TASK.decide([]).values == []
 
 

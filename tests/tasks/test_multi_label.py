@@ -144,7 +144,7 @@ def test_tuned_thresholds_are_those_of_each_label_and_raise_the_score():
         ).values["macro_f1"]
         for limits in (None, tuned.threshold)
     )
-    assert (before, after) == pytest.approx((tuned.default_f1, tuned.f1))
+    assert (before, after) == pytest.approx((tuned.default_score, tuned.score))
     assert after > before
     chances = [[chances_of[name] for name in labels] for chances_of in candidates]
     gold = held((chances_of.labels for chances_of in examples), labels)

@@ -246,7 +246,7 @@ def checked(task, examples, predictions, labels, gold, guesses):
     with pytest.raises(InputError, match=r"f1:none: train has no 'none'; take one of "):
         require_metric(dataclasses.replace(task, primary_metric="f1:none"), examples)
     with pytest.raises(ValueError, match=r"or f1:NAME for the F1 of one "):
-        dataclasses.replace(task, primary_metric="f2")
+        dataclasses.replace(task, primary_metric="f0")
 
 
 @pytest.mark.parametrize("where", NAMES)
@@ -311,8 +311,8 @@ def test_the_threshold_of_spans_is_that_of_the_type():
     rows = [[(Span("a", 0, 1), 0.9), (Span("b", 1, 2), 0.3 + n / 10)] for n in range(4)]
     of_b = dataclasses.replace(task, primary_metric="f1:b")
     tuned = of_b.tune(examples, rows, ("a", "b"))
-    assert tuned.threshold <= 0.3 and tuned.f1 == 1.0
-    assert task.tune(examples, rows, ("a", "b")).f1 < 1.0
+    assert tuned.threshold <= 0.3 and tuned.score == 1.0
+    assert task.tune(examples, rows, ("a", "b")).score < 1.0
 
 
 def test_scores_of_every_kind_name_their_class():

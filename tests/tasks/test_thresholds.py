@@ -105,14 +105,14 @@ def test_no_threshold_is_better_than_the_tuned_one(name, seed):
         return scores(threshold).values["f1"]
 
     tuned = task.tune(examples, candidates, labels)
-    assert tuned.f1 == pytest.approx(max(map(f1, grid)), abs=1e-12)
-    assert f1(tuned.threshold) == pytest.approx(tuned.f1, abs=1e-12)
-    assert f1(None) == pytest.approx(tuned.default_f1, abs=1e-12)
+    assert tuned.score == pytest.approx(max(map(f1, grid)), abs=1e-12)
+    assert f1(tuned.threshold) == pytest.approx(tuned.score, abs=1e-12)
+    assert f1(None) == pytest.approx(tuned.default_score, abs=1e-12)
     assert tuned.positives == positives
     if name == "refusal":
         assert (tuned.default_threshold, tuned.examples) == (0.0, count)
         default = scores(None)
-        assert default.values["f1_at_own_best_threshold"] <= tuned.f1 + 1e-9
+        assert default.values["f1_at_own_best_threshold"] <= tuned.score + 1e-9
         assert default.groups["answerable"]["support"] == positives
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from huggingface_hub import ModelCard
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from sklearn.metrics import accuracy_score, f1_score, fbeta_score, matthews_corrcoef
 
 from dicejax.cli import run
 from dicejax.config import Experiment, PretrainedEncoder
@@ -73,6 +73,17 @@ def test_constant_answers_score_what_scikit_learn_says(order):
         own = f1_score(gold, every, labels=[label], average=None)
         best = best_constant(scored(gold, gold, labels), f"f1:{label}")
         assert best == (label, pytest.approx(own[0]))
+        own = fbeta_score(gold, every, beta=2, labels=[label], average=None)
+        best = best_constant(scored(gold, gold, labels), f"f2:{label}")
+        assert best == (label, pytest.approx(own[0]))
+    single = len(labels) == 2
+    form = {"pos_label": labels[-1]} if single else {"average": "macro"}
+    every = [
+        fbeta_score(gold, [label] * len(gold), beta=2, zero_division=0, **form)
+        for label in labels
+    ]
+    best = best_constant(scored(gold, gold, labels), "f2")
+    assert best == (labels[np.argmax(every)], pytest.approx(max(every)))
 
 
 @pytest.mark.parametrize("order", ORDERS)

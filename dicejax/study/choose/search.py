@@ -18,6 +18,7 @@ from dicejax import config
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.io import files, json_text
+from dicejax.metrics.scores import beta_of
 from dicejax.study import significance
 from dicejax.study.choose.settings import Setting, untried
 from dicejax.study.compare.jobs import with_seed
@@ -261,7 +262,7 @@ def _read_statistics(run: Run) -> np.ndarray | None:
 
 
 def with_tuned_threshold(experiment: Experiment, train: Sequence[Any]) -> Experiment:
-    """Return an experiment whose threshold is tuned on dev, if it may be for F1.
+    """Return an experiment whose threshold is tuned on dev, if it may be for F-beta.
 
     That costs no training, and all models have the same.
     """
@@ -270,7 +271,7 @@ def with_tuned_threshold(experiment: Experiment, train: Sequence[Any]) -> Experi
     names = {field.name for field in dataclasses.fields(task)}
     flag = next(iter(names & {"tune_threshold", "tune_thresholds"}), None)
     is_free = rule is not None and rule.constraint is None
-    if flag is None or not is_free or "f1" not in metric.partition(":")[0]:
+    if flag is None or not is_free or beta_of(metric) is None:
         return experiment
     with contextlib.suppress(InputError):  # of more than two classes
         tuned: Task = dataclasses.replace(task, **{flag: True})
