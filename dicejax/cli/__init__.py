@@ -273,6 +273,15 @@ def _refuse_abbreviations(words: list[str], command: type, leaves: Any) -> None:
             raise InputError(f"unknown flag {flag}; did you mean {names}?")
 
 
+def _data_among(words: list[str]) -> str | None:
+    """Return the data that words name beside flags and their values, if any."""
+    for before, word in zip(["", *words], words, strict=False):
+        is_value = before.startswith("--") and "=" not in before
+        if not is_value and word[-3:] != ".py" and os.path.exists(word):
+            return word
+    return None
+
+
 def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry:
     """Return the rule of tyro for the settings of the experiment in the arguments."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -282,11 +291,20 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
     if command is Choose:
         first.add_argument("--kind", nargs="?")
         first.add_argument("--encoder.path", nargs="?", dest="encoder")
+        first.add_argument("--budget", nargs="?")
     chosen, rest = first.parse_known_args(words)
-    if command is Choose and rest and os.path.exists(rest[0]) and rest[0][-3:] != ".py":
+    data = _data_among(rest) if command is Choose else None
+    if data is not None and {*HELP} & set(rest):
+        words.remove(data)
+        rest.remove(data)
+    elif data is not None:
+        from dicejax.study.compare.until import seconds_of
+
+        if chosen.budget is not None:
+            seconds_of(chosen.budget)  # before a file is written
         encoder = "scratch" if chosen.scratch else chosen.encoder
-        place = words.index(rest[0])
-        words[place] = rest[0] = experiment_for(rest[0], chosen.kind, encoder)
+        file = experiment_for(data, chosen.kind, encoder)
+        words[words.index(data)] = rest[rest.index(data)] = file
     files = [word for word in rest if word.endswith(".py")]
     is_brief = bool({"-h", "--help"} & set(rest))
     if not files and command is Choose and rest and rest[0][0] != "-":

@@ -75,7 +75,8 @@ class Choose:
         show(choice.sentence)
         run = shlex.quote(choice.run)
         spent = duration(choice.seconds)
-        show(f"{choice.tried} settings tried on dev in {spent}, test scored once")
+        settings = "1 setting" if choice.tried == 1 else f"{choice.tried} settings"
+        show(f"{settings} tried on dev in {spent}, test scored once")
         show(f"report in {choice.comparison.report}")
         show(f"next: dicejax predict {run} --file FILE")
 
