@@ -82,6 +82,15 @@ def test_each_stage_goes_on_from_the_best_before():
     assert [x.name for x in stages(questions)[0](Setting("ce"))] == ["ce"]
 
 
+def test_heads_that_all_begin_at_the_class_frequencies_have_no_second_form():
+    training = dataclasses.replace(EXPERIMENT.training, head_bias="prior")
+    experiment = dataclasses.replace(EXPERIMENT, training=training)
+    settings = tried(experiment, lambda setting: setting.rate / 10)
+    assert {x.model for x in settings} == {"majority", "tfidf", "ce", "wce"}
+    for setting in settings:
+        assert setting.apply_to(experiment).training.head_bias == "prior"
+
+
 class Made(Search):
     """A search whose trials have made-up scores, times and statistics."""
 
@@ -150,14 +159,22 @@ def test_the_best_have_more_seeds_and_the_rest_is_dropped():
     assert search.chosen().model == "ce+prior"
 
 
-def test_long_runs_leave_time_for_three_fresh_ones():
-    search = Made(alike, seconds=80.0)
-    search.run(600.0)
-    begun = [x for x in search.trials if not x.setting.is_plain]
-    assert len(begun) == 4  # 4 of 80 s, and 3 to come, are 560 s
-    shorter = Made(alike, seconds=20.0)
-    shorter.run(600.0)
-    assert shorter.seconds <= 600 - 5 * 20
+def test_epochs_that_dev_is_too_small_for_are_left_out():
+    """A threshold that promises takes more of dev, the more epochs there are."""
+
+    class Scarce(Made):
+        def _try(self, setting, seed):
+            if setting.epochs > 1:
+                raise InputError("recall at least 0.9 cannot be promised")
+            super()._try(setting, seed)
+
+    search = Scarce(alike)
+    search.run(1e6)
+    assert search.said[0].startswith("left out ")
+    models = {x.model for x in search.tried}
+    assert {"dsc+prior:smooth=0.01", "focal+prior"} < models
+    assert {x.epochs for x in search.tried} == {1}
+    assert max(len(search.scores(x)) for x in search.tried) == 3
 
 
 def test_what_was_dropped_has_no_further_seed():

@@ -9,12 +9,14 @@ import pytest
 
 from dicejax import config
 from dicejax.cli import run
+from dicejax.errors import InputError
 from dicejax.formats import recognise
 from dicejax.study import significance
 from dicejax.study.card import model_card
 from dicejax.study.choose import choose
 from dicejax.study.choose.search import SEED, with_tuned_threshold
 from dicejax.study.choose.settings import Setting
+from dicejax.study.compare import finding
 from dicejax.tasks import Classification
 
 from .made_choices import SMALL, quick
@@ -138,6 +140,47 @@ def test_kind_is_asked_for_where_the_form_does_not_tell(tmp_path, capsys):
     assert "none.csv: no such experiment file or data" in capsys.readouterr().err
 
 
+def test_threshold_that_dev_cannot_promise_is_refused_before_anything_is_tried(
+    tmp_path,
+):
+    experiment = of_texts(tmp_path, threshold="recall:0.99")
+    with pytest.raises(InputError, match=r"recall at least 0\.99 cannot be promised"):
+        choose(experiment, "9h", out=tmp_path / "c", progress=False)
+    assert not (tmp_path / "c").exists()
+
+
+def test_trials_are_no_runs_to_report_and_changed_data_are_refused(quick, tmp_path):
+    experiment = of_texts(tmp_path)
+    controlled = dataclasses.replace(experiment, control="majority")
+    choose(controlled, "9h", out=tmp_path / "c", progress=False)
+    record = json.loads((tmp_path / "c/choose.json").read_text())
+    assert len({trial["dev"] for trial in record["trials"]}) > 2  # no majority each
+    found = finding.jobs_from([str(tmp_path / "c")])
+    assert {Path(job.folder).parents[1].name for job in found} == {"confirm"}
+    before = (tmp_path / "c/choose.json").read_bytes()
+    lines = (tmp_path / "mine.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "mine.csv").write_text("".join(lines[:100] + lines[120:]))
+    with pytest.raises(InputError, match=r"changed since.*; name another --out"):
+        choose(experiment, "1s", out=tmp_path / "c", progress=False)
+    assert (tmp_path / "c/choose.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [(["--budget", "soon"], 2), (["--budget", "0s"], 2), (["--help"], 0)],
+)
+def test_nothing_is_written_for_a_budget_that_is_no_time_or_for_help(
+    tmp_path, monkeypatch, words, status
+):
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path / "mine.csv")
+    try:
+        assert run(["choose", "mine.csv", "--scratch", *words]) == status
+    except SystemExit as end:
+        assert end.code == status
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["mine.csv"]
+
+
 def test_experiment_file_is_written_for_data_and_used_again(
     tmp_path, monkeypatch, capsys
 ):
@@ -147,7 +190,7 @@ def test_experiment_file_is_written_for_data_and_used_again(
     monkeypatch.setattr(
         "dicejax.cli.choose.Choose.__call__", lambda self, console: called.append(self)
     )
-    words = ["choose", "mine.csv", "--scratch", "--budget", "2m"]
+    words = ["choose", "--budget", "2m", "mine.csv", "--scratch"]
     assert run(words) == run([*words, "--training.epochs", "2"]) == 0
     assert [x.budget for x in called] == ["2m", "2m"]
     first, second = (x.settings for x in called)

@@ -13,12 +13,15 @@ from dicejax.errors import InputError
 from dicejax.study.choose.confirm import FOLDER, SEED, confirm
 from dicejax.study.choose.search import Search, with_tuned_threshold
 from dicejax.study.choose.settings import Setting
+from dicejax.study.compare.jobs import Job
 from dicejax.study.compare.record import Comparison
+from dicejax.study.compare.same_data import DataCheck
 from dicejax.study.compare.statistics import metric_of
 from dicejax.study.compare.testing import MARGIN
 from dicejax.study.compare.until import seconds_of
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import MIN_SEEDS
+from dicejax.tasks.judged import require_attainable
 from dicejax.training.encoded import load_corpus
 from dicejax.training.progress import Progress, progress_of
 
@@ -74,19 +77,20 @@ def choose(
     An interrupted choice goes on, and one with a longer budget goes on from there.
 
     Args:
-      experiment: experiment to choose for, or the path of a file; its loss is one of
-        those that are tried.
+      experiment: experiment to choose for, or the path of a file; its own loss or
+        control plays no part.
       budget: time of all, such as 30m or 2h.
       out: output directory; runs/NAME/choose by default.
       margin: differences within this many points do not matter in practice.
       progress: whether progress is shown, or the display that shows it.
 
     Raises:
-      InputError: the experiment or its data cannot be used, test is dev, the folder
-        holds a choice for another experiment, or the budget is no time.
+      InputError: the experiment or its data cannot be used, test is dev, dev is too
+        small for what the threshold is to keep, the folder holds a choice for another
+        experiment or other data, or the budget is no time.
       Stopped: a signal interrupted training.
     """
-    experiment = config.load(experiment)
+    experiment = dataclasses.replace(config.load(experiment), control=None)
     limit = seconds_of(budget)
     folder = os.fspath(out or f"runs/{experiment.name}/choose")
     corpus = load_corpus(experiment, lambda note: None)
@@ -95,8 +99,16 @@ def choose(
             "test is dev, on which the choice is made: name another with --data.test"
         )
     experiment = with_tuned_threshold(experiment, corpus.train)
+    task = experiment.task
+    if task.threshold_rule is not None and task.threshold_rule.constraint is not None:
+        judged = task.judge(corpus.dev, task.label_names(corpus.train))
+        constraint = task.threshold_rule.constraint
+        require_attainable(constraint, judged, experiment.training.epochs)
     with progress_of(progress) as display:
         search = Search(experiment, folder, display)
+        runs = sorted(epath.Path(folder).glob("*/*/seed-*"))
+        earlier = [Job(run.parent.name, experiment, str(run)) for run in runs]
+        DataCheck(display.note, "name another --out")(earlier, trains=True)
         search.run(limit)
         if not search.trials:
             raise InputError(f"--budget {budget} is over before anything was tried")

@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from dicejax.io import files, json_text
 from dicejax.metrics.scores import beta_of
 from dicejax.study import significance
 from dicejax.study.choose.settings import Setting, untried
+from dicejax.study.compare import finding
 from dicejax.study.compare.jobs import with_seed
-from dicejax.study.significance import MIN_SEEDS
 from dicejax.tasks import Task, scoring
 from dicejax.training.outcome import choose_threshold
 from dicejax.training.progress import TrainingProgress
@@ -31,8 +31,7 @@ from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import prepare
 from dicejax.training.train import train
 
-FILE = "choose.json"
-TRIALS = "search"
+FILE, TRIALS = finding.CHOICE, finding.SEARCH
 SEED = 2_000_000
 """Seed of the first trials, far from those of tuning and of the confirmation."""
 SEEDS = 3
@@ -40,7 +39,7 @@ SEEDS = 3
 STATISTICS = "dev_statistics.npz"
 SHARES = "example_statistics"
 CONFIRMING = 5
-"""Runs of the choice that time is left for, at most."""
+"""Runs of the choice that time is left for."""
 LEVEL = 0.05
 
 
@@ -114,17 +113,26 @@ class Search:
         Time is left to confirm the choice. A setting that is expected to take longer
         than what is left is not begun.
         """
-        self._budget = budget
-        while setting := next(self._next(), None):
+        self._budget, refused = budget, set[Setting]()
+        while setting := next(self._next(refused), None):
             if not self._fits(setting, budget):
                 break
-            self._try(setting, SEED)
+            try:
+                self._try(setting, SEED)
+            except InputError as error:
+                if setting.epochs == 1:
+                    raise
+                # More epochs to choose from take more of dev, if a threshold promises.
+                refused.add(setting)
+                self._say(f"left out {setting.name}: {error}")
         for extra in range(1, SEEDS):
             tuned = [x for x in self.tried if not x.is_plain]
             left = max(2, math.ceil(len(tuned) / 4**extra))
             # A lucky seed of one that was dropped is no reason to take it up again.
             tuned = [x for x in tuned if len(self.scores(x)) >= extra]
             tuned.sort(key=lambda x: (-self.mean(x), x.cost))
+            if not tuned:
+                return
             names = ", ".join(x.name for x in tuned[:left])
             self._say(f"left: {names}; {len(tuned[left:])} dropped")
             for setting in tuned[:left]:
@@ -134,8 +142,9 @@ class Search:
                     return
                 self._try(setting, SEED + extra)
 
-    def _next(self) -> Iterator[Setting]:
-        return untried(self._experiment, {x: self.scores(x)[0] for x in self.tried})
+    def _next(self, refused: Collection[Setting]) -> Iterator[Setting]:
+        scores = {x: self.scores(x)[0] for x in self.tried}
+        return untried(self._experiment, scores, refused)
 
     def expected(self, setting: Setting) -> float:
         """Return the seconds that a run is expected to take, 0 if nothing tells."""
@@ -149,10 +158,8 @@ class Search:
 
     def _fits(self, setting: Setting, budget: float) -> bool:
         plain = max((self.expected(x) for x in self.tried if x.is_plain), default=0.0)
-        a_run = self.expected(setting)
-        # Where a run is long, fewer fresh ones, so that more than a few are tried.
-        confirming = min(CONFIRMING * a_run, max(MIN_SEEDS * a_run, budget / 3)) + plain
-        return self.seconds + a_run + confirming <= budget
+        confirming = CONFIRMING * self.expected(setting) + plain
+        return self.seconds + self.expected(setting) + confirming <= budget
 
     def _try(self, setting: Setting, seed: int) -> None:
         path = self._path / TRIALS / setting.name / f"seed-{seed}"
@@ -181,7 +188,8 @@ class Search:
     def _say(self, text: str) -> None:
         """Say what happened, and the time that is left."""
         minutes = max(self._budget - self.seconds, 0) / 60
-        self._progress.say(f"{text}; {minutes:.1f} of {self._budget / 60:g} min left")
+        budget = round(self._budget / 60, 1)
+        self._progress.say(f"{text}; {minutes:.1f} of {budget:g} min left")
 
     def write(self, more: dict[str, Any]) -> None:
         """Write the record of the search, whole."""

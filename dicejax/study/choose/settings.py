@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from dicejax.config import Experiment, PretrainedEncoder
 from dicejax.objectives.parsing import candidate_named
@@ -91,6 +91,8 @@ def stages(experiment: Experiment) -> tuple[Stage, ...]:
         if experiment.task.has_controls and (name != "frozen" or is_pretrained)
     ]
     losses = [Setting(name) for name in (LOSSES if has_classes else LOSSES[:1])]
+    if experiment.training.head_bias == "prior":  # then all begin there
+        losses = [x for x in losses if "+prior" not in x.model]
     replace = dataclasses.replace
 
     def other_losses(best: Setting) -> list[Setting]:
@@ -110,14 +112,16 @@ def stages(experiment: Experiment) -> tuple[Stage, ...]:
 
 
 def untried(
-    experiment: Experiment, scores: Mapping[Setting, float]
+    experiment: Experiment,
+    scores: Mapping[Setting, float],
+    refused: Collection[Setting] = (),
 ) -> Iterator[Setting]:
-    """Yield what a search tries next, given the scores on dev so far."""
+    """Yield what a search tries next, given the scores on dev and what cannot be."""
     seen: list[Setting] = []
     for stage in stages(experiment):
         tuned = [x for x in seen if not x.is_plain]
         best = max(tuned, key=lambda x: scores[x], default=Setting(LOSSES[0]))
-        settings = [x for x in stage(best) if x not in seen]
+        settings = [x for x in stage(best) if x not in seen and x not in refused]
         waiting = [x for x in settings if x not in scores]
         yield from waiting
         if waiting:

@@ -22,6 +22,11 @@ from dicejax.training.run_folder import DATA, EXPERIMENT, PLACES, Run
 HEAD_SETTINGS = ("training.head_bias ", "optimizer.head_learning_rate ")
 """Settings that differ where some losses begin at the class frequencies."""
 
+CHOICE, SEARCH = "choose.json", "search"
+"""The record of a choice, and the folder beside it of its trials on dev."""
+SEARCHES = ((tuning.FILE, tuning.TRIALS), (CHOICE, SEARCH))
+"""Records with the folders of their trials, which have no scores on test."""
+
 
 def jobs_from(paths: Sequence[str]) -> list[Job]:
     """Return the runs in folders, at any depth, as those of one comparison.
@@ -124,9 +129,9 @@ def _runs_in(paths: Sequence[str]) -> Iterator[Run]:
         if (folder / EXPERIMENT).exists():
             yield Run(folder)
             continue
-        trials = tuning.TRIALS if (folder / tuning.FILE).exists() else ""
+        trials = {trials for file, trials in SEARCHES if (folder / file).exists()}
         for entry in files.entries(folder):
-            is_hidden = entry.name.startswith(".") or entry.name == trials
+            is_hidden = entry.name.startswith(".") or entry.name in trials
             if entry.is_dir() and not is_hidden:
                 waiting.append(entry)
 
