@@ -157,8 +157,8 @@ def flags(text):
 # A table whose left column has the flags of transformers' scripts.
 FOREIGN = "docs/coming-from.md"
 # Of pytest, of every command, of benchmarks and of XLA.
-OTHER_FLAGS = """exhaustive dist durations tables help_all tyro_print_completion smallest
-xla_backend_optimization_level xla_cpu_multi_thread_eigen"""
+OTHER_FLAGS = """exhaustive dist durations tables help_all tyro_print_completion
+smallest xla_backend_optimization_level xla_cpu_multi_thread_eigen"""
 HELPED = """quickstart several_labels ner/conll03 ner/conll03_mrc qa/squad1
 paraphrase/mrpc ablations/qqp_imbalance"""
 

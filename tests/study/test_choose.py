@@ -177,6 +177,16 @@ def test_epochs_that_dev_is_too_small_for_are_left_out():
     assert max(len(search.scores(x)) for x in search.tried) == 3
 
 
+def test_long_runs_leave_time_for_three_fresh_ones():
+    search = Made(alike, seconds=80.0)
+    search.run(600.0)
+    begun = [x for x in search.trials if not x.setting.is_plain]
+    assert len(begun) == 4  # 4 of 80 s, and 3 to come, are 560 s
+    shorter = Made(alike, seconds=20.0)
+    shorter.run(600.0)
+    assert shorter.seconds <= 600 - 5 * 20
+
+
 def test_what_was_dropped_has_no_further_seed():
     def score(setting, seed):
         # Survivors fall behind what was dropped, which looked worse with one seed.

@@ -23,6 +23,7 @@ from dicejax.study import significance
 from dicejax.study.choose.settings import Setting, untried
 from dicejax.study.compare import finding
 from dicejax.study.compare.jobs import with_seed
+from dicejax.study.significance import MIN_SEEDS
 from dicejax.tasks import Task, scoring
 from dicejax.training.outcome import choose_threshold
 from dicejax.training.progress import TrainingProgress
@@ -39,7 +40,7 @@ SEEDS = 3
 STATISTICS = "dev_statistics.npz"
 SHARES = "example_statistics"
 CONFIRMING = 5
-"""Runs of the choice that time is left for."""
+"""Runs of the choice that time is left for, at most."""
 LEVEL = 0.05
 
 
@@ -158,8 +159,10 @@ class Search:
 
     def _fits(self, setting: Setting, budget: float) -> bool:
         plain = max((self.expected(x) for x in self.tried if x.is_plain), default=0.0)
-        confirming = CONFIRMING * self.expected(setting) + plain
-        return self.seconds + self.expected(setting) + confirming <= budget
+        a_run = self.expected(setting)
+        # Where a run is long, fewer fresh ones, so that more than a few are tried.
+        confirming = min(CONFIRMING * a_run, max(MIN_SEEDS * a_run, budget / 3)) + plain
+        return self.seconds + a_run + confirming <= budget
 
     def _try(self, setting: Setting, seed: int) -> None:
         path = self._path / TRIALS / setting.name / f"seed-{seed}"
