@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dicejax.losses import class_weights
 from dicejax.losses.anyloss import anyloss, mcc
 from dicejax.losses.aucm import auc_margin
+from dicejax.losses.brier import brier
 from dicejax.losses.cross_entropy import (
     cross_entropy,
     focal,
@@ -48,8 +49,8 @@ from dicejax.losses.unified_focal import unified_focal
 # fmt: off
 __all__ = [
     "GHMState", "OverlapCounts", "adjust_logits", "anyloss", "asymmetric", "auc_margin",
-    "average_precision", "class_balanced", "class_weights", "cross_entropy", "dice",
-    "dice_from_counts", "dice_semimetric", "distribution_balanced", "focal",
+    "average_precision", "brier", "class_balanced", "class_weights", "cross_entropy",
+    "dice", "dice_from_counts", "dice_semimetric", "distribution_balanced", "focal",
     "focal_tversky", "generalized_dice", "ghm", "ghm_regression", "ghm_state",
     "hard_negative_mask", "hard_negatives", "jaccard", "ldam", "log_cosh_dice",
     "log_dice", "logit_adjusted", "lovasz_hinge", "lovasz_softmax",

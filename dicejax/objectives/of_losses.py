@@ -11,7 +11,7 @@ from dicejax.objectives.loss_objective import LossObjective
 
 # fmt: off
 __all__ = [
-    "GHM", "LDAM", "ZLPR", "Asymmetric", "ClassBalanced", "CrossEntropy",
+    "GHM", "LDAM", "ZLPR", "Asymmetric", "Brier", "ClassBalanced", "CrossEntropy",
     "DistributionBalanced", "Focal", "HardNegatives", "LogitAdjusted",
     "MajorityOrMinority", "Poly", "PolyFocal", "VectorScaling", "WeightedCrossEntropy",
 ]
@@ -61,6 +61,11 @@ class Poly(LossObjective):
     """
 
     epsilon: float = 1.0
+
+
+@of_loss(losses.brier)
+class Brier(LossObjective):
+    """Brier score of each element: the squared error of its probabilities."""
 
 
 @of_loss(losses.focal)

@@ -110,6 +110,7 @@ def cross_entropy(points: int) -> tuple[Figure, set[str]]:
         of_one("poly", label="epsilon=1"),
         of_one("poly", label="epsilon=-1", epsilon=-1.0),
         of_one("focal", label="gamma=2"),
+        of_one("brier"),
         of_one("majority_or_minority", label="a minority, weight=0.5"),
     ]
     words = {"x": P, "loss": "L (nats)", "slope": SLOPE}

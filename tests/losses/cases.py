@@ -209,6 +209,7 @@ POINTWISE = [
     ("weighted_cross_entropy", ALL, COUNTED | INVERSE),
     ("poly", ALL, {}),
     ("poly", [SOFTMAX], {"epsilon": -0.75}),
+    ("brier", ALL, {}),
     ("poly_focal", ALL, {}),
     ("poly_focal", [SOFTMAX], {"gamma": 0.5, "epsilon": -0.75}),
     ("majority_or_minority", EXCLUSIVE, {}),

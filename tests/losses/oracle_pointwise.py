@@ -72,6 +72,11 @@ def poly(these, *, epsilon=1.0):
 
 
 @of_elements
+def brier(these):
+    return sum_over_outcomes(lambda p, q, y: ((1 - y) * p - y * q) ** 2, these)
+
+
+@of_elements
 def poly_focal(these, *, gamma=2.0, epsilon=1.0):
     return sum_over_outcomes(
         lambda p, q, y, gamma, e: y * power(q, gamma) * (-p.ln() + e * q),

@@ -186,6 +186,7 @@ OF_TWO_CLASSES = [
     ("cross_entropy", {}),
     ("cross_entropy", {"label_smoothing": 0.3} | BINARY_WEIGHTS),
     ("poly", {"epsilon": 2.0}),
+    ("brier", {}),
     ("poly_focal", {"epsilon": 2.0}),
     ("majority_or_minority", {"weight": 0.2}),
     ("focal", {"gamma": 0.7} | BINARY_WEIGHTS),
@@ -232,6 +233,7 @@ def test_the_binary_form_is_a_softmax_of_0_and_z(name, settings, kind):
 ENTRY_BY_ENTRY = [
     ("cross_entropy", {"label_smoothing": 0.3}),
     ("poly", {}),
+    ("brier", {}),
     ("poly_focal", {}),
     ("lovasz_hinge", {}),
     ("focal", {"class_weights": WEIGHTS}),

@@ -66,6 +66,13 @@ def test_focal_with_weights_that_have_no_gradient(form):
     assert_same(ours(losses.focal, z, y, **settings), theirs)
 
 
+def test_brier_is_the_squared_error_of_probabilities():
+    def theirs(z):
+        return optax.squared_error(softmax(z), one_hot(LABELS)).sum(-1)
+
+    assert_same(ours(losses.brier, LOGITS, LABELS), ours(theirs, LOGITS))
+
+
 def test_weighted_cross_entropy_is_torchs():
     torch = pytest.importorskip("torch")
     counts = np.array([50.0, 20.0, 10.0, 15.0, 5.0])
