@@ -6,8 +6,8 @@
 chooses on each set within ten minutes, trains each model of a grid once, and archives
 the scores of test in docs/evidence/scores/choosing.json: of the chosen model and its
 control the means over the fresh seeds. What is there is not done again; `--sets` does
-some. `--budgets 4m 7m 10m` goes on with one choice. `--table` prints what
-docs/comparing.md has.
+some. `--budgets 4m 7m 10m` goes on with one choice. `--table` prints a line
+for each set.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from archive import SCORES
 from macro_tagging import MacroWordTagging
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
+from dicejax.data.examples import labels_of
 from dicejax.errors import Diverged
 from dicejax.formats import ConllFiles, FileSource, TextFiles, recognise
 from dicejax.optimizers import AdamW
@@ -87,7 +88,7 @@ def several(data: Path, folder: Path) -> tuple[FileSource, Task]:
             json.dumps(
                 {
                     "text": " ".join(example.words),
-                    "labels": sorted({x[2:] for x in example.tags if x != "O"}),
+                    "labels": sorted({*labels_of(example)}),
                 }
             )
             for example in ConllFiles.read_file(data / "conll2003" / f"{split}.txt")
