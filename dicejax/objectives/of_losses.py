@@ -18,6 +18,11 @@ __all__ = [
 # fmt: on
 
 
+@of_loss(losses.brier)
+class Brier(LossObjective):
+    """Brier score of each element: the squared error of its probabilities."""
+
+
 @of_loss(losses.cross_entropy)
 class CrossEntropy(LossObjective):
     """Cross-entropy of each element: the usual loss of a classifier.
@@ -61,11 +66,6 @@ class Poly(LossObjective):
     """
 
     epsilon: float = 1.0
-
-
-@of_loss(losses.brier)
-class Brier(LossObjective):
-    """Brier score of each element: the squared error of its probabilities."""
 
 
 @of_loss(losses.focal)
