@@ -304,6 +304,8 @@ def test_choice_is_confirmed_with_fresh_seeds_and_repeated_from_its_record(
     [2, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in {*range(11)} - {2})],
 )
 def test_interrupted_choice_goes_on(quick, tmp_path, monkeypatch, place):
+    if place > 6:  # further seeds of two, then the confirmation
+        monkeypatch.setattr(searching, "SEEDS", 3)
     whole = choose(SMALL, "9h", out=tmp_path / "whole", progress=False)
     calls, train = iter(range(100)), searching.train
 
