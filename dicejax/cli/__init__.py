@@ -27,7 +27,7 @@ from rich.console import Console
 from tyro.constructors import ConstructorRegistry
 
 from dicejax import __version__
-from dicejax.cli.choose import Choose, experiment_for
+from dicejax.cli.choose import Choose, with_experiment
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.help import description, epilog, flags_of, overview
 from dicejax.cli.init import Init
@@ -212,6 +212,8 @@ def parse(argv: Sequence[str]) -> Any:
     tiers = command in (Train, Compare, Choose, Profile, Plan)
     if tiers and words[:1] == ["quickstart"]:
         words[0] = QUICKSTART
+    if command is Choose:
+        words = with_experiment(words, is_help=bool({*HELP} & {*words}))
     registry = _settings(name, command, words) if tiers else None
     return _tyro(command, words, name, tiers=tiers, registry=registry)
 
@@ -273,42 +275,15 @@ def _refuse_abbreviations(words: list[str], command: type, leaves: Any) -> None:
             raise InputError(f"unknown flag {flag}; did you mean {names}?")
 
 
-def _data_among(words: list[str]) -> str | None:
-    """Return the data that words name beside flags and their values, if any."""
-    for before, word in zip(["", *words], words, strict=False):
-        is_value = before.startswith("--") and "=" not in before
-        if not is_value and word[-3:] != ".py" and os.path.exists(word):
-            return word
-    return None
-
-
 def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry:
     """Return the rule of tyro for the settings of the experiment in the arguments."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for flag in ("--loss", "--optimizer"):
         first.add_argument(flag, nargs="?")
     first.add_argument("--scratch", action="store_true")
-    if command is Choose:
-        first.add_argument("--kind", nargs="?")
-        first.add_argument("--encoder.path", nargs="?", dest="encoder")
-        first.add_argument("--budget", nargs="?")
     chosen, rest = first.parse_known_args(words)
-    data = _data_among(rest) if command is Choose else None
-    if data is not None and {*HELP} & set(rest):
-        words.remove(data)
-        rest.remove(data)
-    elif data is not None:
-        from dicejax.study.compare.until import seconds_of
-
-        if chosen.budget is not None:
-            seconds_of(chosen.budget)  # before a file is written
-        encoder = "scratch" if chosen.scratch else chosen.encoder
-        file = experiment_for(data, chosen.kind, encoder)
-        words[words.index(data)] = rest[rest.index(data)] = file
     files = [word for word in rest if word.endswith(".py")]
     is_brief = bool({"-h", "--help"} & set(rest))
-    if not files and command is Choose and rest and rest[0][0] != "-":
-        raise InputError(f"{rest[0]}: no such experiment file or data")
     if not files:
         if is_brief or {*ALL} & set(rest):
             return flags_of(command, None, (), is_brief=is_brief)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, get_args
 
 from rich.console import Console
 from tyro.conf import Positional, arg
 
 from dicejax.cli.experiments import Scratch, Settings
 from dicejax.cli.help import option
-from dicejax.cli.init import FILE, Init
+from dicejax.cli.init import FILE, Init, Kind
 from dicejax.cli.printing import duration, print_table
 from dicejax.errors import InputError
 from dicejax.io.terminal import show
@@ -47,13 +48,7 @@ class Choose:
 
     file: ExperimentOrData
     budget: str = "30m"
-    kind: Annotated[
-        Literal["ner", "pos", "classification", "qa"] | None,
-        arg(
-            metavar="ner|pos|classification|qa",
-            help_behavior_hint="(default: by its form)",
-        ),
-    ] = None
+    kind: Annotated[Kind | None, option("|".join(get_args(Kind)), "by its form")] = None
     out: Annotated[str | None, option("FOLDER", "runs/NAME/choose")] = None
     margin: float = 0.5
     scratch: Scratch = False
@@ -79,6 +74,46 @@ class Choose:
         show(f"{settings} tried on dev in {spent}, test scored once")
         show(f"report in {choice.comparison.report}")
         show(f"next: dicejax predict {run} --file FILE")
+
+
+def with_experiment(words: list[str], *, is_help: bool) -> list[str]:
+    """Return the words of the command with an experiment file in the place of data.
+
+    Help is that without a file.
+
+    Raises:
+      InputError: what is named is neither, the data cannot be read, or the budget is no
+        time, which is found before a file is written.
+    """
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for flag in ("--kind", "--encoder.path", "--budget"):
+        first.add_argument(flag, nargs="?")
+    first.add_argument("--scratch", action="store_true")
+    parsed, rest = first.parse_known_args(words)
+    flags, data = vars(parsed), _data_among(rest)
+    if data is None:
+        if rest and rest[0][0] != "-" and not any(x.endswith(".py") for x in rest):
+            raise InputError(f"{rest[0]}: no such experiment file or data")
+        return words
+    place = words.index(data)
+    if is_help:
+        return [*words[:place], *words[place + 1 :]]
+    from dicejax.study.compare.until import seconds_of
+
+    if flags["budget"] is not None:
+        seconds_of(flags["budget"])
+    encoder = "scratch" if flags["scratch"] else flags["encoder.path"]
+    file = experiment_for(data, flags["kind"], encoder)
+    return [*words[:place], file, *words[place + 1 :]]
+
+
+def _data_among(words: list[str]) -> str | None:
+    """Return the data that words name beside flags and their values, if any."""
+    for before, word in zip(["", *words], words, strict=False):
+        is_value = before.startswith("--") and "=" not in before
+        if not is_value and word[-3:] != ".py" and os.path.exists(word):
+            return word
+    return None
 
 
 def experiment_for(data: str, kind: str | None, encoder: str | None) -> str:

@@ -22,6 +22,8 @@ FILE = "experiment.py"
 SHOWN = 3
 """Examples that are shown as they were read."""
 _COLUMN = option("COLUMN", "by its name, or its values")
+Kind = Literal["ner", "pos", "classification", "qa"]
+"""That of `dicejax.formats`, which help does not wait for."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,7 @@ class Init:
       overwrite: replace an existing experiment.py.
     """
 
-    kind: Positional[Literal["ner", "pos", "classification", "qa"]]
+    kind: Positional[Kind]
     folder: Annotated[Positional[str], arg(metavar="FOLDER")]
     data: Annotated[
         str | None, arg(metavar="PATH", help_behavior_hint="(this or --sample)")
