@@ -259,15 +259,14 @@ def write_statistics(experiment: Experiment, run: Run) -> None:
     _, params = restore(run, setup.network, "best", mesh)
     (candidates,) = setup.search(params, "dev", mesh).candidates
     task, dev, labels = experiment.task, setup.data.corpus.dev, setup.data.labels
-    rule, arrays = task.threshold_rule, {}
+    rule, shares = task.threshold_rule, None
     if rule is not None and (rule.tunes or rule.constraint is not None):
-        epochs = experiment.training.epochs
-        on_dev = dev, candidates
+        epochs, on_dev = experiment.training.epochs, (dev, candidates)
         _, _, arrays = choose_threshold(task, on_dev, on_dev, labels, epochs)
-    decided = [task.decide(each) for each in candidates]
-    _, shares = scoring.score(task, dev, decided, labels)
-    for name in ("with_tuned_threshold", "at_constraint"):
-        shares = arrays.get(name, shares)
+        shares = arrays.get("at_constraint", arrays.get("with_tuned_threshold"))
+    if shares is None:
+        decided = [task.decide(each) for each in candidates]
+        _, shares = scoring.score(task, dev, decided, labels)
     run.write_arrays(STATISTICS, {} if shares is None else {SHARES: shares})
 
 
