@@ -27,6 +27,7 @@ from dicejax.models.network import Params
 from dicejax.tasks import Item, Predicted, Task
 from dicejax.tasks.tagging import TokenTask
 from dicejax.tasks.task import Arrays, Labels, Outputs
+from dicejax.tasks.word_items import by_word
 from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.encoded import SPLITS
 from dicejax.training.final_scores import score_test_split
@@ -210,14 +211,10 @@ class _States:
         self, example: Any, items: Sequence[Item], outputs: Outputs, labels: Labels
     ) -> np.ndarray:
         """Return `[D]` of a text, the mean over its windows, or `[W, D]` of words."""
-        arrays = [next(iter(output.values())) for output in outputs]
-        if not isinstance(self.task, TokenTask):
-            return np.mean(arrays, axis=0)
-        states = np.zeros((len(example.words), arrays[0].shape[-1]), np.float32)
-        for item, array in zip(items, arrays, strict=True):
-            words = np.flatnonzero(item.detail >= 0)
-            states[words] = array[item.detail[words]]
-        return states
+        (name,) = outputs[0]
+        if isinstance(self.task, TokenTask):
+            return by_word(items, outputs, name, 0.0)
+        return np.mean([output[name] for output in outputs], axis=0)
 
 
 def _states(
