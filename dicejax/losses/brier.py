@@ -4,10 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dicejax.losses.contract import loss
-from dicejax.losses.elements import (
-    log_probabilities,
-    prepare,
-)
+from dicejax.losses.elements import log_probabilities, prepare
 
 
 @loss(kind="pointwise")

@@ -18,11 +18,7 @@ from dicejax.losses.declaration import (
     Bounds,
     Scheme,
 )
-from dicejax.losses.elements import (
-    Elements,
-    over_labels,
-    prepare,
-)
+from dicejax.losses.elements import Elements, over_labels, prepare
 
 # Not tuned: label smoothing is a separate loss in a comparison.
 SMOOTHING = dataclasses.replace(UNIT_INTERVAL, off=0.0)

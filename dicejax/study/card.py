@@ -18,7 +18,7 @@ from dicejax.io import json_text
 from dicejax.metrics.guarantees import guarantee_of
 from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import names_of
-from dicejax.study.choose.search import FILE as CHOICE
+from dicejax.study.compare.finding import CHOICE
 from dicejax.study.compare.record import FILE, read
 from dicejax.study.report.document import Section, TextTable, markdown_of, plain
 from dicejax.study.sentences import sentences

@@ -7,10 +7,10 @@ def test_the_best_on_test_is_claimed_wrongly_and_a_confirmed_choice_is_not(
     evidence, capsys
 ):
     evidence("choosing_simulated").main(60)
-    found = re.findall(
+    lines = re.findall(
         r"(.+?): (.+?): claims (.+?)%, right ones (.+?)%", capsys.readouterr().out
     )
-    shares = {(title, way): (float(x), float(y)) for title, way, x, y in found}
+    shares = {(title, way): (float(x), float(y)) for title, way, x, y in lines}
     ways = ("chosen on dev, confirmed on test", "all on test, Holm", "best on test")
     false = [shares["no gain", way][0] for way in ways]
     right = [shares["one gains 6 points", way][1] for way in ways]

@@ -159,15 +159,15 @@ BEHIND = {
 
 @pytest.mark.parametrize("name", BEHIND)
 def test_parts_of_speech_are_the_last_column_that_may_hold_them(tmp_path, name):
-    one, other = BEHIND[name]
+    first, second = BEHIND[name]
     path = tmp_path / "data.txt"
-    path.write_text(f"1\tAda\tPROPN\t{one}\n2\tleft\tVERB\t{other}\n\n" * 9)
+    path.write_text(f"1\tAda\tPROPN\t{first}\n2\tleft\tVERB\t{second}\n\n" * 9)
     source = recognise.source_of("pos", str(path))
     examples, notes = source.read_with_notes(path, None)
     assert examples[0].labels == ("PROPN", "VERB")
     assert notes == ["not read of each row: column 0, column 3"]
     named = recognise.source_of("pos", str(path), Columns(label="3"))
-    assert named.read(path, None)[0].labels == (one, other)
+    assert named.read(path, None)[0].labels == (first, second)
 
 
 LABELS_OF_WORDS = {
@@ -254,14 +254,14 @@ def test_training_says_of_changed_files_what_init_would(tmp_path, capsys):
     (tmp_path / "train.jsonl").write_text(json_lines(rows))
     (tmp_path / "test.jsonl").write_text(objects(TEXTS[:9]))
     assert run(["profile", str(made / "experiment.py")]) == 0
-    said = capsys.readouterr().err
+    notes = capsys.readouterr().err
     for note in (
         "not read of each text: 'url'",
         f"not read of {data}: 'e', 'test.jsonl'",
         "labels that differ by case alone",
         "1 text with two classes or more",
     ):
-        assert f"{note}" in said
+        assert note in notes
 
 
 def test_rows_that_quotes_swallow_are_noted(tmp_path):

@@ -171,9 +171,9 @@ def test_places_in_utf16_units_stay_so(tmp_path):
     path.write_text(content * 9)
     assert again("ner", path) == (content * 9).encode()
     source = recognise.source_of("ner", str(path))
-    (found, *_) = source.texts(path)
+    (first, *_) = source.texts(path)
     new = {"type": "X", "start_char": 6, "end_char": 10, "start": 2, "end": 3}
-    (made,) = source.fields_with(found, {"entities": [new]})["entities"]
+    (made,) = source.fields_with(first, {"entities": [new]})["entities"]
     units = text.encode("utf-16-le")
     at = units[2 * made["start"] : 2 * made["end"]].decode("utf-16-le")
     assert (at, made["text"], made["label"]) == ("left", "left", "X")

@@ -430,8 +430,8 @@ def test_flags_that_errors_name_solve_them(tmp_path, capsys):
     assert run([*argv, "--names", "O", "B-PER"]) == 0
     source = config.load(tmp_path / "a/experiment.py").data
     assert source.names == ("O", "B-PER")
-    one = {"question": "who", "answers": {"text": ["Ada"], "answer_start": [1]}}
-    rows = [{**one, "context": f"Ada left {n}."} for n in range(9)]
+    question = {"question": "who", "answers": {"text": ["Ada"], "answer_start": [1]}}
+    rows = [{**question, "context": f"Ada left {n}."} for n in range(9)]
     asked = write_lines(tmp_path / "in/asked.jsonl", rows)
     argv = command(tmp_path / "b", "qa", asked, "--encoder", "scratch")
     assert run(argv) == 2 and "(init: --repair)" in capsys.readouterr().err

@@ -96,10 +96,10 @@ class Made(Search):
 
     def __init__(self, score, *, seconds=60.0, experiment=EXPERIMENT):
         self._experiment, self.trials = experiment, []
-        self._score, self._time, self.said = score, seconds, []
+        self._score, self._time, self.messages = score, seconds, []
 
     def _say(self, text):
-        self.said.append(text)
+        self.messages.append(text)
 
     def _try(self, setting, seed):
         seconds = 1.0 if setting.is_plain else self._time * setting.epochs
@@ -153,7 +153,7 @@ def test_the_best_have_more_seeds_and_the_rest_is_dropped():
     assert set(counts.values()) == {1, 2, 3}
     assert counts["tfidf"] == counts["wce"] == 1
     assert sum(n > 1 for n in counts.values()) == 3  # a quarter of 11, upwards
-    first, second = search.said
+    first, second = search.messages
     assert first.startswith("left: ") and first.endswith("; 8 dropped")
     assert second.count(",") == 1 and second.endswith("; 1 dropped")
     assert search.chosen().model == "ce+prior"
@@ -170,7 +170,7 @@ def test_epochs_that_dev_is_too_small_for_are_left_out():
 
     search = Scarce(alike)
     search.run(1e6)
-    assert search.said[0].startswith("left out ")
+    assert search.messages[0].startswith("left out ")
     models = {x.model for x in search.tried}
     assert {"dsc+prior:smooth=0.01", "focal+prior"} < models
     assert {x.epochs for x in search.tried} == {1}

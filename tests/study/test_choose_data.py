@@ -31,8 +31,8 @@ def write_texts(path, number=240):
     rng, lines = np.random.default_rng(0), ["text,label"]
     for _ in range(number):
         label = "good" if rng.random() < 0.25 else "bad"
-        told = label if rng.random() < 0.8 else "good"
-        words = [*rng.choice(["a", "film", "it", "is"], 4), rng.choice(TEXTS[told])]
+        meant = label if rng.random() < 0.8 else "good"
+        words = [*rng.choice(["a", "film", "it", "is"], 4), rng.choice(TEXTS[meant])]
         lines.append(f"{' '.join(words)} {rng.integers(1000)},{label}")
     path.write_text("\n".join(lines) + "\n")
 
@@ -155,8 +155,8 @@ def test_trials_are_no_runs_to_report_and_changed_data_are_refused(quick, tmp_pa
     choose(controlled, "9h", out=tmp_path / "c", progress=False)
     record = json.loads((tmp_path / "c/choose.json").read_text())
     assert len({trial["dev"] for trial in record["trials"]}) > 2  # no majority each
-    found = finding.jobs_from([str(tmp_path / "c")])
-    assert {Path(job.folder).parents[1].name for job in found} == {"confirm"}
+    jobs = finding.jobs_from([str(tmp_path / "c")])
+    assert {Path(job.folder).parents[1].name for job in jobs} == {"confirm"}
     before = (tmp_path / "c/choose.json").read_bytes()
     lines = (tmp_path / "mine.csv").read_text().splitlines(keepends=True)
     (tmp_path / "mine.csv").write_text("".join(lines[:100] + lines[120:]))

@@ -116,7 +116,7 @@ def untried(
     scores: Mapping[Setting, float],
     refused: Collection[Setting] = (),
 ) -> Iterator[Setting]:
-    """Yield what a search tries next, given the scores on dev and what cannot be."""
+    """Yield what a search tries next, given scores on dev and what is refused."""
     seen: list[Setting] = []
     for stage in stages(experiment):
         tuned = [x for x in seen if not x.is_plain]

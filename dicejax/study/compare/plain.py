@@ -10,8 +10,8 @@ from dicejax.study.compare.statistics import Contrast, Row
 def is_beaten(control: Row, others: Sequence[Row]) -> bool:
     """Return whether the baseline or another is ahead of a control by its interval.
 
-    The verdict is adjusted for several losses and may be open where the interval of one
-    is not: to advise against what is ahead takes more than that.
+    The adjusted verdict may be undecided where the interval, that of one loss alone,
+    does not contain 0. A model that is behind by its interval is not advised.
     """
     if control.outcome == "worse" or _is_ahead(control.against, sign=-1):
         return True

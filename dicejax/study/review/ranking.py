@@ -138,13 +138,7 @@ def doubts(held_out: HeldOut, ranked: np.ndarray, worst: np.ndarray) -> list[Dou
             Doubt(
                 number,
                 rank,
-                _label(
-                    held_out,
-                    example,
-                    int(place),
-                    int(consensus[place]),
-                    int(place - start),
-                ),
+                _label(held_out, example, place, consensus[place], place - start),
                 kinds,
                 int((against[:, place] == 1).sum()),
                 int((against[:, place] >= 0).sum()),
