@@ -34,7 +34,7 @@ _NO_LABELS = ("-", "?", "_", "N/A", "n/a", "NULL", "null", "None", "nan", "NaN")
 _NO_CLASSES = ("--", "---", "*", ".", "NA", "#N/A", "nil", "NIL", "undefined")
 _LATIN = str.maketrans("аеорсухіјѕ", "aeopcyxijs")  # letters of Cyrillic
 MOST = 5
-"""Labels that a note names."""
+"""Labels or files that a note names."""
 _MOSTLY = 0.8
 """Share of words from which on they are no words of a language."""
 # Names of fields that hold more of the gold than a class does.
@@ -267,8 +267,17 @@ def unread(fields: Iterable[str | int], used: Collection[Any], noun: str) -> lis
 
 def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:
     descriptions = [f"{quote(label)} (line {lines[label]})" for label in sorted(labels)]
-    more = f" and {len(descriptions) - 5} more" if len(descriptions) > 5 else ""
-    return ", ".join(descriptions[:5]) + more
+    return some_of(descriptions)
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return the first names of a list, and how many more there are.
+
+    >>> some_of("abc"), some_of("abcdefg")
+    ('a, b, c', 'a, b, c, d, e and 2 more')
+    """
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return ", ".join(names[:MOST]) + more
 
 
 def lacking(train: Sequence[Any], others: Sequence[Any], split: str) -> list[str]:
@@ -278,7 +287,6 @@ def lacking(train: Sequence[Any], others: Sequence[Any], split: str) -> list[str
     rare = sorted(counts.keys() - there, key=lambda label: (-counts[label], label))
     if not rare:
         return []
-    named = [f"{quote(label)} ({counts[label]:,} in train)" for label in rare[:MOST]]
-    more = f" and {len(rare) - MOST} more" if len(rare) > MOST else ""
-    what = f"{split} has no example of {', '.join(named)}{more}"
+    named = [f"{quote(label)} ({counts[label]:,} in train)" for label in rare]
+    what = f"{split} has no example of {some_of(named)}"
     return [f"{what}: no score tells whether they are found"]

@@ -60,14 +60,7 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     for flag, name in dataclasses.asdict(named).items():
         if name is not None and flag not in has.get(kind, "").split():
             raise InputError(f"--{flag} is not for {kind}")
-    path = epath.Path(data)
-    if not path.exists():
-        raise InputError(f"{data}: no such file or folder")
-    if path.is_dir() and not containers.is_split(path):
-        folder, by_split = path, containers.of_folder(path)
-    else:
-        folder = path.parent
-        by_split = {"train": path.name, "dev": None, "test": None}
+    folder, by_split = _splits_of(data)
     train = FileSample(first_path(folder, by_split["train"]), named)
     form = _format(kind, train)
     fields = form.fields(train)
@@ -102,13 +95,8 @@ def kind_of(data: str) -> Kind:
     Raises:
       InputError: there is no such data, or it may be for several kinds or none.
     """
-    path = epath.Path(data)
-    if not path.exists():
-        raise InputError(f"{data}: no such file or folder")
-    folder, train = path.parent, path.name
-    if path.is_dir() and not containers.is_split(path):
-        folder, train = path, containers.of_folder(path)["train"]
-    file = FileSample(first_path(folder, train), ALL_UNNAMED)
+    folder, by_split = _splits_of(data)
+    file = FileSample(first_path(folder, by_split["train"]), ALL_UNNAMED)
     fitting = {k: [f for f in FORMATS[k] if f.fits(file)] for k in FORMATS}
     sure = [k for k in FORMATS if any(f.is_sure(file) for f in fitting[k])]
     kinds = [k for k in sure if len(sure) == 1 or _is_read(k, data)]
@@ -116,6 +104,16 @@ def kind_of(data: str) -> Kind:
         return kinds[0]
     listed = ", ".join(kinds or [k for k in FORMATS if fitting[k]] or FORMATS)
     raise InputError.at(file.path, None, f"may be for {listed}", "name it with --kind")
+
+
+def _splits_of(data: str) -> tuple[epath.Path, dict[str, str | None]]:
+    """Return a folder and the file of each split there, of a file that of train."""
+    path = epath.Path(data)
+    if not path.exists():
+        raise InputError(f"{data}: no such file or folder")
+    if path.is_dir() and not containers.is_split(path):
+        return path, containers.of_folder(path)
+    return path.parent, {"train": path.name, "dev": None, "test": None}
 
 
 def _is_read(kind: Kind, data: str) -> bool:

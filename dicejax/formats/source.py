@@ -290,8 +290,7 @@ class FileSource(Source):
         read |= {name.partition("/")[0] for name in read}
         names = [x.name for x in files.entries(folder) if x.name[0] != "."]
         rest = [name for name in names if name not in read]
-        more = f" and {len(rest) - audit.MOST} more" * (len(rest) > audit.MOST)
-        listed = f"{', '.join(map(quote, rest[: audit.MOST]))}{more}"
+        listed = audit.some_of([*map(quote, rest)])
         return [f"not read of {self.dir}: {listed}"] if rest else []
 
     def _split(self, names: str, notes: dict[str, list[str]]) -> Examples:
