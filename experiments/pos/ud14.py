@@ -6,10 +6,10 @@ right, and the scores are micro precision, recall and F1 over words, as in the p
 command:  dicejax compare experiments/pos/ud14.py --data.dir FOLDER
 data:     train.conllu, dev.conllu and test.conllu of release 1.4.
 paper:    F1 94.79 ce, 96.58 wce, 96.81 focal, 96.94 dice, 96.98 dsc (Table 3).
-measured: a BERT of 2 layers, 128 wide, from random weights, 20 epochs, rate 1e-3, 2 CPU
-          cores, 1 seed: F1 75.43 with cross-entropy; see experiments/README.md. Ten
-          losses on a part of train, 5 seeds: RESULTS.md. The settings below have not
-          been run.
+measured: archived nowhere: a BERT of 2 layers, 128 wide, from random weights, 20
+          epochs, rate 1e-3, 2 CPU cores, 1 seed: F1 75.43 with cross-entropy; see
+          experiments/README.md. Ten losses on a part of train, 5 seeds:
+          docs/evidence/earlier.md. The settings below have not been run.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training

