@@ -2,10 +2,10 @@
 
     python docs/evidence/results.py [FOLDER]
 
-writes below the folder, by default that of the repository: RESULTS.md and
-docs/evidence/tables.md, the list of README.md below its figure, docs/choosing.md,
-and the figures in docs/evidence. Texts
-are the templates in this folder. The numbers in them and all tables are computed here
+writes below the folder, by default that of the repository: RESULTS.md,
+docs/evidence/tables.md and rows.md, the list of README.md below its figure,
+docs/choosing.md, and the figures in docs/evidence. Texts are the templates in this
+folder. The numbers in them and all tables are computed here
 from the archives, but for those of a pilot (pilot.jinja). The same version of
 Matplotlib draws the same bytes each time.
 """
@@ -25,6 +25,7 @@ import jinja2
 import mechanism
 import plain
 import reading
+import reproduced
 import said
 import tables
 import thinned
@@ -44,6 +45,7 @@ PAGES = {
     "RESULTS.md": "results.md.jinja",
     "docs/choosing.md": "choosing.md.jinja",
     "docs/evidence/tables.md": "tables.md.jinja",
+    "docs/evidence/rows.md": "rows.md.jinja",
 }
 CAPTION = "readme.md.jinja"
 FIGURE = re.compile(r"(?<=docs/evidence/summary\.svg\)\n\n).+?(?=\n\n)", re.DOTALL)
@@ -70,6 +72,7 @@ def pages() -> dict[str, str]:
         "shares": shares,
         "every_share": thinned.SHARES,
         "reading": reading,
+        "reproduced": reproduced,
         "forms": reading.finished(),
         "mechanism": mechanism,
         "part_1": mechanism.MECHANISM,

@@ -1,0 +1,93 @@
+"""Published rows have a status, and ours beside them are those of the archives."""
+
+import json
+import re
+
+import numpy as np
+import paper
+import pytest
+
+from ..documented import ROOT
+from ..shrinking import FILES
+
+HEADINGS = ("| theirs", "| data", "| word", "| table", "| ---")
+PAGE = (ROOT / "docs/evidence/rows.md").read_text(encoding="utf-8")
+LINES = [
+    [cell.strip(" `") for cell in line.strip("|").split("|")]
+    for line in PAGE.partition("\n## Table 3")[2].splitlines()
+    if line.startswith("|") and not line.startswith(HEADINGS)
+]
+PLACES = [*dict.fromkeys((x.table, x.dataset, x.variant) for x in paper.ROWS)]
+ROWS = sorted(paper.ROWS, key=lambda x: PLACES.index((x.table, x.dataset, x.variant)))
+HEADERS = {file.stem: file.read_text().split('"""')[1] for file in FILES}
+STATUS = re.compile(
+    r"run|run, not archived|not run|not run; once otherwise: .*\d|licensed|"
+    r"no released weights|another system"
+)
+
+
+def test_every_published_row_has_its_status_in_the_order_of_the_tables():
+    assert len(LINES) == len(ROWS)
+    for line, row in zip(LINES, ROWS, strict=True):
+        name = line[0].replace("`", "").partition(" alpha")[0]
+        assert name == " ".join(filter(None, (row.model, row.loss)))
+        f1 = row["f1"] or row["accuracy"]
+        assert line[1].endswith(str(f1) if f1 else "lost in the text at hand")
+        assert STATUS.fullmatch(line[-1]), line
+        is_licensed = "the data is licensed" in HEADERS.get(row.dataset, "")
+        assert (line[-1] == "licensed") == is_licensed, line
+        assert line[-1] != "run" or line[4], line
+
+
+def test_scores_and_order_of_published_rows_are_those_of_the_archives(evidence):
+    reproduced = evidence("reproduced")
+    checked = 0
+    for line, row in zip(LINES, ROWS, strict=True):
+        if line[-1] != "run":
+            continue
+        ours = reproduced.OURS[reproduced.place_of(row)]
+        with np.load(reproduced.archive.file_of(ours.source)) as arrays:
+            runs = json.loads(arrays["content"].item())["runs"]
+        tests = {(x["loss"], x["seed"]): x["result"]["test"] for x in runs}
+        scores = {
+            name: np.array([t[ours.metric] for (x, _), t in tests.items() if x == name])
+            for name in ("ce", line[3])
+        }
+        mine = 100 * scores[line[3]]
+        assert line[4] == f"{mine.mean():.2f} ± {mine.std(ddof=1):.2f}"
+        assert line[7] == str(len(mine))
+        if line[3] != "ce":
+            mean, low, high = map(
+                float, re.findall(r"[+-][\d.]+", line[5].replace("−", "-"))
+            )
+            gain = (mine - 100 * scores["ce"]).mean()
+            assert mean == pytest.approx(gain, abs=0.006)
+            same = (mean > 0) == line[2].startswith("+")
+            decided = "kept" if same else "reversed"
+            assert line[6] == ("open" if low < 0 < high else decided)
+        checked += 1
+    assert checked >= 13
+
+
+def test_counts_of_the_paper_and_the_article_are_those_of_the_data(
+    data_folder, evidence
+):
+    reproduced = evidence("reproduced")
+    typed = {name: ours for name, _, ours, _ in reproduced.NEGATIVES}
+    for name, ratio in reproduced.negatives_of(data_folder).items():
+        assert float(typed[name]) == pytest.approx(
+            ratio, abs=0.5 * 10 ** -("." in typed[name])
+        )
+    assert reproduced.entities_of(data_folder) == reproduced.ENTITIES
+
+
+def test_figures_in_headers_are_those_of_the_archives_that_they_name(evidence):
+    flaws, found = evidence("headers").flaws, 0
+    assert [*flaws("measured: F1 74.94 ce")] and not [*flaws("measured: not run.")]
+    for header in HEADERS.values():
+        assert not [*flaws(header)], header
+        for figure in re.finditer(r"\d(?= (ce|focal|dl|dsc-official)\b)", header):
+            other = str((int(figure[0]) + 1) % 10)
+            changed = header[: figure.start()] + other + header[figure.end() :]
+            found += len([*flaws(changed)]) == 1
+    assert found >= 13
