@@ -158,7 +158,7 @@ def test_a_notebook_is_a_page_with_its_outputs():
         assert repository.MARKER.fullmatch(marker)["file"] == file
     made = rendered("<!-- notebooks/1_losses_and_gradients.ipynb -->", "repository")
     assert made.startswith("<h1>Losses and their gradients</h1>")
-    assert made.count('src="data:image/png;base64,') == 4  # the first is repeated
+    assert made.count('src="data:image/png;base64,') == 5  # the first is repeated
     assert made.count("Set-up") == 2 and "attachment:" not in made
     assert "assets/colab-badge" not in made  # nothing is fetched
 

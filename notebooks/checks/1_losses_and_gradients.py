@@ -50,6 +50,31 @@ assert (np.abs(found["self_adjusting_dice"][very_wrong]) < 0.02).all()
 assert (np.abs(found["focal"][easy]) < np.abs(found["cross_entropy"][easy])).all()
 
 
+# %% losses-and-gradients-why-1
+(barely, clearly) = told.values()
+assert barely[0] == clearly[0] == np.float32(1 / 3)
+by_hand = [
+    [np.square(np.array(p) - np.eye(3)).sum(-1).mean(), -np.log(np.diag(p)).mean()]
+    for p in models.values()
+]
+assert np.allclose([barely[1:], clearly[1:]], by_hand, atol=1e-5)
+assert barely[1] > clearly[1] and barely[2] > clearly[2]
+
+# %% losses-and-gradients-why-3
+slopes_by_hand = {
+    "squared error": -4 * p_of_z * (1 - p_of_z) ** 2,
+    "cross-entropy": p_of_z - 1,
+    "dice, smooth=1": -3 * p_of_z * (1 - p_of_z) / (p_of_z + 2) ** 2,
+}
+bends = {}
+for label, by_hand in slopes_by_hand.items():
+    assert np.allclose(of_logit[label][1], by_hand, atol=1e-4), label
+    bends[label] = np.diff(by_hand).min()
+    if label != "cross-entropy":
+        assert abs(by_hand[0]) < 0.01  # at z = -6: surely wrong
+assert bends["squared error"] < 0 < bends["cross-entropy"]
+assert of_logit["cross-entropy"][1].argmin() == 0
+
 # %% losses-and-gradients-14
 def soft_dice(p, labels, smooth):
     return 1 - (2 * (p * labels).sum() + smooth) / (p.sum() + labels.sum() + smooth)

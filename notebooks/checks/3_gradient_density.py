@@ -33,6 +33,20 @@ assert (pulled >= (1 - tolerance) * edges[:-1] * words).all()
 assert (pulled <= (1 + tolerance) * np.sqrt(2) * edges[1:] * words).all()
 assert words.sum() == ce.sums["count"].sum()
 
+# %% gradient-density-ghm-1
+from dicejax import losses
+
+of_words = np.repeat(wrong, words.astype(int))
+values, _ = losses.ghm(
+    np.log(1 / of_words - 1), np.ones(len(of_words), int), losses.ghm_state(len(words)),
+    class_axis=None, momentum=0.0,
+)
+found_weights = np.asarray(values) / -np.log1p(-of_words)
+assert np.allclose(found_weights, np.repeat(weights, words.astype(int)), rtol=1e-4)
+assert (words * weights)[filled].std() < 1e-6 * words.sum()  # all bins alike
+easy = wrong < 0.1
+assert after[easy].sum() / after.sum() < words[easy].sum() / words.sum()
+
 # %% gradient-density-13
 in_order = list(share.values())
 assert in_order[0] > in_order[1] > in_order[2]
