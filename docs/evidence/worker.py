@@ -1,5 +1,7 @@
 """Do the runs of the third protocol, one after another, as long as there is time.
 
+Cells of `rows.py`, which are the paper's, are done where `--cells` names them.
+
     python docs/evidence/worker.py --data DATA --encoders minilm MODEL --seconds 3600
 
 does the runs that the archives in docs/evidence/scores/third lack, in the order of the
@@ -33,6 +35,7 @@ from pathlib import Path
 import archive
 import filelock
 import jax
+import rows
 import third
 import tyro
 
@@ -57,8 +60,8 @@ class Settings:
       runs: folder for the runs, each of which is deleted when it is archived.
       seconds: time after which the process ends, with the step at hand.
       stop: file whose presence ends the process after the run at hand.
-      cells: data and encoders such as conll2003-minilm; by default all whose data and
-        encoder are at hand.
+      cells: data and encoders such as conll2003-minilm; by default all of the protocol
+        whose data and encoder are at hand.
       merge: folder of archives of another machine to add; nothing is run.
       smallest: do a few runs of a few sentences.
     """
@@ -80,9 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         merge(settings.merge)
         return 0
     cells = []
-    for cell in third.CELLS:
-        if settings.cells and cell.name not in settings.cells:
-            continue
+    by_name = {cell.name: cell for cell in (*third.CELLS, *rows.CELLS)}
+    if unknown := [name for name in settings.cells if name not in by_name]:
+        print(f"worker.py: no cell {unknown[0]}; there are {', '.join(by_name)}")
+        return 2
+    for cell in [by_name[x] for x in settings.cells] or third.CELLS:
         if cell.encoder.name not in settings.encoders:
             print(f"{cell.name}: left out, --encoders names no {cell.encoder.name}")
         elif not (folder := settings.data / cell.data.folder).is_dir():
@@ -108,7 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def do_next(cells: Sequence[third.Cell], settings: Settings) -> bool:
     """Do the first run that no other process does; return whether one was left."""
-    for length in third.LENGTHS:
+    others = (length for cell in cells for length in cell.data.samples)
+    for length in dict.fromkeys([*third.LENGTHS, *others]):
         left = [run for cell in cells for run in waiting(cell, length)]
         if any(attempt(run, length, settings) for run in left):
             return True
@@ -162,8 +168,9 @@ def forget_programs() -> None:
 def merge(folder: Path) -> None:
     """Add the archives and trials of another machine."""
     with filelock.FileLock(archive.SCORES / third.PART / ".lock"):
+        parts = {cell.name: cell.part for cell in (*third.CELLS, *rows.CELLS)}
         for file in sorted(folder.glob("*.npz")):
-            name = f"{third.PART}/{file.stem}"
+            name = f"{parts[file.stem.rpartition('-')[0]]}/{file.stem}"
             both = archive.merged(archive.read(name), archive.read_file(file))
             archive.write(both, archive.file_of(name))
             print(f"{name}: {len(both.runs)} runs")
@@ -173,12 +180,13 @@ def merge(folder: Path) -> None:
 
 def smallest(cell: third.Cell) -> third.Cell:
     """Return a cell of two arms, one rate and two seeds, with a few sentences."""
-    rate, length = cell.encoder.first[0], third.LENGTHS[0]
+    rate, length = cell.encoder.first[0], next(iter(cell.data.samples))
     data = dataclasses.replace(
         cell.data, flags=(*cell.data.flags, *SMALLEST), samples={length: (24, 2)}
     )
     encoder = dataclasses.replace(cell.encoder, rates=(rate,), first=(rate,))
-    return third.Cell(data, encoder, tuple(third.ARMS)[:2], third.SEEDS[:2])
+    changed = {"arms": cell.arms[:2], "seeds": cell.seeds[:2]}
+    return dataclasses.replace(cell, data=data, encoder=encoder, **changed)
 
 
 if __name__ == "__main__":

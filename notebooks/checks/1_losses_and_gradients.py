@@ -75,6 +75,7 @@ for label, by_hand in slopes_by_hand.items():
 assert bends["squared error"] < 0 < bends["cross-entropy"]
 assert of_logit["cross-entropy"][1].argmin() == 0
 
+
 # %% losses-and-gradients-14
 def soft_dice(p, labels, smooth):
     return 1 - (2 * (p * labels).sum() + smooth) / (p.sum() + labels.sum() + smooth)

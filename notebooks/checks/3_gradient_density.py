@@ -38,8 +38,11 @@ from dicejax import losses
 
 of_words = np.repeat(wrong, words.astype(int))
 values, _ = losses.ghm(
-    np.log(1 / of_words - 1), np.ones(len(of_words), int), losses.ghm_state(len(words)),
-    class_axis=None, momentum=0.0,
+    np.log(1 / of_words - 1),
+    np.ones(len(of_words), int),
+    losses.ghm_state(len(words)),
+    class_axis=None,
+    momentum=0.0,
 )
 found_weights = np.asarray(values) / -np.log1p(-of_words)
 assert np.allclose(found_weights, np.repeat(weights, words.astype(int)), rtol=1e-4)

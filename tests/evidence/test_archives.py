@@ -129,6 +129,14 @@ def test_runs_of_several_machines_are_archived_one_after_another(archive, whole)
     assert all((a.loss, a.against) == (b.loss, b.against) for a, b in rows)
 
 
+def test_shares_of_answers_are_archived_to_the_last_bit(archive, whole):
+    thirds = whole.runs[0].example_statistics / 3
+    run = dataclasses.replace(whole.runs[0], example_statistics=thirds)
+    archive.write(dataclasses.replace(whole, runs=(run,)), archive.file_of("curve/a"))
+    (back,) = archive.read("curve/a").runs
+    np.testing.assert_array_equal(back.example_statistics, thirds)
+
+
 def test_two_runs_of_a_loss_and_seed_are_not_archived(archive, whole):
     counts = whole.runs[0].example_statistics + 1
     changes = {"folder": "elsewhere", "example_statistics": counts}

@@ -1,5 +1,6 @@
 """Published rows have a status, and ours beside them are those of the archives."""
 
+import doctest
 import json
 import re
 
@@ -91,3 +92,8 @@ def test_figures_in_headers_are_those_of_the_archives_that_they_name(evidence):
             changed = header[: figure.start()] + other + header[figure.end() :]
             found += len([*flaws(changed)]) == 1
     assert found >= 13
+
+
+def test_pairs_that_share_a_question_stay_together(evidence):
+    assert doctest.testmod(evidence("rows")).attempted == 1
+    assert not doctest.testmod(evidence("rows")).failed

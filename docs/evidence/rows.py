@@ -1,0 +1,314 @@
+r"""Rows of the paper that free data allow, as cells for `worker.py`.
+
+    python docs/evidence/rows.py DATA OUT
+
+writes two data sets of the rows below OUT, from those in DATA: SQuAD 2.0 whose train
+has questions without an answer, and pairs of QQP of which no question is in two splits.
+With links to the other folders of DATA beside them
+
+    python docs/evidence/worker.py --data OUT --cells sst5-minilm \
+        --encoders minilm MODEL
+
+does the runs of a cell. Nothing is searched: all arms have one rate, and `ce+prior` a
+head with ten times that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import archive
+import third
+from third import Cell, DataSet, Setting
+
+PART = "rows"
+"""The folder of the archives."""
+SEEDS = range(3)
+OF_SETS = {
+    "ce": "ce",
+    "wce": "wce",
+    "fl": "focal",
+    "dl": "dl-set",
+    "dsc": "dsc-official",
+}
+OF_ELEMENTS = OF_SETS | {"dl": "dl"}
+"""Our loss by that of the paper: dice over the batch, or of each element."""
+ARTICLE = {"ce": "ce", "lsr": "ce:label_smoothing=0.1", "focal": "focal", "ghm": "ghm"}
+ALPHAS = {
+    tenths / 10: f"tversky:alpha={tenths / 10:g},beta={1 - tenths / 10:g},smooth=1"
+    for tenths in range(1, 10)
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Published:
+    """A cell with the published rows that it is of.
+
+    Attributes:
+      cell: its data, encoder, arms and seeds.
+      place: table, data set and model of the rows, as in experiments/paper.toml.
+      losses: our loss by theirs.
+      share: the training data, in words.
+    """
+
+    cell: Cell
+    place: tuple[str, str, str]
+    losses: dict[str, str]
+    share: str
+
+
+def _published(
+    place: tuple[str, str, str],
+    data: DataSet,
+    losses: dict[str, str],
+    share: str,
+    *,
+    rate: float,
+    arms: Iterable[str],
+    encoder: third.Encoder = third.MINILM,
+) -> Published:
+    arms = tuple(arms)
+    settings = {arm: Setting(rate, 10.0 if "+prior" in arm else 1.0) for arm in arms}
+    cell = Cell(data, encoder, arms, SEEDS, part=PART, settings=settings)
+    return Published(cell, place, losses, share)
+
+
+_TEXTS = ("--encoder.pooling", "mean", "--training.batch_size", "32")
+_READING = (
+    *("--data.max_dev", "200", "--data.max_test", "500"),
+    *("--training.batch_size", "16", "--training.max_length", "384"),
+)
+_OF_TEXTS = ("ce", "ce+prior", "dl", "dsc-official")
+_OF_READING = ("ce", "ce+prior", "dl-set", "dsc-official")
+_QUOREF = (
+    *("--data.train", "dev.json", "--data.dev", "None", "--data.test", "None"),
+    *_READING[4:],
+)
+ROWS = (
+    _published(
+        ("7", "sst2", "BERT"),
+        DataSet(
+            "sst2_sentences",
+            "experiments/ablations/sst2.py",
+            "sst2_sentences",
+            _TEXTS,
+            {433: (6920, 2)},
+        ),
+        OF_ELEMENTS,
+        "all 6,920 sentences",
+        rate=1e-4,
+        arms=_OF_TEXTS,
+    ),
+    _published(
+        ("7", "sst5", "BERT"),
+        DataSet(
+            "sst5", "experiments/ablations/sst5.py", "sst5", _TEXTS, {534: (8544, 2)}
+        ),
+        OF_ELEMENTS,
+        "all 8,544 sentences",
+        rate=1e-4,
+        arms=_OF_TEXTS,
+    ),
+    _published(
+        ("6", "qqp", "BERT"),
+        DataSet(
+            "qqp",
+            "experiments/paraphrase/qqp.py",
+            "qqp_no_copies",
+            (*_TEXTS, "--data.max_dev", "500", "--data.max_test", "2000"),
+            {250: (4000, 2)},
+        ),
+        OF_ELEMENTS,
+        "4,000 of 20,000 pairs, without copies between the splits; the encoder was "
+        "probably trained on them",
+        rate=1e-4,
+        arms=_OF_TEXTS,
+    ),
+    _published(
+        ("5", "squad1", "BERT"),
+        DataSet(
+            "squad1",
+            "experiments/qa/squad1.py",
+            "squad_v1.1",
+            _READING,
+            {250: (2000, 2)},
+        ),
+        OF_SETS,
+        "2,000 of 87,599 questions",
+        rate=2e-4,
+        arms=_OF_READING,
+    ),
+    _published(
+        ("5", "squad2", "BERT"),
+        DataSet(
+            "squad2",
+            "experiments/qa/squad2.py",
+            "squad_v2.0_mixed",
+            _READING,
+            {250: (2000, 2)},
+        ),
+        OF_SETS,
+        "2,000 of 130,319 questions",
+        rate=2e-4,
+        arms=_OF_READING,
+    ),
+    _published(
+        ("5", "quoref", "BERT"),
+        DataSet(
+            "quoref", "experiments/qa/quoref.py", "quoref", _QUOREF, {250: (2000, 2)}
+        ),
+        OF_SETS,
+        "four in five of the 2,418 questions of dev, of which a tenth is the test",
+        rate=2e-4,
+        arms=_OF_READING,
+    ),
+    _published(
+        ("8", "quoref", ""),
+        DataSet(
+            "quoref_alpha",
+            "experiments/ablations/tversky_alpha_quoref.py",
+            "quoref",
+            _QUOREF,
+            {250: (2000, 2)},
+        ),
+        {f"tl@{alpha}": loss for alpha, loss in ALPHAS.items()},
+        "four in five of the 2,418 questions of dev, of which a tenth is the test",
+        rate=2e-4,
+        arms=("ce", *ALPHAS.values()),
+    ),
+    _published(
+        ("4", "msra", "BERT-MRC"),
+        DataSet(
+            "msra_reading",
+            "experiments/ner/msra.py",
+            "msra",
+            (
+                *("--data.test", "test_same_preprocessing.txt"),
+                *("--data.max_dev", "300", "--data.max_test", "1000"),
+                *("--training.batch_size", "32", "--training.max_length", "128"),
+                *("--task.match_width", "128"),
+            ),
+            {250: (1350, 2)},
+        ),
+        OF_SETS,
+        "1,350 of 45,592 sentences, nine in ten of train",
+        rate=1e-4,
+        arms=("ce", "ce+prior", "dl-set", "dsc-official"),
+        encoder=third.MULTILINGUAL,
+    ),
+    _published(
+        ("cluener", "cluener", "BERT"),
+        DataSet(
+            "cluener_pointers",
+            "experiments/ner/cluener.py",
+            "cluener2020",
+            ("--data.max_dev", "300", "--training.batch_size", "16"),
+            {282: (1500, 3)},
+        ),
+        ARTICLE,
+        "1,500 of 10,748 sentences",
+        rate=2e-4,
+        arms=ARTICLE.values(),
+        encoder=third.MULTILINGUAL,
+    ),
+)
+"""In the order of the time that they take, by encoder."""
+CELLS = tuple(row.cell for row in ROWS)
+
+
+def is_finished(cell: Cell) -> bool:
+    """Return whether all runs of a cell are archived."""
+    (length,) = cell.data.samples
+    runs = archive.read(cell.archive_of(length)).runs
+    wanted = {(arm, seed) for arm in cell.arms for seed in cell.seeds}
+    return wanted <= {(run.loss, run.seed) for run in runs}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Write the data sets that the rows need and nobody has released so."""
+    data, out = map(Path, argv)
+    files = {**squad2(data / "squad_v2.0"), **qqp(data / "qqp")}
+    for name, text in files.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(text, encoding="utf-8")
+        print(f"{out / name}: {len(text):,} characters")
+
+
+def squad2(folder: Path) -> dict[str, str]:
+    """Return train with the last articles of dev, and dev without them, by file.
+
+    The articles of train at hand have hardly a question without an answer.
+    """
+    train, dev = (
+        json.loads((folder / f"{name}.json").read_text("utf-8"))["data"]
+        for name in ("train", "dev")
+    )
+    parts = {"train": [*train, *dev[16:]], "dev": dev[:16]}
+    return {
+        f"squad_v2.0_mixed/{name}.json": json.dumps({"version": "v2.0", "data": part})
+        for name, part in parts.items()
+    }
+
+
+def qqp(folder: Path) -> dict[str, str]:
+    """Return the three splits of the pairs of QQP, by file.
+
+    Pairs that share a question, at whatever distance, are in one split. Positives are
+    left out at random until they are 37 of 100 pairs, as in all of QQP.
+    """
+    lines = [
+        line
+        for name in ("train", "dev")
+        for line in (folder / f"{name}.tsv").read_text("utf-8").split("\n")
+        if line
+    ]
+    groups = sorted(connected(lines).values(), key=lambda some: some[0])
+    draw = random.Random(0)
+    draw.shuffle(groups)
+    splits: dict[str, list[str]] = {"test": [], "dev": [], "train": []}
+    sizes = {"test": 4000, "dev": 1000, "train": len(lines)}
+    for group in groups:
+        name = next(name for name in splits if len(splits[name]) < sizes[name])
+        splits[name] += group
+    for name, some in splits.items():
+        positives = [line for line in some if line.startswith("1")]
+        negatives = len(some) - len(positives)
+        kept = {*draw.sample(positives, min(len(positives), negatives * 37 // 63))}
+        splits[name] = [x for x in some if not x.startswith("1") or x in kept]
+    return {
+        f"qqp_no_copies/{name}.tsv": "".join(f"{line}\n" for line in some)
+        for name, some in splits.items()
+    }
+
+
+def connected(lines: Sequence[str]) -> dict[int, list[str]]:
+    r"""Return lines of a label, two questions and an id that share questions, together.
+
+    >>> [*connected(["1\ta\tb\t0", "0\tc\td\t1", "0\tB\te\t2"]).values()]
+    [['1\ta\tb\t0', '0\tB\te\t2'], ['0\tc\td\t1']]
+    """
+    above = [*range(len(lines))]
+
+    def top(place: int) -> int:
+        while above[place] != place:
+            above[place] = place = above[above[place]]
+        return place
+
+    first: dict[str, int] = {}
+    for place, line in enumerate(lines):
+        for question in line.split("\t")[1:3]:
+            other = first.setdefault(" ".join(question.lower().split()), place)
+            above[top(place)] = top(other)
+    groups: dict[int, list[str]] = {}
+    for place, line in enumerate(lines):
+        groups.setdefault(top(place), []).append(line)
+    return groups
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
