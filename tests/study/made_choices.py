@@ -6,7 +6,6 @@ from dicejax import config
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.study import choose as choosing
 from dicejax.study.choose import search as searching
-from dicejax.study.choose.settings import stages
 
 SMALL = config.Experiment(
     name="small",
@@ -20,10 +19,8 @@ SMALL = config.Experiment(
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Let a choice try the first stage alone, with one seed."""
-    first = stages(SMALL)[:1]
-    monkeypatch.setattr(
-        "dicejax.study.choose.settings.stages", lambda experiment: first
-    )
+    """Let a choice try the first settings alone, with one seed."""
+    for name in ("other_rates", "other_settings"):
+        monkeypatch.setattr(searching, name, lambda *args: [])
     monkeypatch.setattr(searching, "SEEDS", 1)
     monkeypatch.setattr(choosing, "MOST_SEEDS", 3)

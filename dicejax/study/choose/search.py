@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
 import statistics
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,12 @@ from dicejax.errors import Diverged, InputError
 from dicejax.io import files, json_text
 from dicejax.metrics.scores import beta_of
 from dicejax.study import significance
-from dicejax.study.choose.settings import Setting, untried
+from dicejax.study.choose.settings import (
+    Setting,
+    first_settings,
+    other_rates,
+    other_settings,
+)
 from dicejax.study.compare import finding
 from dicejax.study.compare.jobs import with_seed
 from dicejax.study.significance import MIN_SEEDS
@@ -36,7 +40,7 @@ FILE, TRIALS = finding.CHOICE, finding.SEARCH
 SEED = 2_000_000
 """Seed of the first trials, far from those of tuning and of the confirmation."""
 SEEDS = 3
-"""Seeds of what survives; each round keeps a quarter."""
+"""Seeds of a setting that leads, before what differs by more than its rate is tried."""
 STATISTICS = "dev_statistics.npz"
 SHARES = "example_statistics"
 CONFIRMING = 5
@@ -109,43 +113,52 @@ class Search:
         return sorted(settings, key=lambda x: x.cost)
 
     def run(self, budget: float) -> None:
-        """Try settings for a number of seconds in all, and the best with more seeds.
+        """Try settings for a number of seconds in all.
 
-        Time is left to confirm the choice. A setting that is expected to take longer
+        Time is left to confirm the choice. A training that is expected to take longer
         than what is left is not begun.
         """
         self._budget, refused = budget, set[Setting]()
-        while setting := next(self._next(refused), None):
+        while (setting := self._next(refused)) is not None:
             if not self._fits(setting, budget):
-                break
+                refused.add(setting)
+                continue
             try:
-                self._try(setting, SEED)
+                self._try(setting, SEED + len(self.scores(setting)))
             except InputError as error:
                 if setting.epochs == 1:
                     raise
                 # More epochs to choose from take more of dev, if a threshold promises.
                 refused.add(setting)
                 self._say(f"left out {setting.name}: {error}")
-        for extra in range(1, SEEDS):
-            tuned = [x for x in self.tried if not x.is_plain]
-            left = max(2, math.ceil(len(tuned) / 4**extra))
-            # A lucky seed of one that was dropped is no reason to take it up again.
-            tuned = [x for x in tuned if len(self.scores(x)) >= extra]
-            tuned.sort(key=lambda x: (-self.mean(x), x.cost))
-            if not tuned:
-                return
-            names = ", ".join(x.name for x in tuned[:left])
-            self._say(f"left: {names}; {len(tuned[left:])} dropped")
-            for setting in tuned[:left]:
-                if len(self.scores(setting)) > extra:
-                    continue
-                if not self._fits(setting, budget):
-                    return
-                self._try(setting, SEED + extra)
 
-    def _next(self, refused: Collection[Setting]) -> Iterator[Setting]:
-        scores = {x: self.scores(x)[0] for x in self.tried}
-        return untried(self._experiment, scores, refused)
+    def _next(self, refused: Collection[Setting]) -> Setting | None:
+        """Return what is trained next, None where nothing is left that may help.
+
+        After the first settings it is about the leader, the best on dev by its mean:
+        its other rates are tried, then it has further seeds, and if it still leads,
+        its other heads, epochs and losses are tried. A leader by one lucky seed loses
+        its place by the next. It follows from the trials alone, so that an interrupted
+        search goes on as it would have.
+        """
+        tried = self.tried
+        first = [x for x in first_settings(self._experiment) if x not in tried]
+        if waiting := [x for x in first if x not in refused]:
+            return waiting[0]
+        if (leader := self._leader()) is None:
+            return None
+        steps = other_rates(leader)
+        steps += [leader] if len(self.scores(leader)) < SEEDS else []
+        steps += other_settings(leader, self._experiment)
+        left = [
+            x for x in steps if x not in refused and (x == leader or x not in tried)
+        ]
+        return next(iter(left), None)
+
+    def _leader(self) -> Setting | None:
+        """Return the best on dev of the fine-tuned encoders, the cheapest of equals."""
+        tuned = [x for x in self.tried if not x.is_plain]
+        return max(tuned, key=self.mean, default=None)
 
     def expected(self, setting: Setting) -> float:
         """Return the seconds that a run is expected to take, 0 if nothing tells."""
@@ -186,6 +199,9 @@ class Search:
         self.trials.append(ScoredTrial(setting, seed, score, seconds))
         self.write({})
         text = "diverged" if score is None else f"dev {100 * score:.2f}"
+        leader = self._leader()
+        if leader not in (None, setting) and not setting.is_plain:
+            text += f", behind {leader.name}"
         self._say(f"tried {setting.name} seed {seed}: {text}, {seconds:.0f} s")
 
     def _say(self, text: str) -> None:

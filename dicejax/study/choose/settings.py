@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from dicejax.config import Experiment, PretrainedEncoder
 from dicejax.objectives.parsing import candidate_named
 from dicejax.study.compare.jobs import PLAIN, with_candidate
 
 LOSSES = ("ce", "wce", "ce+prior", "dsc+prior:smooth=0.01", "focal+prior")
-"""Losses from the simplest on; the first three are tried before other rates are."""
+"""Losses from the simplest on; the first three are tried in every search."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,61 +68,54 @@ class Setting:
         )
 
 
-Stage = Callable[[Setting], Sequence[Setting]]
-"""Returns what is tried beside the best of the stages before."""
-
-
-def stages(experiment: Experiment) -> tuple[Stage, ...]:
-    """Return the stages of a search: plain models, losses, rates, heads, updates.
+def first_settings(experiment: Experiment) -> list[Setting]:
+    """Return what every search tries: models that are no encoders, and three losses.
 
     >>> from dicejax.config import Experiment
     >>> from dicejax.data.synthetic import SyntheticNER
-    >>> first, *_ = stages(Experiment(name="mine", data=SyntheticNER()))
-    >>> [x.name for x in first(None)]
+    >>> mine = Experiment(name="mine", data=SyntheticNER())
+    >>> [x.name for x in first_settings(mine)]
     ['majority', 'tfidf', 'ce', 'wce', 'ce+prior']
     """
-    targets = experiment.task.targets(()).values()
-    has_classes = all(target.kind != "positions" for target in targets)
     is_pretrained = isinstance(experiment.encoder, PretrainedEncoder)
     plain = [
         Setting(name)
         for name in PLAIN
         if experiment.task.has_controls and (name != "frozen" or is_pretrained)
     ]
-    losses = [Setting(name) for name in (LOSSES if has_classes else LOSSES[:1])]
+    return plain + [Setting(name) for name in _losses(experiment)[:3]]
+
+
+def other_rates(setting: Setting) -> list[Setting]:
+    """Return a setting with twice its learning rate, and with half of it."""
+    return [
+        dataclasses.replace(setting, rate=factor * setting.rate)
+        for factor in (2.0, 0.5)
+    ]
+
+
+def other_settings(setting: Setting, experiment: Experiment) -> list[Setting]:
+    """Return what differs from a setting by its head, its epochs or its loss.
+
+    >>> from dicejax.config import Experiment
+    >>> from dicejax.data.synthetic import SyntheticNER
+    >>> mine = Experiment(name="mine", data=SyntheticNER())
+    >>> [x.name for x in other_settings(Setting("ce", rate=2.0), mine)][:2]
+    ['ce-rate=2-epochs=2', 'wce-rate=2']
+    """
+    heads = (30.0, 3.0) if "+prior" in setting.model else ()
+    others = [dataclasses.replace(setting, head=factor) for factor in heads]
+    others.append(dataclasses.replace(setting, epochs=2 * setting.epochs))
+    for model in _losses(experiment):
+        head = setting.head if "+prior" in model else None
+        others.append(dataclasses.replace(setting, model=model, head=head))
+    return [x for x in others if x != setting]
+
+
+def _losses(experiment: Experiment) -> list[str]:
+    targets = experiment.task.targets(()).values()
+    if any(target.kind == "positions" for target in targets):
+        return [*LOSSES[:1]]  # the others are of classes
     if experiment.training.head_bias == "prior":  # then all begin there
-        losses = [x for x in losses if "+prior" not in x.model]
-    replace = dataclasses.replace
-
-    def other_losses(best: Setting) -> list[Setting]:
-        return [replace(best, model=x.model) for x in losses[3:]]
-
-    return (
-        lambda best: [*plain, *losses[:3]],
-        lambda best: [replace(best, rate=factor) for factor in (2.0, 4.0, 0.5)],
-        lambda best: [
-            replace(best, head=factor)
-            for factor in (30.0, 3.0)
-            if "+prior" in best.model
-        ],
-        lambda best: [replace(best, epochs=2 * best.epochs)],
-        other_losses,
-    )
-
-
-def untried(
-    experiment: Experiment,
-    scores: Mapping[Setting, float],
-    refused: Collection[Setting] = (),
-) -> Iterator[Setting]:
-    """Yield what a search tries next, given scores on dev and what is refused."""
-    seen: list[Setting] = []
-    for stage in stages(experiment):
-        tuned = [x for x in seen if not x.is_plain]
-        best = max(tuned, key=lambda x: scores[x], default=Setting(LOSSES[0]))
-        settings = [x for x in stage(best) if x not in seen and x not in refused]
-        waiting = [x for x in settings if x not in scores]
-        yield from waiting
-        if waiting:
-            return
-        seen += settings
+        return [x for x in LOSSES if "+prior" not in x]
+    return [*LOSSES]
