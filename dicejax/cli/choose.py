@@ -35,9 +35,9 @@ class Choose:
 
     Models that are no fine-tuned encoders are tried first, then cross-entropy, class
     weights, a better head, other rates and lengths, and other losses: on dev alone. The
-    best, and the cheapest that dev does not separate from it, are trained again with
-    fresh seeds and scored on test once. The same command goes on where it was
-    interrupted; with a longer budget it tries more.
+    best, and the cheapest of the first that dev does not separate from it, are trained
+    again with fresh seeds and scored on test once. The same command goes on where it
+    was interrupted; with a longer budget it tries more.
 
     Args:
       budget: time of all, such as 30m or 2h.

@@ -150,6 +150,8 @@ def test_questions_have_cross_entropy_alone():
     search = Made(lambda setting, seed: shares_of(0.5), experiment=questions)
     search.run(1e6)
     assert {x.model for x in search.tried} == {"ce"}
+    assert search.control(Setting("ce", rate=2.0)) == Setting("ce")
+    assert search.control(Setting("ce")) is None
 
 
 def test_heads_that_all_begin_at_the_class_frequencies_have_no_second_form():
@@ -225,10 +227,14 @@ def test_control_is_the_cheapest_that_dev_does_not_separate():
     search.run(1e6)
     chosen = search.chosen()
     assert chosen.model in ("wce", "ce+prior")
-    assert search.control(chosen) == Setting("ce")
     # The best of those that dev does separate.
-    assert search.control(Setting("ce")) == Setting("tfidf")
+    assert search.control(chosen) == Setting("tfidf")
+    assert search.control(Setting("tfidf")) == Setting("majority")
     assert search.control(Setting("majority")) is None
+    skills["majority"] = skills["tfidf"] = 0.78
+    search = Made(score)
+    search.run(1e6)
+    assert search.control(search.chosen()) == Setting("majority")
 
 
 def confirmed(search, skill, rng, seeds=3):

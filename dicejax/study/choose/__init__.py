@@ -35,8 +35,8 @@ class Choice:
 
     Attributes:
       chosen: the best setting on dev.
-      control: the cheapest that dev does not separate from it; None where there is
-        nothing cheaper.
+      control: the cheapest model without fine-tuning that dev does not separate from
+        it; None where there is nothing cheaper.
       advised: the one of both to use.
       run: a run of that.
       comparison: the confirmation on test.
@@ -70,9 +70,9 @@ def choose(
 
     Models that are no fine-tuned encoders are tried first, then cross-entropy, with
     class weights and with a better head, then rates, rates of the head, updates, and
-    other losses: all are scored on dev. The best on dev and the cheapest that dev does
-    not separate from it are then trained with fresh seeds, and test is scored once, so
-    that what is said of it holds whatever was tried before.
+    other losses: all are scored on dev. The best on dev and the cheapest of the first
+    that dev does not separate from it are then trained with fresh seeds, and test is
+    scored once, so that what is said of it holds whatever was tried before.
 
     An interrupted choice goes on, and one with a longer budget goes on from there.
 

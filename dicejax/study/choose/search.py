@@ -232,11 +232,13 @@ class Search:
     def control(self, chosen: Setting) -> Setting | None:
         """Return the cheapest control that dev does not separate from the chosen one.
 
-        Controls are models that are no fine-tuned encoders, and cross-entropy as the
-        experiment has it. Where dev separates all that are cheaper from the chosen one,
-        it is the best of these; None where there is nothing cheaper.
+        Controls are models that are no fine-tuned encoders; where a task has none, it
+        is cross-entropy as the experiment has it. Where dev separates all that are
+        cheaper from the chosen one, it is the best of these; None where there is
+        nothing cheaper.
         """
-        controls = [x for x in self.tried if x.is_plain or x == Setting("ce")]
+        plain = [x for x in self.tried if x.is_plain]
+        controls = plain or [x for x in self.tried if x == Setting("ce")]
         cheaper = [x for x in controls if x.cost < chosen.cost]
         for setting in cheaper:
             if not self._is_separate(chosen, setting):
