@@ -193,16 +193,18 @@ def rows() -> list[str]:
         budget, choice = [*row["choices"].items()][-1]
         scores: dict[str, Any] = {k: 100 * x["test"] for k, x in row["grid"].items()}
         best = max(scores, key=lambda k: scores[k])
-        ours = 100 * statistics.fmean(choice["test"][choice["advised"]])
+        fresh = {k: 100 * statistics.fmean(x) for k, x in choice["test"].items()}
+        used, leader = choice["advised"], choice["chosen"]
         plain = " / ".join(f"{scores[k]:.1f}" if k in scores else "-" for k in PLAIN)
         whole = sum(x["seconds"] for x in row["grid"].values()) / 60
         cells = [
             name,
-            f"{choice['advised']} {ours:.1f}",
+            f"{used} {fresh[used]:.1f}",
+            "the same" if used == leader else f"{leader} {fresh[leader]:.1f}",
             f"{choice['seconds'] / 60:.0f} of {budget.removesuffix('m')}",
             f"{best} {scores[best]:.1f}",
             f"{whole:.0f}",
-            f"{scores[best] - ours:+.1f}",
+            f"{scores[best] - fresh[used]:+.1f}",
             plain,
         ]
         lines.append(f"| {' | '.join(cells)} |")
