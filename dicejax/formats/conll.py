@@ -18,7 +18,7 @@ from dicejax.formats.records import OnError, check_tag, report
 from dicejax.formats.rows import Block, Check, Layout, WordColumns
 from dicejax.formats.source import FileSource, Noted, first_path
 from dicejax.formats.text import Text
-from dicejax.io import files
+from dicejax.io import files, json_text
 
 Words = tuple[str, ...]
 
@@ -150,10 +150,8 @@ class ConllFiles(FileSource):
         if self.separator == "":
             what = "the separator is empty"
             raise InputError.at(path, None, what, "name a character")
-        try:
+        with json_text.flaws_at(path):
             take = self._taker(path, check)
-        except Flaw as flaw:
-            raise flaw.at(path, None) from None
         sentences: list[_Rows] = []
         header, columns, first = "", self.columns, list[str]()
         for block in columns.blocks(path):

@@ -133,10 +133,8 @@ def records(
     if begin and begins_a_list(begin[-1][1]):
         rest = (line for _, line in itertools.chain(begin, lines))
         content = files.read_text(path) if stream is None else "\n".join(rest)
-        try:
+        with json_text.flaws_at(path):
             values = json_text.value_of(json_text.parse(content), list)
-        except Flaw as flaw:
-            raise flaw.at(path, flaw.line) from None
         for place, value in enumerate(values):
             yield FileRecord(value, place + 1, path, where=f"[{place}]")
         return

@@ -50,10 +50,7 @@ def class_of(value: object, field: str, names: Sequence[str]) -> str | None:
     if type(value) is float:
         what = f"{quote(field)} is {quote(value)}, a number and no class"
         raise Flaw(what, "name classes: regression is not supported")
-    try:
-        label = json_text.value_of(value, str).strip()
-    except Flaw as flaw:
-        raise Flaw(f"{quote(field)} {flaw.what}", flaw.do) from None
+    label = json_text.value_of(value, str, field).strip()
     check_label(label, names or None)
     return label
 
@@ -85,10 +82,7 @@ def labels_of(
         return None
     if isinstance(value, str):
         value = _split(value, field, between)
-    try:
-        values = json_text.value_of(value, list)
-    except Flaw as flaw:
-        raise Flaw(f"{quote(field)} {flaw.what}", flaw.do) from None
+    values = json_text.value_of(value, list, field)
     if indicators:
         names = names or [f"label_{place}" for place in range(len(values))]
         if len(values) != len(names):

@@ -222,10 +222,8 @@ def texts_of(
       InputError: a record is flawed.
     """
     for record in records:
-        try:
+        with json_text.flaws_at(record.path, record.line, record.where):
             text = Text(record.number, "") if record.is_blank else make(record)
-        except Flaw as flaw:
-            raise record.error(flaw) from None
         yield text
 
 

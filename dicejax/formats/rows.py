@@ -15,7 +15,7 @@ from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.formats import separated
 from dicejax.formats.records import count, did_you_mean
 from dicejax.formats.text import Text
-from dicejax.io import files, limits
+from dicejax.io import files, json_text, limits
 
 Check = Callable[[str], None]
 """Raises `Flaw` where a label is none."""
@@ -148,10 +148,8 @@ class Layout(NamedTuple):
             return ""
 
     def _is_header(self, line: str, path, number: int) -> bool:
-        try:
+        with json_text.flaws_at(path, number):
             is_header = self.is_header(line)
-        except Flaw as flaw:
-            raise flaw.at(path, number) from None
         if self.sentence is None or is_header:
             return is_header
         what = f"the header does not name column {self.word} as the words"
@@ -216,7 +214,7 @@ class WordColumns:
     def _check_rows(self, start: int, fields: list[list[str]]) -> None:
         """Raise the first flaw; learn width and labels from the rows before it."""
         for line, row in enumerate(fields, start):
-            try:
+            with json_text.flaws_at(self.path, line):
                 if len(row) != self.width:
                     self._check_width(line, len(row))
                 if not row[self.layout.word]:  # only where a separator is named
@@ -225,8 +223,6 @@ class WordColumns:
                     if self.check is not None:
                         self.check(label)
                     self.good.add(label)
-            except Flaw as flaw:
-                raise flaw.at(self.path, line) from None
 
     def _check_width(self, line: int, width: int) -> None:
         columns, word, label = count(width, "column"), *self.layout[:2]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from dicejax.errors import Flaw, quote
 from dicejax.formats.records import FileRecord, OnError, count, did_you_mean, report
-from dicejax.io import files, limits
+from dicejax.io import files, json_text, limits
 
 SEPARATORS = (",", "\t", ";", "|")  # those that are recognised
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
@@ -119,10 +119,8 @@ class SeparatedTable(NamedTuple):
             names = _distinct([name.strip() for name in first])
         else:
             table = itertools.chain([(first_line, first)], table)
-        try:
+        with json_text.flaws_at(path, first_line):
             self._check(columns, names)
-        except Flaw as flaw:
-            raise flaw.at(path, first_line) from None
         do = "fix the line; a text may hold no tab"
         if self.quoted:
             do = f"fix the row; put a text that holds {self.separator!r} in quotes"

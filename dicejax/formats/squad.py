@@ -160,10 +160,8 @@ def _of_records(path: files.Path, on_error: OnError | None) -> Iterator[FileReco
 
 def _of_document(path: files.Path, *, is_limited: bool = True) -> Iterator[FileRecord]:
     """Yield the context and JSON object of each question of SQuAD's document."""
-    try:
+    with json_text.flaws_at(path):
         articles = json_text.field(json_text.read(path), "data", list)
-    except Flaw as flaw:
-        raise flaw.at(path, None) from None
     for a, article in enumerate(articles):
         where = f"data[{a}]"
         try:

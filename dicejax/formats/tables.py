@@ -80,11 +80,9 @@ def _files(path: epath.Path) -> list[epath.Path]:
     """Return the files of a folder, or the file."""
     if path.suffix in _FORMS:
         return [path]
-    try:
+    with json_text.flaws_at(path / STATE):
         listed = json_text.field(json_text.read(path / STATE), "_data_files", list)
         names = [json_text.field(entry, "filename", str) for entry in listed]
-    except Flaw as flaw:
-        raise flaw.at(path / STATE, None) from None
     if not names:
         raise InputError.at(path / STATE, None, "names no files", _AGAIN)
     return [path / os.path.basename(name) for name in names]
@@ -174,19 +172,15 @@ def _json_columns(schema: Any) -> list[str]:
 
 def _features(path: epath.Path, schema: Any) -> Mapping[str, Feature]:
     """Return what `datasets` notes of the columns, in the folder or in the file."""
-    info = path / _INFO if path.suffix not in _FORMS else None
-    try:
-        if info is not None and info.exists():
-            content = json_text.read(info)
-            return json_text.field(content, "features", dict)
-        noted = (schema.metadata or {}).get(b"huggingface")
-        if noted is None:
-            return {}
+    info = path / _INFO
+    if path.suffix not in _FORMS and info.exists():
+        with json_text.flaws_at(info):
+            return json_text.field(json_text.read(info), "features", dict)
+    if (noted := (schema.metadata or {}).get(b"huggingface")) is None:
+        return {}
+    with json_text.flaws_at(path, at="features of datasets"):
         content = json_text.parse(noted.decode("utf-8", "replace"))
         return json_text.field(json_text.field(content, "info", dict), "features", dict)
-    except Flaw as flaw:
-        where = "" if info is not None else "features of datasets"
-        raise flaw.at(info or path, None, where) from None
 
 
 def _inner(feature: Feature) -> Feature:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar, overload
 
 from dicejax.errors import Flaw, quote, suggestion, truncate
@@ -38,11 +40,23 @@ def read(path: files.Path) -> object:
     Raises:
       InputError: the file cannot be read, or `parse` refuses it.
     """
-    content = files.read_text(path)
+    with flaws_at(path):
+        return parse(files.read_text(path))
+
+
+@contextlib.contextmanager
+def flaws_at(path: files.Path, line: int | None = None, at: str = "") -> Iterator[None]:
+    """Turn a Flaw into an InputError with its place; `at`: where it is in the file.
+
+    >>> with flaws_at("dev.json", 3):
+    ...     _ = field({}, "text", str)
+    Traceback (most recent call last):
+    dicejax.errors.InputError: dev.json:3: has no 'text'; add it
+    """
     try:
-        return parse(content)
+        yield
     except Flaw as flaw:
-        raise flaw.at(path, flaw.line) from None
+        raise flaw.at(path, line or flaw.line, at) from flaw
 
 
 def parse(text: str) -> object:
@@ -99,22 +113,22 @@ def field(record: object, name: str, kind: type[T], default: Any = _REQUIRED) ->
         if default is not _REQUIRED:
             return default
         raise Flaw(f"has no {quote(name)}", suggestion(name, fields) or "add it")
-    try:
-        return value_of(fields[name], kind)
-    except Flaw as flaw:
-        raise Flaw(f"{quote(name)} {flaw.what}", flaw.do) from None
+    return value_of(fields[name], kind, name)
 
 
-def value_of(value: object, kind: type[T]) -> T:
-    """Return the value if it is of the expected kind.
+def value_of(value: object, kind: type[T], name: str = "") -> T:
+    """Return the value if it is of the expected kind; a flaw names its field.
 
     Raises:
       Flaw: it is another kind, or not valid text.
     """
+    what, do = "", "correct it"
     if type(value) is not kind:  # not isinstance: True is an int in Python
-        raise Flaw(f"is {_KINDS[type(value)]}, not {_KINDS[kind]}", "correct it")
-    if isinstance(value, str) and _NOT_TEXT.search(value):
-        raise Flaw("holds a NUL or half a surrogate pair", "remove it")
+        what = f"is {_KINDS[type(value)]}, not {_KINDS[kind]}"
+    elif isinstance(value, str) and _NOT_TEXT.search(value):
+        what, do = "holds a NUL or half a surrogate pair", "remove it"
+    if what:
+        raise Flaw(f"{quote(name)} {what}" if name else what, do)
     return value
 
 

@@ -31,10 +31,9 @@ class Limit:
 
     def require(self, count: int, where: str) -> None:
         """Raise an InputError that says where for a count beyond the limit."""
-        try:
-            self.check(count)
-        except Flaw as flaw:
-            raise InputError(f"{where}: {flaw.what}; {flaw.do}") from None
+        if count > self.most:
+            what = f"more than {self.most:,} {self.noun}"
+            raise InputError(f"{where}: {what}; {self.do}")
 
 
 LINE = Limit(512 << 20, "bytes in a line", "break it, or name another file")

@@ -119,8 +119,6 @@ def _start_of(process: int) -> int | None:
             return int(fields.split()[19])  # in clock ticks after the machine's start
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return None
-    except OSError:
-        return 0
+    except OSError as error:
+        return None if isinstance(error, ProcessLookupError) else 0
     return 0

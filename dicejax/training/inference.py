@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dicejax.errors import Flaw, InputError, Truncation
+from dicejax.errors import InputError, Truncation
 from dicejax.formats import texts as text_files
 from dicejax.formats.text import Text
 from dicejax.io import json_text
@@ -236,10 +236,8 @@ def texts_of(lines: Sequence[str]) -> list[Text]:
       InputError: a line is blank, or no text.
     """
     for number, line in enumerate(lines, start=1):
-        try:
+        with json_text.flaws_at(f"text {number}"):  # such as one in another encoding
             json_text.value_of(line, str)
-        except Flaw as flaw:  # such as an argument in another encoding
-            raise flaw.at(f"text {number}", None) from None
         if not line.strip():
             raise InputError(f"text {number}: is blank; give some words")
     return [Text(number, line) for number, line in enumerate(lines, start=1)]

@@ -249,10 +249,8 @@ class Run:
         """Return what the run was made from; None where that was not recorded."""
         if not files.was_written(self.path, DATA):
             return None
-        try:
+        with json_text.flaws_at(self.path / DATA):
             identity = Identity.from_json(self.read_json(DATA, dict))
-        except Flaw as flaw:
-            raise flaw.at(self.path / DATA, flaw.line) from flaw
         if TOKENIZER in identity.encoder:  # as today's version writes it
             encoder = {TOKENIZER: tokenizer_checksum(self.tokenizer())}
             encoder = {**identity.encoder, **encoder}
@@ -433,11 +431,9 @@ class Run:
 def _parse(
     content: bytes, file: epath.Path, kind: type[T], line: int | None = None
 ) -> T:
-    try:
+    with json_text.flaws_at(file, line):
         text = content.decode("utf-8", "replace")
         return json_text.value_of(json_text.parse(text), kind)
-    except Flaw as flaw:
-        raise flaw.at(file, line or flaw.line) from flaw
 
 
 def damage(file: epath.Path, reason: str) -> InputError:

@@ -295,10 +295,8 @@ def parse(text: str) -> Tokenizer:
 
 def _whole(file: Path) -> Tokenizer:
     """Read `tokenizer.json` as it is."""
-    try:
+    with json_text.flaws_at(FILE):
         tokenizer = parse(files.read_text(file))
-    except Flaw as flaw:
-        raise InputError(f"{FILE}: {flaw.what}; {flaw.do}") from None
     _check_template(tokenizer)
     return tokenizer
 
@@ -347,18 +345,12 @@ def _unigram(file: Path) -> tuple[Tokenizer, int]:
     if file.name == _XLNET:  # a comma behind a digit is a piece of its own
         commas = [piece for piece in scores if re.search(r"\d,\Z", piece)]
         scores |= {piece: scores[piece] - 100 for piece in commas}
-    try:
+    with json_text.flaws_at(file.name):
         check_pieces([*scores])
-    except Flaw as flaw:
-        raise InputError(f"{file.name}: {flaw.what}; {flaw.do}") from None
-    tokenizer = Tokenizer(models.Unigram(list(scores.items()), unk_id=unknown))
-    characters = model.normalizer_spec.precompiled_charsmap
-    if characters:
-        tokenizer.normalizer = normalizers.Precompiled(characters)
-        try:
+        tokenizer = Tokenizer(models.Unigram(list(scores.items()), unk_id=unknown))
+        if characters := model.normalizer_spec.precompiled_charsmap:
+            tokenizer.normalizer = normalizers.Precompiled(characters)
             check_sizes(json.loads(tokenizer.to_str()))
-        except Flaw as flaw:
-            raise InputError(f"{file.name}: {flaw.what}; {flaw.do}") from None
     return tokenizer, unknown
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from etils import epath
 
 import dicejax
-from dicejax.errors import Flaw, visible
+from dicejax.errors import visible
 from dicejax.io import json_text
 from dicejax.io.files import write_together
 from dicejax.io.json_text import field, value_of
@@ -111,7 +111,7 @@ def assess(
     looks: list[Look] = []
     quoted = Quoted()  # texts that `report` keeps, as it reads no data
     if (path / FILE).exists():
-        try:
+        with json_text.flaws_at(path / FILE):
             record = json_text.read(path / FILE)
             for look in field(record, "looks", list, []):
                 seeds = {k: value_of(v, list) for k, v in value_of(look, dict).items()}
@@ -119,8 +119,6 @@ def assess(
                     {k: tuple(value_of(x, int) for x in seeds[k]) for k in seeds}
                 )
             quoted = quoted_in(field(record, "changed", dict, {}))
-        except Flaw as flaw:
-            raise flaw.at(path / FILE, flaw.line) from None
     rows = statistics.rows_of(
         runs, baseline, controls=controls, looks=looks, margin=margin
     )
