@@ -26,7 +26,7 @@ from dicejax.formats.rows import (
     Layout,
     is_break,
 )
-from dicejax.formats.sample import FileSample
+from dicejax.formats.sample import RECORDS, Container, FileSample
 from dicejax.formats.source import FileSource
 from dicejax.formats.squad import SquadFiles
 from dicejax.io import files
@@ -51,22 +51,27 @@ class Format(NamedTuple):
 
     Attributes:
       make: class of the source.
-      fits: whether a file looks so.
       settings: the fields that read a file, defaults or not.
-      looks: what a file looks like, as in "is CoNLL-U"; empty where its container says
-        it all.
+      containers: what its examples may be in.
+      is_like: whether a file in one of them looks so.
+      looks: what a text file looks like, as in "has labels on each line".
       title: what is in the files; empty for what the class says of itself.
       is_sure: whether a file that fits can hardly be of another format.
       layout: the field of the class that tells its formats apart, if it has several.
     """
 
     make: type[FileSource]
-    fits: Callable[[FileSample], bool]
     settings: Callable[[FileSample], Settings] = lambda file: {}
+    containers: Collection[Container] = ("text",)
+    is_like: Callable[[FileSample], bool] = lambda file: True
     looks: str = ""
     title: str = ""
     is_sure: Callable[[FileSample], bool] = lambda file: True
     layout: str = ""
+
+    def fits(self, file: FileSample) -> bool:
+        """Return whether a file looks so."""
+        return file.container in self.containers and self.is_like(file)
 
     def fields(self, file: FileSample) -> Settings:
         """Return the fields that read a file.
@@ -105,7 +110,7 @@ def table_fields(file: FileSample, names: Collection[str]) -> dict[str, Any]:
 
     Of several labels it is the last, as in Kaggle's `Sentence #,Word,POS,Tag`.
     """
-    if not file.is_text or file.table is None:
+    if file.container != "text" or file.table is None:
         return {}
     fields = [
         name.strip('"').strip().lower()
@@ -242,12 +247,9 @@ def comment_of(file: FileSample) -> str | None:
 
 def _are_columns(file: FileSample) -> bool:
     """Return whether a file may have a word and its label on each line."""
-    if not file.is_text:
-        return False
     table = file.table
     is_csv = table is not None and table.flawless and table.separator != "\t"
-    is_words = bool(table_fields(file, LABEL_NAMES))
-    return file.are_columns or not is_csv or is_words
+    return file.are_columns or not is_csv or bool(table_fields(file, LABEL_NAMES))
 
 
 def _columns(file: FileSample, has_tags: bool) -> Settings:
@@ -311,7 +313,7 @@ def _objects(file: FileSample) -> Settings:
 
 def _is_table(file: FileSample) -> bool:
     """Return whether a file is a table: by its ending, the user, or its header."""
-    if not file.is_text or has_tags(file):
+    if has_tags(file):
         return False
     is_table = file.ending in ("csv", "tsv", "tab")
     if file.table is None:
@@ -340,31 +342,30 @@ def _has_several(file: FileSample) -> Settings:
 
 
 FORMATS: Mapping[Kind, Sequence[Format]] = {
-    "qa": (Format(SquadFiles, lambda file: file.is_document or file.has_records),),
+    "qa": (Format(SquadFiles, containers=("document", *RECORDS)),),
     "pos": (
         Format(
             ConllFiles,
-            lambda file: file.is_conllu,
             _conllu,
-            looks="is CoNLL-U",
+            containers=("CoNLL-U",),
             title="CoNLL-U files: words with their part of speech.",
             layout="conllu",
         ),
         Format(
             ConllFiles,
-            _are_columns,
             lambda file: _columns(file, has_tags=False),
+            is_like=_are_columns,
             title=f"{_WORDS} and its label, such as its part of speech, on each line.",
             is_sure=lambda file: False,
             layout="labels",
         ),
     ),
     "ner": (
-        Format(JsonSentences, lambda file: file.has_records or file.is_brat, _entities),
+        Format(JsonSentences, _entities, containers=("brat", *RECORDS)),
         Format(
             ConllFiles,
-            _are_columns,
             lambda file: _columns(file, has_tags=True),
+            is_like=_are_columns,
             looks="holds a word and its tag on each line",
             title=f"{_WORDS} and the tag of a span on each line.",
             is_sure=has_tags,
@@ -374,29 +375,29 @@ FORMATS: Mapping[Kind, Sequence[Format]] = {
     "classification": (
         Format(
             TextFiles,
-            lambda file: file.has_records,
             _objects,
+            containers=RECORDS,
             title=f"{_TEXTS}: JSON lines, a list, or a saved table.",
             layout="json",
         ),
         Format(
             TextFiles,
-            lambda file: file.is_text and LABEL.search(file.first) is not None,
             _has_several,
+            is_like=lambda file: LABEL.search(file.first) is not None,
             looks=f"has {PREFIX} before labels",
             title=f"{_TEXTS}, `{PREFIX}NAME` before or behind them.",
             layout="fasttext",
         ),
         Format(
             TextFiles,
-            _is_table,
             lambda file: {**file.table.form, **file.columns},
+            is_like=_is_table,
             title=f"{_TEXTS}, a table as spreadsheets and pandas write it.",
             layout="table",
         ),
         Format(
             TextFiles,
-            lambda file: file.is_text and not has_tags(file),
+            is_like=lambda file: not has_tags(file),
             title="A label, a space or tab and a text on each line.",
             is_sure=lambda file: False,
             layout="label-first",

@@ -15,7 +15,7 @@ from dicejax.formats.json_sentences import tokens_of
 from dicejax.formats.kinds import FORMATS, Format, Kind, format_of
 from dicejax.formats.mapping import SAMPLE
 from dicejax.formats.records import ALL_UNNAMED, Columns
-from dicejax.formats.sample import FileSample
+from dicejax.formats.sample import RECORDS, FileSample
 from dicejax.formats.source import FileSource, first_path
 from dicejax.io import files, json_text
 
@@ -39,6 +39,16 @@ _ENDINGS = {"yml": "is YAML", "yaml": "is YAML", "toml": "is TOML", "xml": "is X
 _OF_ENTITIES = re.compile(r"(?i)(?=.*\b(start|begin))(?=.*\bend)")  # a header
 _NUMBERS = ("id", "idx", "index", "number", "no")  # names of columns of numbers
 
+# A word for what examples are in, and what a file looks like that is so.
+_CONTAINERS = {
+    "table": ("a table", ""),
+    "brat": ("brat's", "holds brat's .ann files"),
+    "document": ("JSON", "is one JSON document"),
+    "records": ("JSON", "is JSON lines"),
+    "CoNLL-U": ("CoNLL-U", "is CoNLL-U"),
+    "text": ("text", ""),
+    "nothing": ("blank", ""),
+}
 _READS: Mapping[Kind, str] = {
     "ner": "a word and its tag on each line, JSON lines, or brat's folders",
     "pos": "a word and its label on each line, or CoNLL-U",
@@ -70,8 +80,10 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         if (name := by_split[split]) is None:
             continue
         file = FileSample(first_path(folder, name), named)
-        if file.is_text != train.is_text or file.is_conllu != train.is_conllu:
-            what = f"is {_form(file)}, but {train.path.name} is {_form(train)}"
+        both = {file.container, train.container}
+        if len(both) > 1 and both & {"text", "CoNLL-U"}:
+            form, other = (_CONTAINERS[x.container][0] for x in (file, train))
+            what = f"is {form}, but {train.path.name} is {other}"
             raise InputError.at(file.path, None, what, "convert one of them")
         if "word_column" in fields:
             there = form.fields(file)
@@ -149,7 +161,8 @@ def fields_of(source: FileSource) -> str:
 
 def _format(kind: Kind, file: FileSample) -> Format:
     """Return the format of a file."""
-    begin = "" if file.is_arrow or file.is_brat else file.beginning
+    is_lines = not containers.is_split(file.path)
+    begin = file.beginning if is_lines else ""
     for pattern, problem in _FOREIGN.items():
         if re.match(pattern, begin, re.MULTILINE):
             raise InputError.at(file.path, None, *problem)
@@ -160,11 +173,11 @@ def _format(kind: Kind, file: FileSample) -> Format:
     for form in FORMATS[kind]:
         if form.fits(file):
             return form
-    if kind == "ner" and file.is_text and _OF_ENTITIES.match(file.first):
+    if kind == "ner" and file.container == "text" and _OF_ENTITIES.match(file.first):
         what = "is a table of entities by their places"
         raise InputError.at(file.path, 1, what, _BY_SCRIPT)
     what, hint = "is not JSON" if kind == "qa" else "is of another format", ""
-    what = what if begin or file.is_arrow or file.is_brat else "holds blank lines alone"
+    what = "holds blank lines alone" if is_lines and not begin else what
     for other, forms in FORMATS.items():
         sure = (f for f in forms if other != kind and f.is_sure(file))
         fitting = next((f for f in sure if f.fits(file)), None)
@@ -177,7 +190,7 @@ def _format(kind: Kind, file: FileSample) -> Format:
 
 def _of_one_object(kind: Kind, file: FileSample) -> tuple[str, str] | None:
     """Return what is wrong with a file of one object that holds records or columns."""
-    if file.is_arrow or not (file.is_document or len(file.lines) == 1):
+    if file.container != "document" and len(file.lines) != 1:
         return None
     try:
         value = json_text.value_of(json_text.parse(files.read_text(file.path)), dict)
@@ -216,24 +229,12 @@ def _is_list_of(value: object, kind: type) -> bool:
 
 def _looks(form: Format, file: FileSample) -> str:
     """Return what a file that is of a format looks like."""
-    if file.is_arrow:
+    if file.container == "table":
         return f"is {tables.describe(file.path)}"
-    if file.is_brat:
-        return "holds brat's .ann files"
-    if file.is_document:
-        return "is one JSON document"
-    if file.has_records:
-        return "is JSON lines"
-    if form.looks or file.table is None:
-        return form.looks
+    looks = form.looks or _CONTAINERS[file.container][1]
+    if looks or file.table is None:
+        return looks
     return f"is a table of columns between {file.table.separator!r}"
-
-
-def _form(file: FileSample) -> str:
-    """Return the form of a file in a word or two."""
-    if file.is_arrow or file.is_brat or file.is_conllu:
-        return "a table" if file.is_arrow else "brat's" if file.is_brat else "CoNLL-U"
-    return "text" if file.is_text else "JSON"
 
 
 def _has_labels(file: FileSample, train: FileSample, label: str) -> bool:
@@ -242,10 +243,10 @@ def _has_labels(file: FileSample, train: FileSample, label: str) -> bool:
     Raises:
       InputError: it has them by another name, or its columns between other signs.
     """
-    if file.is_arrow:
+    if file.container == "table":
         return any(record.get(label) is not None for record in file.sample)
-    between = train.table.separator if train.table and train.is_text else ""
-    if file.has_records:
+    between = train.table.separator if train.container == "text" and train.table else ""
+    if file.container in RECORDS:
         sample = file.sample
         names = list(dict.fromkeys(name for row in sample for name in row))
     else:

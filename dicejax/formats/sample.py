@@ -7,16 +7,22 @@ import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from etils import epath
 
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import InputError
 from dicejax.formats import containers, label_studio, mapping, separated, tables
 from dicejax.formats.records import ALL_UNNAMED, LOOKED_AT, Columns
-from dicejax.io import files
+from dicejax.io import files, json_text
 
 _CONLLU = re.compile(r"(\d{1,9})([-.]\d{1,9})?((\t[^\t]*){9}|( +[^ ]+){9})")
+
+Container = Literal[
+    "table", "brat", "document", "records", "CoNLL-U", "text", "nothing"
+]
+"""A table of `datasets`, a folder of brat, one JSON object, many of them, or lines."""
+RECORDS: tuple[Container, ...] = ("records", "table")  # which hold objects
 
 
 class Table(NamedTuple):
@@ -46,7 +52,7 @@ class FileSample:
     @functools.cached_property
     def lines(self) -> list[str]:
         """The first lines that are neither blank nor begin with `#`."""
-        if self.is_arrow or self.is_brat:
+        if containers.is_split(self.path):
             return []
         begin = itertools.islice(files.lines(self.path), LOOKED_AT)
         return [line for _, line in begin if line.strip() and line[0] != "#"]
@@ -68,52 +74,37 @@ class FileSample:
         return self.path.name.lower().removesuffix(".gz").rpartition(".")[2]
 
     @functools.cached_property
-    def is_arrow(self) -> bool:
-        """Whether it is a table of `datasets`, in Arrow or Parquet."""
-        return tables.is_table(self.path)
-
-    @functools.cached_property
-    def is_brat(self) -> bool:
-        """Whether it is a folder of brat."""
-        return not self.is_arrow and containers.is_brat(self.path)
-
-    @functools.cached_property
-    def is_document(self) -> bool:
-        """Whether it is one JSON object, such as SQuAD's."""
-        return bool(self.first) and containers.is_document(self.first)
+    def container(self) -> Container:
+        """What its examples are in."""
+        if tables.is_table(self.path):
+            return "table"
+        if containers.is_brat(self.path):
+            return "brat"
+        if self.first.lstrip().startswith(("{", "[")):
+            return "document" if containers.is_document(self.first) else "records"
+        if self._is_conllu:
+            return "CoNLL-U"
+        return "text" if self.first else "nothing"
 
     @property
-    def is_text(self) -> bool:
-        """Whether it is neither JSON, CoNLL-U, a table of `datasets` nor brat's."""
-        is_json = self.first.lstrip().startswith(("{", "["))
-        return bool(self.first) and not (is_json or self.is_document or self.is_conllu)
-
-    @property
-    def is_conllu(self) -> bool:
+    def _is_conllu(self) -> bool:
         """Whether most lines have the ten columns of CoNLL-U and count words."""
         rows = [match for line in self.lines if (match := _CONLLU.fullmatch(line))]
         ids = [int(row[1]) for row in rows]
         steps = sum(b - a in (0, 1) or b < 2 for a, b in itertools.pairwise([0, *ids]))
         return 2 * steps > len(self.lines) > 0
 
-    @property
-    def has_records(self) -> bool:
-        """Whether it holds objects: JSON lines, a list of them, rows of Arrow."""
-        in_json = self.first.lstrip().startswith(("{", "[")) and not self.is_document
-        return self.is_arrow or in_json
-
     def records(self) -> Iterator[Mapping[str, object]]:
         """Yield the objects of the file."""
         for record in containers.records(self.path):
-            try:
-                yield label_studio.with_classes(record.fields(), self.named.text)
-            except Flaw as flaw:
-                raise record.error(flaw) from None
+            with json_text.flaws_at(record.path, record.line, record.where):
+                fields = label_studio.with_classes(record.fields(), self.named.text)
+            yield fields
 
     @functools.cached_property
     def sample(self) -> Sequence[Mapping[Any, object]]:
         """The first records or rows, by which columns are chosen."""
-        rows = self.records() if self.has_records else self.rows()
+        rows = self.records() if self.container in RECORDS else self.rows()
         return tuple(itertools.islice(rows, mapping.SAMPLE))
 
     @functools.cached_property

@@ -53,9 +53,9 @@ def format_of(path: str, source: FileSource | None = None) -> Format:
     A file whose name does not tell is of the source's format if it is one of its files,
     or looks so.
     """
-    file = FileSample(epath.Path(path))
-    if file.is_arrow or file.is_brat:
+    if containers.is_split(path):
         return "jsonl"
+    file = FileSample(epath.Path(path))
     forms = (form for form, e in _ENDINGS.items() if file.ending in e.split())
     form = next(forms, "text")
     if source is None or not file.path.is_file():
