@@ -192,22 +192,21 @@ def test_batches_have_room_for_as_many_sequences_as_asked():
 
 @pytest.mark.parametrize("count", [1, 4, 100])
 def test_words_around_are_those_of_the_whole_file(count):
-    draw = random.Random(count)
-    texts, examples, numbers, number = [], [], [], 0
+    draw, given, documents = random.Random(count), [], [[]]
     for line in range(60):
-        words = [f"{line}.{n}" for n in range(draw.randint(0, 4))]
+        words = tuple(f"{line}.{n}" for n in range(draw.randint(0, 4)))
         is_last = draw.random() < 0.1
-        after = ("-DOCSTART-",) * is_last
-        texts.append(Text(line, " ".join(words), after=after))
-        examples.append(Tagging().of_words(tuple(words), line) if words else None)
-        numbers.append(number)
-        number += is_last
-    filled = [n for n, example in enumerate(examples) if example is not None]
-    expected = conll.neighbours(
-        [examples[n].words for n in filled], [numbers[n] for n in filled], count
-    )
-    pairs = list(new_texts.with_context(zip(texts, examples, strict=True), count))
-    assert [text for text, _ in pairs] == texts
+        text = Text(line, " ".join(words), after=("-DOCSTART-",) * is_last)
+        given.append((text, Tagging().of_words(words, line) if words else None))
+        documents[-1] += [words] * bool(words)
+        documents += [[]] * is_last
+    expected = []
+    for document in documents:
+        for place in range(len(document)):
+            before, after = sum(document[:place], ()), sum(document[place + 1 :], ())
+            expected.append((before[-count:], after[:count]))
+    pairs = list(conll.with_context(given, count, lambda text: bool(text.after)))
+    assert [text for text, _ in pairs] == [text for text, _ in given]
     around = [(x.before, x.after) for _, x in pairs if x is not None]
     assert around == expected and any(before for before, _ in expected)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
@@ -20,7 +20,7 @@ from dicejax.formats.source import FileSource, Noted, first_path
 from dicejax.formats.text import Text
 from dicejax.io import files, json_text
 
-Words = tuple[str, ...]
+Key = TypeVar("Key")
 
 
 class _Rows(NamedTuple):
@@ -29,40 +29,51 @@ class _Rows(NamedTuple):
     line: int
     words: list[str]
     labels: list[str]
-    document: int
+    document: str
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The place of the sentence, as fields of an example."""
+        return {"line": self.line, "document": self.document}
 
 
-def neighbours(
-    sentences: Sequence[Sequence[str]], documents: Sequence[int], count: int
-) -> list[tuple[Words, Words]]:
-    """Return `count` words before and after each sentence, in its document.
+def with_context(
+    pairs: Iterable[tuple[Key, Any]], count: int, is_last: Callable[[Key], bool]
+) -> Iterator[tuple[Key, Any]]:
+    """Add `count` words before and after each example, in its document.
 
-    The numbers of the documents rise.
+    No more is read ahead than the words behind an example. The example of a pair may be
+    None, as of a blank line; its first part says whether it is the last of a document.
 
-    >>> neighbours([["a", "b"], ["c"], ["d"], ["e"]], [1, 1, 1, 2], 2)[1]
-    (('a', 'b'), ('d',))
-
-    Raises:
-      InputError: `count` is negative.
+    >>> from dicejax.data.examples import Sentence
+    >>> words = [(False, "a b"), (False, "c"), (True, "d"), (True, "e")]
+    >>> pairs = [(last, Sentence(tuple(x.split()), (), 1)) for last, x in words]
+    >>> [(x.before, x.after) for _, x in with_context(pairs, 2, bool)][1:3]
+    [(('a', 'b'), ('d',)), (('b', 'c'), ())]
     """
-    if not count:
-        return [((), ())] * len(sentences)
-    if count < 0:
-        raise InputError(f"context is {count}; want 0 words or more (--data.context)")
-    words = tuple(itertools.chain.from_iterable(sentences))
-    bounds: dict[int, tuple[int, int]] = {}
-    places, end = [], 0
-    for sentence, document in zip(sentences, documents, strict=True):
-        start, end = end, end + len(sentence)
-        places.append((start, end))
-        bounds[document] = (bounds.get(document, (start, end))[0], end)
-    return [
-        (
-            words[max(start - count, bounds[document][0]) : start],
-            words[end : min(end + count, bounds[document][1])],
-        )
-        for (start, end), document in zip(places, documents, strict=True)
-    ]
+    before: deque[str] = deque(maxlen=count)
+    waiting: deque[tuple[Key, Any, list[str]]] = deque()  # with the words behind
+
+    def take() -> tuple[Key, Any]:
+        key, example, behind = waiting.popleft()
+        if example is None:
+            return key, None
+        around = {"before": tuple(before), "after": tuple(behind)}
+        before.extend(example.words)
+        return key, dataclasses.replace(example, **around)
+
+    for key, example in pairs:
+        words = () if example is None else example.words
+        for _, _, behind in waiting:
+            behind += words[: count - len(behind)]
+        waiting.append((key, example, []))
+        ends_document = is_last(key)
+        while waiting and (ends_document or len(waiting[0][2]) == count):
+            yield take()
+        if ends_document:
+            before.clear()
+    while waiting:
+        yield take()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,7 +175,10 @@ class ConllFiles(FileSource):
                 report(error, on_error)
                 continue
             if words:
-                sentences.append(_Rows(block.start, words, labels, block.document))
+                sentences.append(_Rows(block.start, words, labels, str(block.document)))
+        # Without rows that begin documents that of all sentences is unknown.
+        if all(r.document == "0" for r in sentences):
+            sentences = [r._replace(document="") for r in sentences]
         if not sentences:
             do = "put one word and its label on each line"
             raise InputError.at(path, None, "holds no sentences", do)
@@ -178,14 +192,21 @@ class ConllFiles(FileSource):
             notes += audit.unread(range(width), usual, "row")
         return sentences, notes
 
-    def _with_context(
-        self, sentences: list[_Rows]
-    ) -> Iterator[tuple[_Rows, tuple[Words, Words], str]]:
-        words, documents = [r.words for r in sentences], [r.document for r in sentences]
-        around = neighbours(words, documents, self.context)
-        # Without rows that begin documents that of all sentences is unknown.
-        names = [str(n) if any(documents) else "" for n in documents]
-        return zip(sentences, around, names, strict=True)
+    def _in_context(self, examples: list[Any]) -> list[Any]:
+        """Return sentences with the words around them.
+
+        Raises:
+          InputError: a number of words is negative.
+        """
+        if self.context < 0:
+            what = f"context is {self.context}"
+            raise InputError(f"{what}; want 0 words or more (--data.context)")
+        if not self.context:
+            return examples
+        names = [x.document for x in examples]
+        are_last = map(str.__ne__, names, [*names[1:], ""])
+        pairs = with_context(zip(are_last, examples, strict=True), self.context, bool)
+        return [example for _, example in pairs]
 
     def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return a note on a header that is passed over."""
@@ -193,9 +214,9 @@ class ConllFiles(FileSource):
             return self._read_spans(path, on_error)
         sentences, notes = self._read(path, on_error)
         examples = [
-            TaggedWords(tuple(r.words), tuple(r.labels), r.line, *around, document=name)
-            for r, around, name in self._with_context(sentences)
+            TaggedWords(tuple(r.words), tuple(r.labels), **r.place) for r in sentences
         ]
+        examples = self._in_context(examples)
         return list(map(by_character, examples)) if self.characters else examples, notes
 
     def _read_spans(self, path: files.Path, on_error: OnError | None) -> Noted:
@@ -230,15 +251,11 @@ class ConllFiles(FileSource):
                 except Flaw as flaw:
                     flaws[tag] = flaw
             sentences = list(_without(flaws, sentences, path, on_error))
-        return [
-            Sentence(
-                tuple(r.words),
-                tuple(tags.spans(r.labels, scheme)),
-                *(r.line, *around),
-                document=document,
-            )
-            for r, around, document in self._with_context(sentences)
-        ], notes
+        examples = [
+            Sentence(tuple(r.words), tuple(tags.spans(r.labels, scheme)), **r.place)
+            for r in sentences
+        ]
+        return self._in_context(examples), notes
 
     def texts(self, path: files.Path, stream: files.Stream = None) -> Iterator[Text]:
         """Read sentences to predict; columns behind the words may be missing."""

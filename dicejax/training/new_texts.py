@@ -8,7 +8,6 @@ import itertools
 import shutil
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
@@ -19,6 +18,7 @@ from dicejax.data.examples import ReadingExample
 from dicejax.errors import InputError
 from dicejax.formats import FileSource
 from dicejax.formats import texts as text_files
+from dicejax.formats.conll import with_context
 from dicejax.formats.rows import begins_document
 from dicejax.formats.text import Text
 from dicejax.formats.texts import Format
@@ -109,7 +109,7 @@ def parts(
     pairs: Iterator[Pair] = ((text, parse(text)) for text in texts)
     context = getattr(experiment.data, "context", 0)
     if context and path is not None:
-        pairs = with_context(pairs, context)
+        pairs = with_context(pairs, context, _ends_document)
     while part := list(_some(pairs)):
         examples = [example for _, example in part if example is not None]
         try:
@@ -130,6 +130,11 @@ def split_parts(task: Task, examples: Sequence[Any]) -> Iterator[Sequence[Any]]:
         yield examples[start:]
 
 
+def _ends_document(text: Text) -> bool:
+    """Return whether rows behind a text begin another document, as `-DOCSTART-`."""
+    return any(map(begins_document, text.after))
+
+
 def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
     characters = 0
     for pair in itertools.islice(pairs, EXAMPLES):
@@ -137,37 +142,6 @@ def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
         characters += len(pair[0].text)
         if characters >= CHARACTERS:
             return
-
-
-def with_context(pairs: Iterable[Pair], count: int) -> Iterator[Pair]:
-    """Add `count` words before and after each example, as `conll.neighbours` does.
-
-    Documents end at the `-DOCSTART-` rows of column files. No more is read ahead than
-    the words behind an example.
-    """
-    before: deque[str] = deque(maxlen=count)
-    waiting: deque[tuple[Text, Any, list[str]]] = deque()  # with the words behind
-
-    def take() -> Pair:
-        text, example, behind = waiting.popleft()
-        if example is None:
-            return text, None
-        around = {"before": tuple(before), "after": tuple(behind)}
-        before.extend(example.words)
-        return text, dataclasses.replace(example, **around)
-
-    for text, example in pairs:
-        words = () if example is None else example.words
-        for _, _, behind in waiting:
-            behind += words[: count - len(behind)]
-        waiting.append((text, example, []))
-        ends_document = any(map(begins_document, text.after))
-        while waiting and (ends_document or len(waiting[0][2]) == count):
-            yield take()
-        if ends_document:
-            before.clear()
-    while waiting:
-        yield take()
 
 
 def _parse(
