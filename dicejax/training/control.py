@@ -29,11 +29,10 @@ from dicejax.tasks.tagging import TokenTask
 from dicejax.tasks.task import Arrays, Labels, Outputs
 from dicejax.tasks.word_items import by_word
 from dicejax.training.checkpoint import Checkpoints
-from dicejax.training.encoded import SPLITS
 from dicejax.training.final_scores import score_test_split
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.loop_state import LoopState
-from dicejax.training.predict import search, search_logits
+from dicejax.training.predict import search_logits
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.restored import write_control
 from dicejax.training.run_folder import CHECKPOINTS, Run
@@ -80,7 +79,7 @@ def fit_control(
         checkpoints.close()
     chosen = ", ".join(f"{key} {value}" for key, value in settings.items())
     progress.say(f"{name}: dev {100 * score:.2f}{f' with {chosen}' if chosen else ''}")
-    loop = LoopState(best_dev_score=score, dev_score=score)
+    loop = LoopState(best_dev_score=score, dev_score=score, versions=versions())
     tested = {}
     if score_test:
         nothing: Callable[[], None] = lambda: None  # noqa: E731
@@ -88,22 +87,12 @@ def fit_control(
     tokens = sum(map(len, data.items["train"]))
     return {
         "steps": 0,
-        "best_dev_score": score,
-        "last_dev_score": score,
-        "skipped": 0,
         "seconds": round(seconds, 1),
-        "examples": {split: len(getattr(data.corpus, split)) for split in SPLITS},
-        "labels": data.corpus.label_counts(),
         "tokens_per_s": round(tokens / seconds, 4),
         "padding_share": 0.0,
         "wait_share": 0.0,
         "share_filled": 1.0,
-        "devices": mesh.size,
-        "device_kind": mesh.devices.flat[0].device_kind,
-        "versions": versions(),
-        "primary_metric": metric,
-        "cut": data.cut or None,
-        "checksums": data.identity.checksums,
+        **setup.facts(mesh, loop),
         **tested,
     }
 
@@ -240,15 +229,7 @@ def _states(
             for item in items
             if item.example in numbers
         ]
-    task: Any = _States(setup.experiment.task)  # all of a task that a search asks
-    return search(
-        _with_head(params, name, identity, mesh),
-        examples,
-        items,
-        task=task,
-        network=network,
-        labels=setup.data.labels,
-        tokenizer=setup.data.tokenizer,
-        max_length=setup.experiment.training.max_length,
-        mesh=mesh,
-    ).candidates[0]
+    task = _States(setup.experiment.task)  # all of a task that a search asks
+    replaced = {"examples": examples, "items": items, "task": task, "network": network}
+    as_head = _with_head(params, name, identity, mesh)
+    return setup.search(as_head, split, mesh, **replaced).candidates[0]

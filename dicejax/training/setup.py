@@ -28,8 +28,9 @@ from dicejax.objectives import Objective
 from dicejax.tasks import scoring
 from dicejax.tasks.judged import require_attainable
 from dicejax.tasks.priors import log_priors, require_classes
-from dicejax.training.encoded import Encoded, Warn, load_data
+from dicejax.training.encoded import SPLITS, Encoded, Warn, load_data
 from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
+from dicejax.training.loop_state import LoopState
 from dicejax.training.predict import Decoded, search
 from dicejax.training.sharding import put
 from dicejax.training.state import (
@@ -215,19 +216,34 @@ class Setup:
     def search(
         self, params: Params | ControlModel, split: str, mesh: Mesh, **options: Any
     ) -> Decoded:
-        """Search a split, as `predict.search` does."""
-        return search(
-            params,
-            getattr(self.data.corpus, split),
-            self.data.items[split],
-            task=self.experiment.task,
-            network=self.network,
-            labels=self.data.labels,
-            tokenizer=self.data.tokenizer,
-            max_length=self.experiment.training.max_length,
-            mesh=mesh,
-            **options,
-        )
+        """Search a split, or what the options name instead, as `predict.search`."""
+        settings = {
+            "examples": getattr(self.data.corpus, split),
+            "items": self.data.items[split],
+            "task": self.experiment.task,
+            "network": self.network,
+            "labels": self.data.labels,
+            "tokenizer": self.data.tokenizer,
+            "max_length": self.experiment.training.max_length,
+        }
+        return search(params, mesh=mesh, **{**settings, **options})
+
+    def facts(self, mesh: Mesh, loop: LoopState) -> dict[str, Any]:
+        """Return fields of a `Result`: of the data, the devices and dev's scores."""
+        corpus = self.data.corpus
+        return {
+            "examples": {split: len(getattr(corpus, split)) for split in SPLITS},
+            "labels": corpus.label_counts(),
+            "cut": self.data.cut or None,
+            "checksums": self.data.identity.checksums,
+            "devices": mesh.size,
+            "device_kind": mesh.devices.flat[0].device_kind,
+            "primary_metric": self.experiment.task.primary_metric,
+            "best_dev_score": loop.best_dev_score,
+            "last_dev_score": loop.dev_score,
+            "skipped": loop.skipped,
+            "versions": loop.versions,
+        }
 
     def score(
         self, candidates: Sequence[Any], split: str, threshold: Any = None

@@ -271,8 +271,8 @@ def _train(
     loop.go_on_with(versions())
     parameters = sum(x.size for x in jax.tree.leaves(state.params))
     device_kind = mesh.devices.flat[0].device_kind
-    sizes = {split: len(getattr(setup.data.corpus, split)) for split in SPLITS}
-    counts = ", ".join(f"{count:,} {split}" for split, count in sizes.items())
+    corpus = setup.data.corpus
+    counts = ", ".join(f"{len(getattr(corpus, split)):,} {split}" for split in SPLITS)
     progress.say(
         f"{counts} examples; {len(batches):,} updates of {format_count(parameters)} "
         f"parameters, {mesh.size} x {device_kind}",
@@ -356,22 +356,12 @@ def _train(
         result = Result(
             folder=str(run.path),
             steps=len(batches),
-            best_dev_score=loop.best_dev_score,
-            last_dev_score=loop.dev_score,
-            skipped=loop.skipped,
             losses=loop.losses,
             seconds=round(meter.seconds, 1),
-            examples=sizes,
-            labels=setup.data.corpus.label_counts(),
             parameters=parameters,
             **speed,
             share_filled=round(batches.share_filled, 4),
-            devices=mesh.size,
-            device_kind=device_kind,
-            versions=loop.versions,
-            primary_metric=experiment.task.primary_metric,
-            cut=setup.data.cut or None,
-            checksums=setup.data.identity.checksums,
+            **setup.facts(mesh, loop),
             **tested,
         )
         if is_main_process():
