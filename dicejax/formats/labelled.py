@@ -33,20 +33,6 @@ LABEL = re.compile(rf"(?:^|(?<=\s)){PREFIX}(\S*)(?:\s+|$)")  # of fastText
 _BLANK = re.compile("[ \t]")
 
 
-@dataclasses.dataclass
-class FlawCounter:
-    """Counter of lines that make no record, which have numbers too."""
-
-    on_error: OnError | None
-    count: int = 0
-    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
-
-    def __call__(self, error: InputError) -> None:
-        """Count the error and pass it on."""
-        self.count += 1
-        report(error, self.on_error)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextFiles(FileSource):
     r"""Texts or pairs of texts with a class or labels.
@@ -137,14 +123,17 @@ class TextFiles(FileSource):
         path: files.Path,
         on_error: OnError | None = None,
         stream: files.Stream = None,
-        labelled: bool = True,
+        left_out: Counter[str] | None = None,
     ) -> Iterator[FileRecord]:
-        """Yield the records; `labelled` where gold must be there."""
+        """Yield the records, with gold where those are counted that lack it.
+
+        It counts what their annotator left out, by the reason; None: texts to predict.
+        """
         if self.layout == "table":
-            columns = self.columns(labelled)
+            columns = self.columns(labelled=left_out is not None)
             return self.table.records(path, columns, on_error, stream)
         if self.layout == "json":
-            return self._objects(path, on_error, stream, labelled)
+            return self._objects(path, on_error, stream, left_out)
         lines = files.lines(path, on_error, stream)
         records = (FileRecord(x, n, path, n) for n, x in lines if x.strip())
         return (record.map(self._of_line) for record in records)
@@ -154,11 +143,9 @@ class TextFiles(FileSource):
         path: files.Path,
         on_error: OnError | None,
         stream: files.Stream,
-        labelled: bool,
+        lost: Counter[str] | None,
     ) -> Iterator[FileRecord]:
         """Yield the objects of a file but for those that their annotator left out."""
-        is_read = labelled and isinstance(on_error, FlawCounter)
-        lost = on_error.left_out if is_read else None
         name = None if self.first == "text" else self.first
 
         def fields_or_reason(content: object) -> dict | str:
@@ -170,10 +157,11 @@ class TextFiles(FileSource):
             is_empty = label_studio.is_task(fields) and task["label"] is None
             return "without a choice" if is_empty and lost is not None else task
 
-        for record in containers.records(path, on_error, stream, blanks=not labelled):
+        blanks = lost is None
+        for record in containers.records(path, on_error, stream, blanks=blanks):
             if not record.is_blank:
                 record = record.map(fields_or_reason)
-            if isinstance(record.value, str):
+            if lost is not None and isinstance(record.value, str):
                 lost[record.value] += 1
             else:
                 yield record
@@ -267,8 +255,15 @@ class TextFiles(FileSource):
 
     def read_with_notes(self, path: files.Path, on_error: OnError | None) -> Noted:
         """Read one file; also return notes on what its annotators left out."""
-        lost, first_name, name = FlawCounter(on_error), self.first, self.second
+        first_name, name = self.first, self.second
         fields_of_all: dict[Any, Any] = {}
+        left_out: Counter[str] = Counter()
+        flaws = 0  # in lines that make no record, which have numbers too
+
+        def note(error: InputError) -> None:
+            nonlocal flaws
+            flaws += 1
+            report(error, on_error)
 
         def make(record: FileRecord, row: int) -> LabelledText | MultiLabelText:
             fields = record.content()
@@ -286,14 +281,14 @@ class TextFiles(FileSource):
                 weight = labels.number(fields[self.weight], str(self.weight))
                 more["weight"] = weight
             id_ = self._id(fields)
-            more["id"] = str(row + lost.count) if id_ is None else id_
+            more["id"] = str(row + flaws) if id_ is None else id_
             more["document"] = document_of(fields)
             make_one = MultiLabelText if self.multi_label else LabelledText
             return make_one(first=first, second=second, line=record.number, **more)
 
-        rows = self.records(path, lost)
+        rows = self.records(path, note, left_out=left_out)
         examples = read_examples(path, rows, make, on_error)
-        notes = annotations.notes(lost.left_out)
+        notes = annotations.notes(left_out)
         used = {*self.columns(labelled=True).values(), f"{self.label}.status"}
         notes += audit.unread(fields_of_all, used, "text")
         if not examples:
@@ -318,7 +313,7 @@ class TextFiles(FileSource):
             text = join_pair([_text(fields, name) for name in names])
             return Text(record.number, text, fields=fields)
 
-        return texts_of(self.records(path, stream=stream, labelled=False), make)
+        return texts_of(self.records(path, stream=stream), make)
 
     def without_gold(
         self, texts: Iterable[Text], labels: Collection[str]
@@ -366,17 +361,11 @@ class TextFiles(FileSource):
         return before if is_same or text.is_blank else self.write(text, record)
 
     def write(self, text: Text, record: Mapping[str, Any]) -> str:
-        """Return a line with its prediction in place of gold, or in a new column."""
-        match self.layout:
-            case "table":
-                fields = self.with_prediction(text.fields, record)
-                return self.table.line(fields.values())
-            case "label-first":
-                return " ".join([*_predicted(record), text.text])
-            case "fasttext":
-                names = (PREFIX + name for name in _predicted(record))
-                return " ".join([*names, text.text])
-        return super().write(text, record)
+        """Return a line with its prediction in place of gold."""
+        if self.layout == "json":
+            return super().write(text, record)
+        prefix = PREFIX if self.layout == "fasttext" else ""
+        return " ".join([*(prefix + name for name in _predicted(record)), text.text])
 
 
 def _text(fields: Mapping[Any, Any], name: Column) -> str:

@@ -122,14 +122,13 @@ def value_of(value: object, kind: type[T], name: str = "") -> T:
     Raises:
       Flaw: it is another kind, or not valid text.
     """
-    what, do = "", "correct it"
     if type(value) is not kind:  # not isinstance: True is an int in Python
-        what = f"is {_KINDS[type(value)]}, not {_KINDS[kind]}"
+        what, do = f"is {_KINDS[type(value)]}, not {_KINDS[kind]}", "correct it"
     elif isinstance(value, str) and _NOT_TEXT.search(value):
         what, do = "holds a NUL or half a surrogate pair", "remove it"
-    if what:
-        raise Flaw(f"{quote(name)} {what}" if name else what, do)
-    return value
+    else:
+        return value
+    raise Flaw(f"{quote(name)} {what}" if name else what, do)
 
 
 def _finite(number: str) -> float:

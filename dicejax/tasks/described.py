@@ -14,7 +14,9 @@ from dicejax.data.examples import (
     ReadingExample,
     Sentence,
     TaggedWords,
+    labels_of,
 )
+from dicejax.data.source import text_of
 from dicejax.errors import InputError, truncate
 from dicejax.tasks.answers import gold_texts
 from dicejax.tasks.task import Examples, Labels, Prediction, Task
@@ -31,25 +33,12 @@ def text_and_gold(example: Any) -> tuple[str, str]:
     >>> text_and_gold(Sentence(("No", "one"), (), 1))
     ('No one', '-')
     """
-    text, gold = "", ""
-    match example:
-        case Sentence(words=words, spans=spans):
-            text = _joined(example.prompt, " ".join(words))
-            pairs = ((s.type, " ".join(words[s.start : s.end])) for s in spans)
-            gold = "; ".join(map(": ".join, pairs))
-        case TaggedWords():
-            text = _joined(example.prompt, " ".join(example.words))
-            gold = " ".join(example.labels)
-        case LabelledText() | MultiLabelText():
-            text = _joined(example.first, example.second)
-            names = (
-                [example.label] if isinstance(example, LabelledText) else example.labels
-            )
-            gold = ", ".join(filter(None, names or ()))
-        case ReadingExample():
-            text = f"{example.question} | {example.context}"
-            gold = "; ".join(dict.fromkeys(gold_texts(example)))
-    return truncate(text, LONGEST), truncate(gold, LONGEST) or "-"
+    text = ""
+    if isinstance(example, Sentence | TaggedWords):
+        text = _joined(example.prompt, " ".join(example.words))
+    elif isinstance(example, LabelledText | MultiLabelText | ReadingExample):
+        text = _joined(*text_of(example))
+    return truncate(text, LONGEST), _in_words(example, _gold_values(example))
 
 
 def predicted_text(example: Any, prediction: Any) -> str:
@@ -60,19 +49,8 @@ def predicted_text(example: Any, prediction: Any) -> str:
     >>> predicted_text(sentence, Prediction((Span("PER", 2, 3),)))
     'PER: Bo'
     """
-    match example:
-        case Sentence():
-            spans = tuple(prediction.values)
-            return text_and_gold(dataclasses.replace(example, spans=spans))[1]
-        case TaggedWords():
-            text = " ".join(label or "-" for label in prediction.values)
-        case LabelledText() | MultiLabelText():
-            text = ", ".join(prediction.values)
-        case ReadingExample():
-            text = "; ".join(dict.fromkeys(prediction.texts))
-        case _:
-            text = ""
-    return truncate(text, LONGEST) or "-"
+    name = "texts" if isinstance(example, ReadingExample) else "values"
+    return _in_words(example, getattr(prediction, name, ()))
 
 
 def beside_gold(task: Task, example: Any, prediction: Any) -> dict[str, Any]:
@@ -117,16 +95,39 @@ def _joined(*texts: str | None) -> str:
     return " | ".join(filter(None, texts))
 
 
-def _gold(task: Task, example: Any) -> dict[str, Any]:
+def _gold_values(example: Any) -> Sequence[Any]:
+    if isinstance(example, Sentence):
+        return example.spans
+    is_question = isinstance(example, ReadingExample)
+    return gold_texts(example) if is_question else labels_of(example)
+
+
+def _in_words(example: Any, values: Sequence[Any]) -> str:
+    """Return spans, labels or answers as one text, "-" for none."""
     match example:
-        case Sentence():
-            return task.show(example, Prediction(example.spans))[0]
+        case Sentence(words=words):
+            pairs = ((s.type, " ".join(words[s.start : s.end])) for s in values)
+            text = "; ".join(map(": ".join, pairs))
         case TaggedWords():
-            return task.show(example, Prediction(example.labels))[0]
+            text = " ".join(label or "-" for label in values)
+        case LabelledText() | MultiLabelText():
+            text = ", ".join(values)
+        case ReadingExample():
+            text = "; ".join(dict.fromkeys(values))
+        case _:
+            text = ""
+    return truncate(text, LONGEST) or "-"
+
+
+def _gold(task: Task, example: Any) -> dict[str, Any]:
+    values = _gold_values(example)
+    match example:
+        case Sentence() | TaggedWords():
+            return task.show(example, Prediction(values))[0]
         case LabelledText():
             return {"label": example.label}
         case MultiLabelText():
-            return {"labels": list(example.labels or ())}
+            return {"labels": list(values)}
         case ReadingExample():
-            return {"answers": list(dict.fromkeys(gold_texts(example)))}
+            return {"answers": list(dict.fromkeys(values))}
     return {}
