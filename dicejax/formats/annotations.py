@@ -170,15 +170,7 @@ def write(
         like = next((v for v in inner or () if isinstance(v, dict)), {})
         new = ((e[:3], _object(record, named, like, e)) for e in entities)
         made = [before.get(key, value) for key, value in new]
-    if isinstance(value, str):
-        made = json.dumps(made, ensure_ascii=False)
-    if isinstance(value, dict):
-        made = (
-            {**value, "entities": made}
-            if "entities" in value
-            else {**value, "annotations": {**value["annotations"], "entities": made}}
-        )
-    return {**record, name: made}
+    return {**record, name: _above(made, value)}
 
 
 def _by_entity(
@@ -224,6 +216,15 @@ def _below(value: object) -> object:
         if isinstance(value, dict) and name in value:
             value = value[name]
     return value
+
+
+def _above(made: object, value: object) -> object:
+    """Return a field with other entities below it; see `_below`."""
+    if isinstance(value, str):
+        return json.dumps(made, ensure_ascii=False)
+    if not isinstance(value, dict) or not (inner := [n for n in _INNER if n in value]):
+        return made
+    return {**value, inner[0]: _above(made, value[inner[0]])}
 
 
 def _values(record: Mapping[str, object], name: str) -> Iterator[tuple[str, object]]:

@@ -151,11 +151,8 @@ def _contradictions(examples: Sequence[Any]) -> Iterator[str]:
     several = {text: gold for text, gold in golds.items() if len(gold) > 1}
     if several and len(golds) > 1:
         first = quote(" ".join(filter(None, next(iter(several)))))
-        noun = (
-            "two classes or more"
-            if isinstance(examples[0], LabelledText)
-            else "different gold"
-        )
+        of_texts = isinstance(examples[0], LabelledText)
+        noun = "two classes or more" if of_texts else "different gold"
         what = f"{count(len(several), 'text')} with {noun}"
         yield f"{what}, such as {first}: no model gets both right"
 

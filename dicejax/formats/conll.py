@@ -233,12 +233,9 @@ class ConllFiles(FileSource):
 
         sentences, notes = self._read(path, on_error, check)
         names = {tag: tags.prefixed(tag) for r in sentences for tag in set(r.labels)}
-        if any(tag != name for tag, name in names.items()):
-            flaws = _of_other_style(names, sentences)
-            sentences = [
-                r._replace(labels=[names[tag] for tag in r.labels])
-                for r in _without(flaws, sentences, path, on_error)
-            ]
+        flaws = _of_other_style(names, sentences)
+        rest = _without(flaws, sentences, path, on_error)
+        sentences = [r._replace(labels=[names[tag] for tag in r.labels]) for r in rest]
         if scheme is None:
             scheme = tags.detect_scheme(r.labels for r in sentences)
             do = (

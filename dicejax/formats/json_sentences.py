@@ -172,31 +172,28 @@ def _is_quoted(text: str, entity: Entity) -> bool:
 
 
 def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
-    document = document_of(row.source.value)
-    if row.annotation is not None:
+    if row.annotation is None:
+        words, spans, prompt = row.words, row.spans, ""
+        if row.labels is not None:
+            for tag in set(row.labels):
+                check_tag(tag, scheme)
+            spans = tuple(tags.spans(row.labels, scheme))
+        spans = aligner.without_overlaps(
+            spans, lambda span: " ".join(row.words[span.start : span.end])
+        )
+    else:
         text, entities, prompt = row.annotation
         for e in entities:
             if not _is_quoted(text, e):
                 what = f"{e.place} is {quote(text[max(e.start, 0) : max(e.end, 0)])}"
                 what = f"{what} at {e.start} to {e.end}, but says {quote(e.text or '')}"
                 raise Flaw(what, "correct its offsets")
-        words = places(text)
-        if not words:
+        if not (bounds := places(text)):
             raise Flaw("the text has no words", "remove the line")
-        spans = aligner.spans(text, words, entities)
-        strings = tuple(text[start:end] for start, end in words)
-        return Sentence(
-            *(strings, spans, row.source.number), prompt=prompt, document=document
-        )
-    spans = row.spans
-    if row.labels is not None:
-        for tag in set(row.labels):
-            check_tag(tag, scheme)
-        spans = tuple(tags.spans(row.labels, scheme))
-    spans = aligner.without_overlaps(
-        spans, lambda span: " ".join(row.words[span.start : span.end])
-    )
-    return Sentence(row.words, spans, row.source.number, document=document)
+        words = tuple(text[start:end] for start, end in bounds)
+        spans = aligner.spans(text, bounds, entities)
+    more = {"prompt": prompt, "document": document_of(row.source.value)}
+    return Sentence(words, spans, row.source.number, **more)
 
 
 def strings(record: dict, name: str) -> list[str]:
@@ -209,11 +206,8 @@ def strings(record: dict, name: str) -> list[str]:
     if not values:
         raise Flaw(f"{quote(name)} is empty", "remove the line")
     for place, value in enumerate(values):
-        try:
-            if not json_text.value_of(value, str).strip():
-                raise Flaw("is blank", "remove it")
-        except Flaw as flaw:
-            raise Flaw(f"{name}[{place}] {flaw.what}", flaw.do) from None
+        if not json_text.value_of(value, str, f"{name}[{place}]").strip():
+            raise Flaw(f"'{name}[{place}]' is blank", "remove it")
     return values
 
 
@@ -238,11 +232,9 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
             )
         return [str(class_of(value, field, names)) for value in values]
     texts = strings(record, field)
-    if names:
-        for tag in texts:
-            if tag not in names:
-                raise Flaw(f"tag {quote(tag)} is unknown", did_you_mean(tag, names))
     for tag in texts:
+        if names and tag not in names:
+            raise Flaw(f"tag {quote(tag)} is unknown", did_you_mean(tag, names))
         check_tag(tag, None)
     return texts
 

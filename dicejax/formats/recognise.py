@@ -196,22 +196,13 @@ def _of_one_object(kind: Kind, file: FileSample) -> tuple[str, str] | None:
         value = json_text.value_of(json_text.parse(files.read_text(file.path)), dict)
     except Flaw:
         return None
-    is_squad = kind == "qa" and "data" in value
-    if (
-        is_squad
-        or label_studio.is_task(value)
-        or any(
-            isinstance(value.get(name), str) for name in (*annotations.TEXT, "context")
-        )
-    ):
+    is_record = label_studio.is_task(value) or (kind == "qa" and "data" in value)
+    texts = (value.get(name) for name in (*annotations.TEXT, "context"))
+    if is_record or any(isinstance(text, str) for text in texts):
         return None
-    inner = {
-        f"{n}.{m}": x
-        for n, v in value.items()
-        if isinstance(v, dict)
-        for m, x in v.items()
-    }
-    lists = [n for n, v in {**value, **inner}.items() if _is_list_of(v, dict)]
+    inner = [(n, v) for n, v in value.items() if isinstance(v, dict)]
+    below = {f"{n}.{m}": x for n, fields in inner for m, x in fields.items()}
+    lists = [n for n, v in {**value, **below}.items() if _is_list_of(v, dict)]
     if lists:
         what = f"is one JSON object with records in {' and '.join(map(quote, lists))}"
         do = "write each list to a file of its own, such as train.json"

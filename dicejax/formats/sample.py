@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -129,23 +130,22 @@ class FileSample:
         for separator, quoted in itertools.product(tried, (True, False)):
             table = Table(separator, quoted, True)
             try:
-                widths = {len(fields) for _, fields in table.rows(self.path)}
+                widths = [len(fields) for _, fields in table.rows(self.path)]
             except InputError:
                 continue
-            if len(widths) == 1:
-                # Quotes in tab-separated files are mostly characters like others, and
-                # swallow no rows where all have equally many fields without them.
-                if quoted and separator == "\t":
-                    plain = table._replace(quoted=False)
-                    both = (table.rows(self.path), plain.rows(self.path))
-                    are_one = is_even = True
-                    swallows = False
-                    for row, line in itertools.zip_longest(*both):
-                        are_one &= row == line
-                        swallows = row is None
-                        is_even &= line is not None and len(line[1]) in widths
-                    return plain if are_one or (swallows and is_even) else table
-                return table._replace(quoted=quoted or separator != "\t")
+            if len(set(widths)) != 1:
+                continue
+            if not quoted or separator != "\t":
+                return table._replace(quoted=separator != "\t")
+            # Quotes in tab-separated files are mostly characters like others, and
+            # swallow no rows where all have equally many fields without them.
+            plain = table._replace(quoted=False)
+            lengths = [len(fields) for _, fields in plain.rows(self.path)]
+            are_one = all(
+                map(operator.eq, *(x.rows(self.path) for x in (table, plain)))
+            )
+            swallows = len(lengths) > len(widths) and {*lengths} == {*widths}
+            return plain if swallows or (are_one and lengths == widths) else table
         return Table(tried[0], tried[0] != "\t", False) if tried else None
 
     @property

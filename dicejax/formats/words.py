@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-import functools
 import itertools
 import operator
 from collections import Counter
@@ -165,22 +164,20 @@ def from_utf16(text: str, entities: Sequence[Entity]) -> list[Entity]:
     >>> from_utf16("😀 Ada", [Entity(3, 6, "PER", "")])
     [Entity(start=2, end=5, label='PER', place='', text=None)]
     """
-    widths = (2 if character > "\uffff" else 1 for character in text)
-    units = {
-        unit: place
-        for place, unit in enumerate(itertools.accumulate(widths, initial=0))
-    }
+    places = {unit: place for place, unit in enumerate(_units(text))}
     return [
-        e._replace(start=units.get(e.start, -1), end=units.get(e.end, -1))
+        e._replace(start=places.get(e.start, -1), end=places.get(e.end, -1))
         for e in entities
     ]
 
 
 def to_utf16(text: str, entities: Sequence[Entity]) -> list[Entity]:
     """Return entities whose places count characters with places in UTF-16 units."""
-    units = functools.partial(_units, text)
-    return [e._replace(start=units(e.start), end=units(e.end)) for e in entities]
+    units = _units(text)
+    return [e._replace(start=units[e.start], end=units[e.end]) for e in entities]
 
 
-def _units(text: str, place: int) -> int:
-    return len(text[:place].encode("utf-16-le")) // 2
+def _units(text: str) -> list[int]:
+    """Return how many UTF-16 units are before each character, and in the text."""
+    widths = (1 + (character > "\uffff") for character in text)
+    return [*itertools.accumulate(widths, initial=0)]
