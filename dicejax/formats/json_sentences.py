@@ -206,8 +206,11 @@ def strings(record: dict, name: str) -> list[str]:
     if not values:
         raise Flaw(f"{quote(name)} is empty", "remove the line")
     for place, value in enumerate(values):
-        if not json_text.value_of(value, str, f"{name}[{place}]").strip():
-            raise Flaw(f"'{name}[{place}]' is blank", "remove it")
+        try:
+            if not json_text.value_of(value, str).strip():
+                raise Flaw("is blank", "remove it")
+        except Flaw as flaw:
+            raise Flaw(f"{name}[{place}] {flaw.what}", flaw.do) from None
     return values
 
 

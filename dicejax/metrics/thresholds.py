@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +14,7 @@ from dicejax.metrics import arrays, quotients
 
 @dataclasses.dataclass(frozen=True)
 class TunedThreshold:
-    """A tuned threshold with its scores.
+    """A tuned threshold with its scores, or one for each label.
 
     Its F1, or F-beta, is the best that these examples allow, so on others expect less:
     report `default_score` with it, and scores on test data with both thresholds.
@@ -22,16 +23,18 @@ class TunedThreshold:
     F1 1.0000 at threshold 0.25, tuned on 4 examples with 3 positives; 0.5000 at 0.5
 
     Attributes:
-      threshold: scores that are not below it, in float64, count as positive.
-      score: F-beta on the examples it was chosen from; a share in [0, 1].
+      threshold: number, or by label; scores that are not below it, in float64, count as
+        positive.
+      score: F-beta on the examples it was chosen from, a share in [0, 1]; of labels
+        their mean.
       default_threshold: threshold without tuning.
-      default_score: its F-beta on the same examples.
-      examples: number of scores it was chosen from.
+      default_score: the F-beta with it, on the same examples.
+      examples: number of scores it was chosen from, or of examples with labels.
       positives: number of positives.
       beta: 1 for F1.
     """
 
-    threshold: float
+    threshold: float | Mapping[str, float]
     score: float
     default_threshold: float
     default_score: float
@@ -39,42 +42,22 @@ class TunedThreshold:
     positives: int
     beta: float = 1.0
 
-    def __str__(self) -> str:
-        return (
-            f"F{self.beta:g} {self.score:.4f} at threshold {self.threshold:.4g}, tuned "
-            f"on {self.examples} examples with {self.positives} positives; "
-            f"{self.default_score:.4f} at {self.default_threshold:.4g}"
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class TunedThresholds:
-    """A tuned threshold for each label, with their scores.
-
-    Attributes:
-      threshold: by label; scores that are not below it count as positive.
-      score: mean over labels of the F-beta on the examples it was chosen from.
-      default_threshold: threshold without tuning.
-      default_score: the mean F-beta with it, on the same examples.
-      examples: number of examples.
-      tuned: number of labels whose threshold is not the default.
-      beta: 1 for F1.
-    """
-
-    threshold: Mapping[str, float]
-    score: float
-    default_threshold: float
-    default_score: float
-    examples: int
-    tuned: int
-    beta: float = 1.0
+    @property
+    def tuned(self) -> int:
+        """Number of thresholds that are not the default."""
+        chosen = self.threshold
+        limits = chosen.values() if isinstance(chosen, Mapping) else [chosen]
+        return sum(limit != self.default_threshold for limit in limits)
 
     def __str__(self) -> str:
-        return (
-            f"macro F{self.beta:g} {self.score:.4f} with {self.tuned} of "
-            f"{len(self.threshold)} thresholds tuned on {self.examples} examples; "
-            f"{self.default_score:.4f} at {self.default_threshold:.4g}"
-        )
+        name, number = f"F{self.beta:g}", f"{self.examples} examples"
+        if isinstance(self.threshold, Mapping):
+            which = f"with {self.tuned} of {len(self.threshold)} thresholds"
+            text = f"macro {name} {self.score:.4f} {which} tuned on {number}"
+        else:
+            text = f"{name} {self.score:.4f} at threshold {self.threshold:.4g}, tuned "
+            text += f"on {number} with {self.positives} positives"
+        return f"{text}; {self.default_score:.4f} at {self.default_threshold:.4g}"
 
 
 def describe(threshold: float | Mapping[str, float]) -> str:
@@ -141,7 +124,7 @@ def tune_per_label(
     *,
     default: float = 0.5,
     beta: float = 1.0,
-) -> TunedThresholds:
+) -> TunedThreshold:
     """Choose the threshold with the best F-beta of each label, as `tune` does.
 
     A label without positives keeps the default.
@@ -161,14 +144,15 @@ def tune_per_label(
       ValueError: as of `tune`, or labels and columns differ in number.
     """
     columns = zip(labels, np.asarray(scores).T, np.asarray(gold).T, strict=True)
-    tuned = {label: tune(*pair, default=default, beta=beta) for label, *pair in columns}
-    return TunedThresholds(
+    form: dict[str, Any] = {"default": default, "beta": beta}
+    tuned: dict[str, Any] = {label: tune(*pair, **form) for label, *pair in columns}
+    return TunedThreshold(
         threshold={label: row.threshold for label, row in tuned.items()},
         score=quotients.mean(row.score for row in tuned.values()),
         default_threshold=default,
         default_score=quotients.mean(row.default_score for row in tuned.values()),
         examples=len(np.asarray(scores)),
-        tuned=sum(row.threshold != default for row in tuned.values()),
+        positives=sum(row.positives for row in tuned.values()),
         beta=beta,
     )
 

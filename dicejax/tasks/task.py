@@ -18,7 +18,7 @@ from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, quote
 from dicejax.metrics.scores import Scores, as_f1, class_of
-from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
+from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import Head
 from dicejax.tasks.judged import Judged, ThresholdRule
 from dicejax.tasks.remarks import Fit, Remark, cut_inputs
@@ -391,7 +391,7 @@ class Task(TaskSettings, abc.ABC):
 
     def tune(
         self, examples: Examples, candidates: Sequence[Any], labels: Labels
-    ) -> TunedThreshold | TunedThresholds:
+    ) -> TunedThreshold:
         """Choose the threshold with the best score on examples, or one per label.
 
         Raises:

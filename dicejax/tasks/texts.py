@@ -17,7 +17,7 @@ from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError, quote
 from dicejax.metrics import thresholds
 from dicejax.metrics.scores import beta_of
-from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
+from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import SequenceHead
 from dicejax.tasks.judged import Judged, ThresholdRule
 from dicejax.tasks.remarks import Fit, Remark, unseen_labels
@@ -198,7 +198,7 @@ class TextTask(Task):
 
     def tune(
         self, examples: Examples, candidates: Sequence[dict[str, float]], labels: Labels
-    ) -> TunedThreshold | TunedThresholds:
+    ) -> TunedThreshold:
         """Choose the threshold with the best F1 or F-beta, or that of each label.
 
         Beta is that of the primary metric, and 1 of a metric without one.
