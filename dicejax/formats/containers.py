@@ -216,14 +216,12 @@ def _splits(names: Sequence[str]) -> dict[str, str | None]:
 def _find(names: Sequence[str], words: Sequence[str]) -> str | None:
     """Return the file whose name begins with one of the words, or holds it."""
     stems = {name: name.rpartition("/")[2].lower().split(".")[0] for name in names}
+    parts = {name: stem.replace("-", "_").split("_") for name, stem in stems.items()}
     pairs = list(itertools.product(words, names))
-    for word, name in pairs:
-        if stems[name] == word or stems[name].startswith((f"{word}-", f"{word}_")):
-            return _whole(name, names)
-    for word, name in pairs:
-        if word in stems[name].replace("-", "_").split("_"):
-            return _whole(name, names)
-    return None
+    begin = (name for word, name in pairs if parts[name][0] == word)
+    hold = (name for word, name in pairs if word in parts[name])
+    name = next(itertools.chain(begin, hold), None)
+    return None if name is None else _whole(name, names)
 
 
 def _whole(name: str, names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,30 +44,36 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
 
     if data_dir is not None:
         _check_classes(epath.Path(data_dir) / re.split("[/:]", name)[0])
-    try:
-        builder = package.builder(name, data_dir=data_dir, file_format="array_record")
-    except package.core.registered.DatasetNotFoundError:
-        builders = package.list_builders(with_community_datasets=False)
-        do = did_you_mean(re.split("[/:]", name)[0], builders) if builders else ""
-        raise InputError(
-            f"{name}: no such data set in tensorflow-datasets "
-            f"{package.__version__}; {do if 0 < len(do) < 200 else 'check the name'}"
-        ) from None
-    except Exception as error:
-        raise InputError(f"{name}: {first_line(error)}; check the name") from error
+    with _errors(name, "check the name"):
+        try:
+            form = {"data_dir": data_dir, "file_format": "array_record"}
+            builder = package.builder(name, **form)
+        except package.core.registered.DatasetNotFoundError:
+            builders = package.list_builders(with_community_datasets=False)
+            do = did_you_mean(re.split("[/:]", name)[0], builders) if builders else ""
+            do = do if 0 < len(do) < 200 else "check the name"
+            what = f"no such data set in tensorflow-datasets {package.__version__}"
+            raise InputError(f"{name}: {what}; {do}") from None
     if not builder.info.splits:
         _prepare(name, builder, download)
     base = re.split(r"\W", split)[0]
     if base not in builder.info.splits:
         do = did_you_mean(base, list(builder.info.splits))
         raise InputError(f"{name}: no split {quote(split)}; {do}")
-    try:
+    what = f"{name}: cannot be read from {builder.data_dir}"
+    with _errors(what, "prepare it again as array_record"):
         return builder.as_data_source(split), builder.info.features
+
+
+@contextlib.contextmanager
+def _errors(what: str, do: str) -> Iterator[None]:
+    """Turn what builders and files raise, which may be anything, into an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
     except Exception as error:
-        raise InputError(
-            f"{name}: cannot be read from {builder.data_dir}: {first_line(error)}; "
-            "prepare it again as array_record"
-        ) from error
+        raise InputError(f"{what}: {first_line(error)}; {do}") from error
 
 
 def _check_classes(folder: epath.Path) -> None:
@@ -101,26 +108,18 @@ def _prepare(name: str, builder, download: bool) -> None:
             f"{name}: is not prepared in {builder.data_dir}; allow its download, or "
             f"run: tfds build {name} --file_format=array_record"
         )
-    try:
-        builder.download_and_prepare()
-    except ImportError as error:
-        what = f"{name}: cannot be prepared ({first_line(error)})"
-        raise InputError(f"{what}; install the package named here") from error
-    except Exception as error:  # builders may raise anything
-        raise InputError(
-            f"{name}: cannot be prepared: {first_line(error)}; fix that, or copy a "
-            f"prepared set to {builder.data_dir}"
-        ) from error
+    what = f"{name}: cannot be prepared"
+    with _errors(what, f"fix that, or copy a prepared set to {builder.data_dir}"):
+        try:
+            builder.download_and_prepare()
+        except ImportError as error:
+            reason = f"{what} ({first_line(error)})"
+            raise InputError(f"{reason}; install the package named here") from error
 
 
 def _records(source: Iterable[Any], path: str) -> Iterator[Any]:
-    try:
-        yield from source
-    except Exception as error:  # of files that are opened late
-        do = "prepare the set anew"
-        raise InputError(
-            f"{path}: cannot be read: {first_line(error)}; {do}"
-        ) from error
+    with _errors(f"{path}: cannot be read", "prepare the set anew"):
+        yield from source  # opens files late
 
 
 def _plain(value: Any) -> Any:
