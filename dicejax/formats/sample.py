@@ -8,13 +8,14 @@ import itertools
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from etils import epath
 
 from dicejax.errors import InputError
 from dicejax.formats import containers, label_studio, mapping, separated, tables
 from dicejax.formats.records import ALL_UNNAMED, LOOKED_AT, Columns
+from dicejax.formats.separated import SeparatedTable
 from dicejax.io import files, json_text
 
 _CONLLU = re.compile(r"(\d{1,9})([-.]\d{1,9})?((\t[^\t]*){9}|( +[^ ]+){9})")
@@ -24,23 +25,6 @@ Container = Literal[
 ]
 """A table of `datasets`, a folder of brat, one JSON object, many of them, or lines."""
 RECORDS: tuple[Container, ...] = ("records", "table")  # which hold objects
-
-
-class Table(NamedTuple):
-    """How the columns of a file are separated, and whether all rows have as many."""
-
-    separator: str
-    quoted: bool
-    flawless: bool
-
-    @property
-    def form(self) -> dict[str, Any]:
-        """How it is written, as settings of a source."""
-        return {"separator": self.separator, "quoted": self.quoted}
-
-    def rows(self, path: epath.Path) -> Iterator[tuple[int, list[str]]]:
-        """Yield the first line and the fields of each row."""
-        return separated.rows(path, self.separator, quoted=self.quoted)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +104,7 @@ class FileSample:
         return len(widths) == 1 and widths.pop() > 1
 
     @functools.cached_property
-    def table(self) -> Table | None:
+    def table(self) -> SeparatedTable | None:
         """Separator of the columns; None without columns."""
         first = self.first_line
         tried = sorted(
@@ -128,7 +112,7 @@ class FileSample:
             key=lambda s: (s != "\t", -first.count(s), s == ","),
         )
         for separator, quoted in itertools.product(tried, (True, False)):
-            table = Table(separator, quoted, True)
+            table = SeparatedTable(separator, quoted)
             try:
                 widths = [len(fields) for _, fields in table.rows(self.path)]
             except InputError:
@@ -141,12 +125,13 @@ class FileSample:
             # swallow no rows where all have equally many fields without them.
             plain = table._replace(quoted=False)
             lengths = [len(fields) for _, fields in plain.rows(self.path)]
-            are_one = all(
-                map(operator.eq, *(x.rows(self.path) for x in (table, plain)))
-            )
+            both = (x.rows(self.path) for x in (table, plain))
+            are_one = all(map(operator.eq, *both))
             swallows = len(lengths) > len(widths) and {*lengths} == {*widths}
             return plain if swallows or (are_one and lengths == widths) else table
-        return Table(tried[0], tried[0] != "\t", False) if tried else None
+        if not tried:
+            return None
+        return SeparatedTable(tried[0], tried[0] != "\t", flawless=False)
 
     @property
     def first_line(self) -> str:

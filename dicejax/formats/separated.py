@@ -92,11 +92,28 @@ def row(fields: Iterable[object], separator: str = ",", is_quoted: bool = False)
 
 
 class SeparatedTable(NamedTuple):
-    """A table as a container of records, by columns or, without a header, numbers."""
+    """A table as a container of records, by columns or, without a header, numbers.
+
+    Attributes:
+      separator: the character between columns.
+      quoted: whether a field may be in quotes.
+      has_header: whether the first row has the names of columns.
+      flawless: whether all rows have equally many fields, if that is known.
+    """
 
     separator: str
     quoted: bool
-    has_header: bool
+    has_header: bool = True
+    flawless: bool = True
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """How it is written, as settings of a source."""
+        return {"separator": self.separator, "quoted": self.quoted}
+
+    def rows(self, path: files.Path, **more: Any) -> Iterator[tuple[int, list[str]]]:
+        """Yield the first line and the fields of each row; see the function `rows`."""
+        return rows(path, **self.form, **more)
 
     def records(
         self,
@@ -106,8 +123,7 @@ class SeparatedTable(NamedTuple):
         stream: files.Stream = None,
     ) -> Iterator[FileRecord]:
         """Yield the rows, which have the columns, by what these are for."""
-        form = {"quoted": self.quoted, "on_error": on_error, "stream": stream}
-        table = rows(path, self.separator, **form)
+        table = self.rows(path, on_error=on_error, stream=stream)
         first_line, first = next(table, (1, []))
         names: Sequence[Column] = range(len(first))
         if not first:
