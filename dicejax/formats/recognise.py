@@ -86,12 +86,11 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
             what = f"is {form}, but {train.path.name} is {other}"
             raise InputError.at(file.path, None, what, "convert one of them")
         if "word_column" in fields:
-            there = form.fields(file)
-            for part in ("sentence_column", "word_column"):
-                if there.get(part) != fields.get(part):
-                    what = f"has its words in column {there['word_column']}, but "
-                    what += f"{train.path.name} in column {fields['word_column']}"
-                    raise InputError.at(file.path, None, what, "write both alike")
+            there, parts = form.fields(file), ("sentence_column", "word_column")
+            if any(there.get(part) != fields.get(part) for part in parts):
+                what = f"has its words in column {there['word_column']}, but "
+                what += f"{train.path.name} in column {fields['word_column']}"
+                raise InputError.at(file.path, None, what, "write both alike")
         is_named = kind == "classification" and isinstance(label, str)
         if is_named and not _has_labels(file, train, label) and split == "test":
             by_split[split] = None
@@ -161,8 +160,7 @@ def fields_of(source: FileSource) -> str:
 
 def _format(kind: Kind, file: FileSample) -> Format:
     """Return the format of a file."""
-    is_lines = not containers.is_split(file.path)
-    begin = file.beginning if is_lines else ""
+    begin = file.beginning
     for pattern, problem in _FOREIGN.items():
         if re.match(pattern, begin, re.MULTILINE):
             raise InputError.at(file.path, None, *problem)
@@ -177,7 +175,8 @@ def _format(kind: Kind, file: FileSample) -> Format:
         what = "is a table of entities by their places"
         raise InputError.at(file.path, 1, what, _BY_SCRIPT)
     what, hint = "is not JSON" if kind == "qa" else "is of another format", ""
-    what = "holds blank lines alone" if is_lines and not begin else what
+    if file.container == "nothing" and not begin:
+        what = "holds blank lines alone"
     for other, forms in FORMATS.items():
         sure = (f for f in forms if other != kind and f.is_sure(file))
         fitting = next((f for f in sure if f.fits(file)), None)

@@ -37,16 +37,19 @@ class FileSample:
     @functools.cached_property
     def lines(self) -> list[str]:
         """The first lines that are neither blank nor begin with `#`."""
+        return [line for line in self._begin if line.strip() and line[0] != "#"]
+
+    @functools.cached_property
+    def _begin(self) -> list[str]:
         if containers.is_split(self.path):
             return []
         begin = itertools.islice(files.lines(self.path), LOOKED_AT)
-        return [line for _, line in begin if line.strip() and line[0] != "#"]
+        return [line for _, line in begin]
 
     @property
     def beginning(self) -> str:
-        """The first lines from the first that is not blank."""
-        begin = itertools.islice(files.lines(self.path), LOOKED_AT)
-        return "\n".join(line for _, line in begin).lstrip()
+        """The first lines from the first that is not blank; of text alone."""
+        return "\n".join(self._begin).lstrip()
 
     @property
     def first(self) -> str:

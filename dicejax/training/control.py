@@ -63,8 +63,7 @@ def fit_control(
         raise InputError(f"control {name} is fitted by one process; start no others")
     setup = prepare(experiment, progress.note, weights=name == "frozen")
     data, task = setup.data, experiment.task
-    parts = data.labels, setup.network.encoder, data.tokenizer, data.identity
-    run.write_setup(experiment, *parts)  # whatever an interrupted fit has left
+    run.write_setup(experiment, data)  # whatever an interrupted fit has left
     fit = _fit_frozen if name == "frozen" else _fit_counts
     model, settings, score = fit(setup, mesh)
     seconds = time.monotonic() - begin

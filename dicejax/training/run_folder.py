@@ -43,7 +43,7 @@ from dicejax.models import huggingface
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
 from dicejax.training.checkpoint_folder import steps
-from dicejax.training.encoded import identity_of
+from dicejax.training.encoded import Encoded, identity_of
 from dicejax.training.identity import (
     TOKENIZER,
     WEIGHTS,
@@ -169,14 +169,7 @@ class Run:
         """Whether training has finished or diverged."""
         return self.is_finished or self.diverged() is not None
 
-    def write_setup(
-        self,
-        experiment: config.Experiment,
-        labels: tuple[str, ...],
-        encoder: EncoderConfig,
-        tokenizer: Tokenizer,
-        identity: Identity,
-    ) -> None:
+    def write_setup(self, experiment: config.Experiment, data: Encoded) -> None:
         """Record what later commands need but the weights; the folder appears whole.
 
         Raises:
@@ -184,10 +177,10 @@ class Run:
         """
         folder = files.follow_link(self.path)
         contents: dict[str, str | bytes] = {
-            LABELS: _json(list(labels)),
-            ENCODER: _json(dataclasses.asdict(encoder)),
-            tokenize.FILE: tokenizer.to_str(pretty=True),
-            DATA: _json(identity.to_json()),
+            LABELS: _json(list(data.labels)),
+            ENCODER: _json(dataclasses.asdict(data.encoder)),
+            tokenize.FILE: data.tokenizer.to_str(pretty=True),
+            DATA: _json(data.identity.to_json()),
             EXPERIMENT: config.to_json(experiment),
         }
         try:

@@ -243,9 +243,7 @@ def _train(
         return _train(as_given, anew, progress, score_test=score_test)
     barrier("data and weights are read")  # nothing is written before
     if is_main_process() and not run.continues:
-        data, encoder = setup.data, setup.network.encoder
-        parts = data.labels, encoder, data.tokenizer, data.identity
-        run.write_setup(experiment, *parts)
+        run.write_setup(experiment, setup.data)
     barrier("the run's folder exists")
 
     # State, new or restored.
