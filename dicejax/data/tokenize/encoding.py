@@ -54,22 +54,16 @@ def encode(
     _check_sizes(limits.WORDS, inputs)
     for words in inputs:
         _check_sizes(limits.WORD, words)
-    counts: list[tuple[int, ...]] = [(len(words),) for words in inputs]
-    if pairs is None:
-        encodings = _encode_chunks(tokenizer, inputs, inputs, words=True)
-    else:
-        both = list(zip(inputs, map(list, pairs), strict=True))
-        units = [first + second for first, second in both]
-        counts = [(len(first), len(second)) for first, second in both]
-        firsts = [len(first) for first, _ in both]
-        encodings = _encode_chunks(tokenizer, both, units, words=True, firsts=firsts)
+    sides = [inputs] if pairs is None else [inputs, list(map(list, pairs))]
+    both = list(zip(*sides, strict=True))
+    encodings = _encode_chunks(tokenizer, both, words=True)
     if not every_word:
         return list(encodings)
     numbers = map(tokenizer.token_to_id, _UNKNOWN)
     unknown = next((number for number in numbers if number is not None), None)
     return [
-        with_every_word(encoded, words, unknown)
-        for encoded, words in zip(encodings, counts, strict=True)
+        with_every_word(encoded, [*map(len, parts)], unknown)
+        for encoded, parts in zip(encodings, both, strict=True)
     ]
 
 
@@ -82,13 +76,10 @@ def encode_texts(
       InputError: a text holds half of a surrogate pair, which is no text, or is longer
         than what is read.
     """
-    for side in (texts, pairs or ()):
+    sides = [texts] if pairs is None else [texts, pairs]
+    for side in sides:
         _check_sizes(limits.TEXT, side)
-    if pairs is None:
-        units = [(text,) for text in texts]
-        return list(_encode_chunks(tokenizer, list(texts), units, words=False))
-    both = list(zip(texts, pairs, strict=True))
-    return list(_encode_chunks(tokenizer, both, both, words=False))
+    return list(_encode_chunks(tokenizer, list(zip(*sides, strict=True)), words=False))
 
 
 def _check_sizes(limit: limits.Limit, texts: Sequence[Sequence[str]]) -> None:
@@ -100,18 +91,15 @@ def _check_sizes(limit: limits.Limit, texts: Sequence[Sequence[str]]) -> None:
 
 
 def _encode_chunks(
-    tokenizer: Tokenizer,
-    inputs: Sequence[Any],
-    units: Sequence[Sequence[str]],
-    *,
-    words: bool,
-    firsts: Sequence[int] = (),
+    tokenizer: Tokenizer, texts: Sequence[Sequence[Any]], *, words: bool
 ) -> Iterator[EncodedText]:
-    """Encode, and correct the offsets of a whole chunk of texts at once."""
+    """Encode texts or pairs, and correct the offsets of a whole chunk at once."""
     prefix = tokenizer.token_to_id(_PREFIX)
+    units = [list(chain(*parts)) if words else parts for parts in texts]
     for chunk in _chunks(units):
+        inputs = [tuple(x) if len(x) > 1 else x[0] for x in texts[chunk]]
         try:
-            encodings = tokenizer.encode_batch(inputs[chunk], is_pretokenized=words)
+            encodings = tokenizer.encode_batch(inputs, is_pretokenized=words)
         except TypeError as error:  # says neither where nor why
             _refuse_surrogates(units[chunk], chunk.start, error)
             raise
@@ -129,8 +117,9 @@ def _encode_chunks(
         lengths = [len(encoding) for encoding in encodings]
         unit = np.repeat(np.cumsum([0, *counts])[:-1], lengths)
         unit += arrays[3] if words else arrays[2]
-        if firsts:
-            unit += (arrays[2] == 1) * np.repeat(firsts[chunk], lengths)
+        if words:
+            firsts = [len(parts[0]) for parts in texts[chunk]]
+            unit += (arrays[2] == 1) * np.repeat(firsts, lengths)
         solid = arrays[2] >= 0
         offsets[solid] = _fit_offsets(
             list(chain.from_iterable(units[chunk])),

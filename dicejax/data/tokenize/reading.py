@@ -282,7 +282,7 @@ def parse(text: str) -> Tokenizer:
     try:
         content = json_text.value_of(json_text.parse(text), dict)
     except Flaw as flaw:
-        raise Flaw(flaw.what, "fetch it again", flaw.line) from None
+        raise Flaw(flaw.what, "fetch it again") from None
     check_sizes(content)
     try:
         tokenizer = Tokenizer.from_str(text)
