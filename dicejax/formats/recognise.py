@@ -94,9 +94,8 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         is_named = kind == "classification" and isinstance(label, str)
         if is_named and not _has_labels(file, train, label) and split == "test":
             by_split[split] = None
-    held_out = {"dev_share": HELD_OUT} if by_split["dev"] is None else {}
-    if by_split["test"] is None:
-        held_out["test_share"] = HELD_OUT
+    lacking = [split for split in ("dev", "test") if by_split[split] is None]
+    held_out = {f"{split}_share": HELD_OUT for split in lacking}
     return form.make(dir=str(folder), **by_split, **held_out, **fields)
 
 
@@ -150,11 +149,10 @@ def describe(source: FileSource) -> str:
 
 def fields_of(source: FileSource) -> str:
     """Return the class of a source and its fields of reading that are no defaults."""
-    changed = [
-        f"{name}: {value}"
-        for name, value in source.reading_fields.items()
-        if value != getattr(type(source), name, dataclasses.MISSING)
-    ]
+    common = {field.name for field in dataclasses.fields(FileSource)}
+    fields = [x for x in dataclasses.fields(source) if x.name not in common]
+    values = [(x.name, getattr(source, x.name), x.default) for x in fields]
+    changed = [f"{name}: {x}" for name, x, default in values if x != default]
     return ", ".join([type(source).__name__, *changed])
 
 

@@ -127,13 +127,6 @@ class FileSource(Source):
         """
         return self.read_with_notes(path, on_error)[0]
 
-    @property
-    def reading_fields(self) -> dict[str, Any]:
-        """The fields that say how a file is read: those of its format alone."""
-        common = {field.name for field in dataclasses.fields(FileSource)}
-        names = [field.name for field in dataclasses.fields(self)]
-        return {name: getattr(self, name) for name in names if name not in common}
-
     def texts(self, path: files.Path, stream: files.Stream = None) -> Iterable[Text]:
         """Read the examples of a file to predict, in the way of the training files.
 
@@ -259,9 +252,8 @@ class FileSource(Source):
         for number, name in enumerate(("train", "dev", "test")):
             examples, most = splits[name], getattr(self, f"max_{name}")
             if most is not None and most < len(examples):
-                seed = self.sample_seed
-                if name == "train" and self.train_sample is not None:
-                    seed = self.train_sample
+                of_train = self.train_sample if name == "train" else None
+                seed = self.sample_seed if of_train is None else of_train
                 random = np.random.default_rng((seed, _SAMPLE, number))
                 chosen = np.sort(random.permutation(len(examples))[:most])
                 what = f"{name}: {most} of {len(examples)} {self.several}"
