@@ -21,6 +21,7 @@ from dicejax.study.choose.search import (
 from dicejax.study.choose.settings import Setting
 from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.statistics import rows_of
+from dicejax.study.sentences import sentences
 from dicejax.tasks import QuestionAnswering
 from dicejax.training.progress import progress_of
 
@@ -380,3 +381,19 @@ def test_seeds_are_apart():
     with progress_of(False) as display:
         assert Search(SMALL, "nowhere", display).trials == []
     assert SEED > 1_000_000
+
+
+def test_a_choice_that_failed_with_a_fresh_seed_is_said_to():
+    ours, control, runs = Setting("wce"), Setting("tfidf"), []
+    for setting, skills in ((control, [0.5] * 4), (ours, [0.8, 0.8, 0.8, 0.3])):
+        for seed, skill in enumerate(skills):
+            shares = items(skill, [7, 0 if setting.is_plain else seed])
+            test = {"f1": float(significance.score(shares))}
+            result = {"primary_metric": "f1", "test": test}
+            runs.append(ScoredRun(setting.name, seed, "", "finished", result, shares))
+    row = rows_of(runs, control.name)[1]
+    values = {"chosen": "wce", "control": "tfidf", "metric": "F1", "tried": 9}
+    said = sentences("choose").level(
+        crossed=row.against.crossed, failures=row.failures, **values
+    )
+    assert said == "Use tfidf: wce, the best on dev, failed in 1 of 4 runs."

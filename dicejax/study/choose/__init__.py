@@ -161,4 +161,4 @@ def _sentence(
     values |= {"crossed": row.against.crossed, "tried": tried}
     if row.outcome == "better":
         return texts.better(score=row.summary.mean, **values)
-    return texts.level(verdict=row.against.verdict.sentence, **values)
+    return texts.level(failures=row.failures, **values)
