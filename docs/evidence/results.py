@@ -19,6 +19,7 @@ from pathlib import Path
 
 import archive
 import curve
+import density
 import documents
 import early
 import jinja2
@@ -73,6 +74,7 @@ def pages() -> dict[str, str]:
         "every_share": thinned.SHARES,
         "reading": reading,
         "reproduced": reproduced,
+        "density": density,
         "forms": reading.finished(),
         "mechanism": mechanism,
         "part_1": mechanism.MECHANISM,
@@ -205,6 +207,7 @@ def main(argv: list[str]) -> None:
             "thinned": thinned.draw(thinned.finished()),
             "why": why.draw(why.archived()),
             "early": early.draw(early.archived()),
+            "density": density.draw(),
         }
         if third_tables.finished():
             drawn["third"] = third_tables.draw(third_tables.finished())
