@@ -19,7 +19,7 @@ from dicejax.data.pipeline import Batches, Packed
 from dicejax.data.plan import packing_plan
 from dicejax.mesh import batch_parts
 from dicejax.models.network import Network, Params
-from dicejax.tasks import Item, Task
+from dicejax.tasks import Item, Predicted, Task
 from dicejax.training.sharding import global_batch, rows_here, to_host
 from dicejax.training.step import predict_step
 
@@ -69,18 +69,10 @@ def search(
     """
     if isinstance(params, ControlModel):
         between()
-        result = search_logits(
-            params.logits(examples),
-            examples,
-            items,
-            task=task,
-            labels=labels,
-            shifts=shifts,
-            count=count,
-        )
-        for _ in examples:
-            decoded()
-        return result
+        options: dict[str, Any] = {"task": task, "labels": labels, "shifts": shifts}
+        logits = params.logits(examples)
+        options |= {"count": count, "decoded": decoded}
+        return search_logits(logits, examples, items, **options)
     batches = Batches(
         [item.arrays for item in items],
         layout=task.layout(tokenizer),
@@ -100,14 +92,42 @@ def search(
     }
     nothing = [[None] * len(examples) for _ in shifts]
     result = Decoded(nothing, {}, batches.sequences)
-    num_items = Counter(item.example for item in items)
-    waiting: dict[int, dict[int, list[Any]]] = {}
+    decode_rows = _decoder(result, examples, items, task, labels, decoded)
 
     def decode(batch: Packed, outputs: Any) -> None:
         predicted, counts = to_host(outputs, mesh)
         for name, part in counts.items():
             result.counts[name] = result.counts.get(name, 0) + part.astype(np.int64)
-        for row, segments in enumerate(batch.rows):
+        decode_rows(batch.rows, predicted)
+
+    # One batch behind: the device computes the next while the host decodes.
+    pending: tuple[Packed, Any] | None = None
+    for batch in batches.iterate(rows_here=rows_here(batches.rows, mesh)):
+        between()
+        arrays = global_batch(batch.arrays, mesh, batches.rows)
+        outputs = predict_step(params, arrays, shifts, **settings)
+        if pending is not None:
+            decode(*pending)
+        pending = batch, outputs
+    if pending is not None:
+        decode(*pending)
+    return result
+
+
+def _decoder(
+    result: Decoded,
+    examples: Sequence[Any],
+    items: Sequence[Item],
+    task: Task,
+    labels: tuple[str, ...],
+    decoded: Callable[[], None],
+) -> Callable[[Sequence[Sequence[int]], Sequence[Predicted]], None]:
+    """Return a function that decodes what is predicted of rows of items, by shift."""
+    num_items = Counter(item.example for item in items)
+    waiting: dict[int, dict[int, list[Any]]] = {}
+
+    def decode(rows: Sequence[Sequence[int]], predicted: Sequence[Predicted]) -> None:
+        for row, segments in enumerate(rows):
             end = 0
             for segment, index in enumerate(segments):
                 start, end = end, end + len(items[index])
@@ -127,18 +147,7 @@ def search(
                 del waiting[example]
                 decoded()
 
-    # One batch behind: the device computes the next while the host decodes.
-    pending: tuple[Packed, Any] | None = None
-    for batch in batches.iterate(rows_here=rows_here(batches.rows, mesh)):
-        between()
-        arrays = global_batch(batch.arrays, mesh, batches.rows)
-        outputs = predict_step(params, arrays, shifts, **settings)
-        if pending is not None:
-            decode(*pending)
-        pending = batch, outputs
-    if pending is not None:
-        decode(*pending)
-    return result
+    return decode
 
 
 def search_logits(
@@ -150,6 +159,7 @@ def search_logits(
     labels: tuple[str, ...],
     shifts: Sequence[Shift] = ({},),
     count: Callable[..., Array] | None = None,
+    decoded: Callable[[], None] = lambda: None,
 ) -> Decoded:
     """Decode logits that a control gives, as `search` does those of a network.
 
@@ -166,31 +176,15 @@ def search_logits(
             of_tokens[item.detail[words]] = values[words]
             values = of_tokens
         arrays.append(values)
-    result = Decoded([[] for _ in shifts], {}, 0)
+    result = Decoded([[None] * len(examples) for _ in shifts], {}, 0)
     if not items:
         return result
     of_words = items[0].detail is not None
     outputs = (np.concatenate if of_words else np.stack)(arrays)[None]
-    ends = np.cumsum([len(array) if of_words else 0 for array in arrays])
-    parts: list[list[int]] = [[] for _ in examples]
-    for number, item in enumerate(items):
-        parts[item.example].append(number)
-    for shift, candidates in zip(shifts, result.candidates, strict=True):
-        moved = {name: jnp.asarray(outputs + shift.get(name, 0.0))}
-        predicted = jax.device_get(task.reduce_logits(moved, {}))
-        decoded = [
-            predicted.item(0, number, end - len(array) * of_words, end)
-            for number, (array, end) in enumerate(zip(arrays, ends, strict=True))
-        ]
-        candidates += [
-            task.decode(
-                example,
-                [items[number] for number in numbers],
-                [decoded[number] for number in numbers],
-                labels,
-            )
-            for example, numbers in zip(examples, parts, strict=True)
-        ]
+    moved = (jnp.asarray(outputs + shift.get(name, 0.0)) for shift in shifts)
+    predicted = [jax.device_get(task.reduce_logits({name: x}, {})) for x in moved]
+    decode = _decoder(result, examples, items, task, labels, decoded)
+    decode([range(len(items))], predicted)
     if count is not None:
         golds = [item.arrays[name] for item in items]
         gold = (np.concatenate if of_words else np.stack)(golds)
