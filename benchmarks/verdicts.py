@@ -35,9 +35,9 @@ import numpy as np
 import tyro
 from scipy import special, stats
 
-from dicejax.study.compare.failures import failures_of, far_below
+from dicejax.study.compare.failures import far_below
 from dicejax.study.compare.jobs import ScoredRun
-from dicejax.study.compare.testing import MARGIN, Tests
+from dicejax.study.compare.testing import contrasts
 from dicejax.study.compare.until import FUTILE, LOOKS
 from dicejax.study.significance import (
     CrossedDifference,
@@ -346,19 +346,8 @@ def in_the_package(
             ]
             for name, of_loss in zip(names, scores, strict=True)
         }
-        tests = Tests(
-            runs={
-                name: {run.seed: run.item_statistics for run in runs}
-                for name, runs in outcomes.items()
-            },
-            failures={name: failures_of(runs) for name, runs in outcomes.items()},
-            looks=looks,
-            margin=MARGIN,
-            metric="F1",
-            source="run",
-        )
-        contrasts = tests.contrasts("ce", names[1:], names[1:])
-        results.append([contrasts[name].verdict.outcome for name in names[1:]])
+        against = contrasts(outcomes, "ce", names[1:], names[1:], looks=looks)
+        results.append([against[name].verdict.outcome for name in names[1:]])
         looks = [*looks, {name: list(range(seeds)) for name in names[1:]}]
     return results
 

@@ -27,8 +27,10 @@ from dicejax.study.compare.testing import (
     MARGIN,
     Contrast,
     Look,
-    Tests,
+    contrasts,
     differences_of,
+    finished_run,
+    pairs_of,
 )
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import CrossedDifference, ScoreSummary, Verdict
@@ -113,44 +115,35 @@ def rows_of(
     by_loss: dict[str, list[ScoredRun]] = {baseline: []}
     for run in scored:
         by_loss.setdefault(run.loss, []).append(run)
-    finished = [run for run in by_loss[baseline] if run.result]
-    if not finished:
+    if not any(run.result for run in by_loss[baseline]):
         raise InputError(
             f"no run of {baseline} is finished, so there is nothing to compare with"
         )
-    tests = Tests(
-        runs=_statistics_of(scored, finished[0]),
-        failures={loss: failures_of(runs) for loss, runs in by_loss.items()},
-        looks=looks,
-        margin=margin,
-        metric=primary_name(finished[0].result),
-        source=finished[0].source,
-    )
     # Losses that there is something to test of.
     sampled = {k for k, runs in by_loss.items() if not is_repeated(runs)}
-    if baseline not in sampled or has_few_examples(finished[0]):
+    if baseline not in sampled or has_few_examples(finished_run(by_loss)):
         sampled = set()
     others_of = [k for k in by_loss if k != baseline and k in sampled]
     rivals = [k for k in others_of if k not in controls]
     moved = [k for k in others_of if k in controls]
     dropped = {loss for look in looks for loss in look} - {baseline, *others_of}
+    over: dict[str, Any] = {"looks": looks, "margin": margin}
     tested: dict[str, Contrast] = {}
     # Each kind is a family of its own, so that none costs the others their verdicts.
     kinds = {k: (k in controls, k in PLAIN) for k in (*others_of, *dropped)}
     for kind in dict.fromkeys(kinds.values()):
         family = [k for k in others_of if kinds[k] == kind]
         borrowing = family if family == rivals else ()
-        others = sum(kinds[k] == kind for k in dropped)
-        tested |= tests.contrasts(baseline, family, borrowing, others, plans=True)
+        earlier = sum(kinds[k] == kind for k in dropped)
+        options = over | {"dropped": earlier, "plans": True}
+        tested |= contrasts(by_loss, baseline, family, borrowing, **options)
     versus: dict[str, dict[str, Contrast]] = {loss: {} for loss in by_loss}
     for control in moved:
         family = [k for k in others_of if k != control]
         alike = _decided_alike(by_loss, family, control)
-        ended = [run for runs in alike.values() for run in runs]
-        runs = {**tests.runs, **_statistics_of(ended, finished[0])}
-        failures = {**tests.failures, **{k: failures_of(alike[k]) for k in alike}}
-        equal = dataclasses.replace(tests, runs=runs, failures=failures)
-        for loss, contrast in equal.contrasts(control, family, rivals).items():
+        runs_alike = {**by_loss, **alike}
+        to_control = contrasts(runs_alike, control, family, rivals, **over)
+        for loss, contrast in to_control.items():
             is_alike = loss in alike if " + " in control else None
             contrast = dataclasses.replace(contrast, decided_alike=is_alike)
             versus[loss][control] = contrast
@@ -161,18 +154,17 @@ def rows_of(
         summary = ScoreSummary.from_scores(scores, diverged)
         against = None
         if loss != baseline:
-            against = _compare(tests, by_loss, loss, baseline, tested.get(loss))
-        experiments = [run.experiment for run in runs if run.experiment is not None]
-        settings = [json.loads(config.to_json(each)) for each in experiments[:1]]
+            against = _compare(by_loss, loss, baseline, tested.get(loss))
+        begun = next((x.experiment for x in runs if x.experiment is not None), None)
         row = Row(
             loss,
             tuple(runs),
             summary,
             against,
             is_control=loss in controls,
-            failures=tests.failures[loss],
+            failures=failures_of(runs),
             versus=versus[loss],
-            settings=settings[0] if settings else None,
+            settings=None if begun is None else json.loads(config.to_json(begun)),
         )
         rows.append(row)
         mean = against and against.mean
@@ -277,28 +269,14 @@ def _decided_alike(
     return alike
 
 
-def _statistics_of(
-    scored: Sequence[ScoredRun], finished: ScoredRun
-) -> dict[str, dict[int, np.ndarray]]:
-    """Return the statistics of each run that has ended, by loss and seed."""
-    nothing = finished.item_statistics * [0, 1]  # a diverged run scores 0
-    ended: dict[str, dict[int, np.ndarray]] = {run.loss: {} for run in scored}
-    for run in sorted(scored, key=lambda run: run.seed):
-        if run.status != "missing":
-            counts = run.item_statistics
-            ended[run.loss][run.seed] = nothing if counts is None else counts
-    return ended
-
-
 def _compare(
-    tests: Tests,
     by_loss: Mapping[str, Sequence[ScoredRun]],
     loss: str,
     baseline: str,
     tested: Contrast | None,
 ) -> Contrast:
     """Compare a loss with the baseline; without a test there is no verdict."""
-    pairs, texts = tests.pairs(loss, baseline), sentences("verdicts")
+    pairs, texts = pairs_of(by_loss, loss, baseline), sentences("verdicts")
     differences = differences_of(pairs)
     if tested is None:
         repeated = [name for name in (loss, baseline) if is_repeated(by_loss[name])]
@@ -310,14 +288,15 @@ def _compare(
         elif repeated:
             sentence = texts.repeated(losses=repeated)
         elif pairs:
-            values = {"least": significance.MIN_SEEDS, "metric": tests.metric}
-            sentence = texts.few_seeds(differences=differences, **values)
+            metric = primary_name(finished_run(by_loss).result)
+            least = significance.MIN_SEEDS
+            sentence = texts.few_seeds(differences, least=least, metric=metric)
         verdict = Verdict("no verdict", sentence)
         tested = Contrast(seeds=tuple(pairs), differences=differences, verdict=verdict)
     untaught = {
         name: failed
         for name in (loss, baseline)
-        if (failed := tests.failures[name]).has_learnt_nothing
+        if (failed := failures_of(by_loss[name])).has_learnt_nothing
     }
     if not untaught:
         return tested

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dicejax.metrics.scores import primary_name
 from dicejax.study import significance
-from dicejax.study.compare.failures import Failures, compared_failures
-from dicejax.study.compare.jobs import Source
+from dicejax.study.compare.failures import compared_failures, failures_of
+from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import CrossedDifference, Verdict
 
@@ -105,141 +106,156 @@ Pairs = Mapping[int, tuple[np.ndarray, np.ndarray]]
 """Statistics of the test examples, [N, C, 2], of a loss and the baseline, by seed."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Tests:
-    """Tests between the losses of a comparison, whose runs these are."""
+def pairs_of(
+    by_loss: Mapping[str, Sequence[ScoredRun]], loss: str, baseline: str
+) -> Pairs:
+    """Return the statistics of a loss and the baseline, by the seeds that both have."""
+    ours, standard = (
+        {run.seed: run for run in by_loss[name] if run.status != "missing"}
+        for name in (loss, baseline)
+    )
+    # A diverged run scores 0.
+    nothing = finished_run(by_loss).item_statistics * [0, 1]
+    pairs = {}
+    for seed in sorted(ours.keys() & standard.keys()):
+        items = (runs[seed].item_statistics for runs in (ours, standard))
+        mine, other = (nothing if counts is None else counts for counts in items)
+        pairs[seed] = mine, other
+    return pairs
 
-    runs: Mapping[str, Mapping[int, np.ndarray]]
-    failures: Mapping[str, Failures]
-    looks: Sequence[Look]
-    margin: float
-    metric: str
-    source: Source
 
-    def pairs(
-        self, loss: str, baseline: str
-    ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Return the statistics of both, by common seed."""
-        ours, standard = self.runs[loss], self.runs[baseline]
-        return {seed: (ours[seed], standard[seed]) for seed in ours if seed in standard}
+def finished_run(by_loss: Mapping[str, Sequence[ScoredRun]]) -> ScoredRun:
+    """Return the first finished run of the first loss that has one."""
+    return next(run for runs in by_loss.values() for run in runs if run.result)
 
-    def contrasts(
-        self,
-        baseline: str,
-        family: Sequence[str],
-        borrowing: Collection[str],
-        others: int = 0,
-        *,
-        plans: bool = False,
-    ) -> dict[str, Contrast]:
-        """Test the losses of a family that have 3 seeds in common with a baseline.
 
-        Losses that borrow share variances; `others` were dropped from the family. Of
-        those that are planned with it is known what these and further seeds show.
-        """
-        pairs = {loss: self.pairs(loss, baseline) for loss in family}
-        # Controls have looks too; the baseline's are those of its rivals.
-        looks: list[Look] = []
-        for look in self.looks:
-            both = {k: set(look.get(baseline, v)) for k, v in look.items()}
-            looks.append({k: [x for x in v if x in both[k]] for k, v in look.items()})
-        crossed = _cross_at_looks(pairs, looks, borrowing)
-        # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
-        alone: dict[str, np.ndarray] = {}
-        for loss, at in crossed.items():
-            p_values = [
-                (x.p_value, x.p_equal(self.margin)) if x else (1.0, 1.0)
-                for x in at.values()
-            ]
-            alone[loss] = significance.sequential_p_value(p_values, list(at))
-        dropped = [1.0] * others
-        p_value = significance.holm([*(x for x, _ in alone.values()), *dropped])
-        p_equal = significance.holm([*(x for _, x in alone.values()), *dropped])
-        contrasts = {}
-        for index, (loss, at) in enumerate(crossed.items()):
-            *_, last = at.values()
-            if last is None:
-                continue
-            level = significance.nominal_level(list(at), LEVEL)
-            last = dataclasses.replace(last, level=level)
-            values = float(p_value[index]), float(p_equal[index])
-            verdict = self._verdict(last, *values, comparisons=len(p_value))
-            verdict = self._with_failures(verdict, loss, baseline)
-            contrasts[loss] = Contrast(
-                seeds=tuple(pairs[loss]),
-                differences=differences_of(pairs[loss]),
-                verdict=verdict,
-                crossed=None if verdict.outcome in NO_CLAIM else last,
-                level=level,
-                p_value=values[0],
-                p_alone=float(alone[loss][0]),
-                p_equal=values[1],
-            )
-            if plans:
-                plan = self._plan(last, list(at), len(p_value), pairs[loss])
-                contrasts[loss] = dataclasses.replace(contrasts[loss], **plan)
-        return contrasts
+def contrasts(
+    by_loss: Mapping[str, Sequence[ScoredRun]],
+    baseline: str,
+    family: Sequence[str],
+    borrowing: Collection[str],
+    *,
+    looks: Sequence[Look] = (),
+    margin: float = MARGIN,
+    dropped: int = 0,
+    plans: bool = False,
+) -> dict[str, Contrast]:
+    """Test the losses of a family that have 3 seeds in common with a baseline.
 
-    def _plan(
-        self, crossed: CrossedDifference, looks: list[int], losses: int, pairs: Pairs
-    ) -> dict[str, Any]:
-        """Return what these runs show of these examples, and what more seeds would."""
-        of_examples = None
-        if self.source != "run scores":
-            of_examples = significance.approximate_randomisation(*_stack(pairs, pairs))
-        level = significance.nominal_level(looks, LEVEL / losses)
-        return {
-            "randomisation": of_examples,
-            "seeds_needed": significance.seeds_range(
-                crossed, looks, comparisons=losses, level=LEVEL
-            ),
-            "detectable": significance.detectable(crossed, level),
-        }
-
-    def _verdict(
-        self,
-        crossed: CrossedDifference,
-        p_value: float,
-        p_equal: float,
-        *,
-        comparisons: int,
-    ) -> Verdict:
+    Args:
+      by_loss: runs of a comparison by loss.
+      baseline: name of the baseline or of a control.
+      family: losses whose p-values are adjusted together.
+      borrowing: losses that share variances.
+      looks: seeds by loss at earlier looks.
+      margin: differences within it do not matter in practice.
+      dropped: number of losses that an earlier look had in the family.
+      plans: whether to say what these and further seeds show.
+    """
+    first = finished_run(by_loss)
+    pairs = {loss: pairs_of(by_loss, loss, baseline) for loss in family}
+    # Controls have looks too; the baseline's are those of its rivals.
+    common: list[Look] = []
+    for look in looks:
+        both = {k: set(look.get(baseline, v)) for k, v in look.items()}
+        common.append({k: [x for x in v if x in both[k]] for k, v in look.items()})
+    crossed = _cross_at_looks(pairs, common, borrowing)
+    # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
+    alone: dict[str, np.ndarray] = {}
+    for loss, at in crossed.items():
+        p_values = [
+            (x.p_value, x.p_equal(margin)) if x else (1.0, 1.0) for x in at.values()
+        ]
+        alone[loss] = significance.sequential_p_value(p_values, list(at))
+    p_value, p_equal = (
+        significance.holm([*(x[kind] for x in alone.values()), *[1.0] * dropped])
+        for kind in (0, 1)
+    )
+    made = {}
+    for index, (loss, at) in enumerate(crossed.items()):
+        *_, last = at.values()
+        if last is None:
+            continue
+        level = significance.nominal_level(list(at), LEVEL)
+        last = dataclasses.replace(last, level=level)
+        values = float(p_value[index]), float(p_equal[index])
         verdict = significance.verdict(
-            crossed,
-            p_value,
-            p_equal,
-            margin=self.margin,
-            metric=self.metric,
-            comparisons=comparisons,
+            last,
+            *values,
+            margin=margin,
+            metric=primary_name(first.result),
+            comparisons=len(p_value),
             level=LEVEL,
         )
-        if verdict.outcome == "identical predictions" and self.source != "run":
-            alone = self.source == "run scores"
-            where = "throughout" if alone else "on all test examples"
+        if verdict.outcome == "identical predictions" and first.source != "run":
+            is_alone = first.source == "run scores"
+            where = "throughout" if is_alone else "on all test examples"
             verdict = Verdict("identical scores", f"identical scores {where}")
-        return verdict
+        verdict = _with_failures(verdict, by_loss, loss, baseline)
+        plan: dict[str, Any] = {}
+        if plans:
+            has_examples = first.source != "run scores"
+            plan = _plan(last, list(at), len(p_value), pairs[loss], has_examples)
+        made[loss] = Contrast(
+            seeds=tuple(pairs[loss]),
+            differences=differences_of(pairs[loss]),
+            verdict=verdict,
+            crossed=None if verdict.outcome in NO_CLAIM else last,
+            level=level,
+            p_value=values[0],
+            p_alone=float(alone[loss][0]),
+            p_equal=values[1],
+            **plan,
+        )
+    return made
 
-    def _with_failures(self, verdict: Verdict, loss: str, baseline: str) -> Verdict:
-        """Return a verdict that counts failed runs.
 
-        Where some of either failed the comparison is unstable: a difference of means
-        would be that of the failures, so that medians and counts stand instead of it.
-        """
-        ours, theirs = self.failures[loss], self.failures[baseline]
-        texts = sentences("verdicts")
-        if not (ours.is_unstable or theirs.is_unstable):
-            if verdict.outcome != "better" or not ours.are_seeded:
-                return verdict
-            limited = texts.failures(ours)
-            return Verdict("better", f"{verdict.sentence}; {limited}")
+def _plan(
+    crossed: CrossedDifference,
+    looks: list[int],
+    losses: int,
+    pairs: Pairs,
+    has_examples: bool,
+) -> dict[str, Any]:
+    """Return what these runs show of these examples, and what more seeds would."""
+    of_examples = None
+    if has_examples:
+        of_examples = significance.approximate_randomisation(*_stack(pairs, pairs))
+    level = significance.nominal_level(looks, LEVEL / losses)
+    return {
+        "randomisation": of_examples,
+        "seeds_needed": significance.seeds_range(
+            crossed, looks, comparisons=losses, level=LEVEL
+        ),
+        "detectable": significance.detectable(crossed, level),
+    }
+
+
+def _with_failures(
+    verdict: Verdict,
+    by_loss: Mapping[str, Sequence[ScoredRun]],
+    loss: str,
+    baseline: str,
+) -> Verdict:
+    """Return a verdict that counts failed runs.
+
+    Where some of either failed the comparison is unstable: a difference of means would
+    be that of the failures, so that medians and counts stand instead of it.
+    """
+    ours, theirs = (failures_of(by_loss[name]) for name in (loss, baseline))
+    texts = sentences("verdicts")
+    if ours.is_unstable or theirs.is_unstable:
         sentence = texts.unstable(
             ours=ours,
             theirs=theirs,
             baseline=baseline_name(baseline),
             p=compared_failures(ours, theirs),
-            metric=self.metric,
+            metric=primary_name(finished_run(by_loss).result),
         )
         return Verdict("unstable", sentence)
+    if verdict.outcome != "better" or not ours.are_seeded:
+        return verdict
+    return Verdict("better", f"{verdict.sentence}; {texts.failures(ours)}")
 
 
 def differences_of(pairs: Pairs) -> tuple[float, ...]:
