@@ -28,7 +28,7 @@ from dicejax.study.compare.jobs import scored
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.report import pictures
-from dicejax.study.report.measured import probabilities_of
+from dicejax.study.report.measured import counts_of
 from dicejax.study.report.sections import needed
 
 from ..visible import contrast
@@ -189,28 +189,29 @@ def test_the_same_numbers_are_written_for_programs(three):
 
 def test_pictures_are_drawn_from_the_numbers(three):
     rows = tuple(three.rows.values())
-    by_seed = probabilities_of(three.rows["dice"])["tags"].by_seed
+    by_seed = counts_of(three.rows["dice"])["tags"]
     counts = np.sum(list(by_seed.values()), axis=0)
     bins = [x for x in score_counts.reliability(counts).bins if x.count]
     compared = Comparison(name="x", rows=rows)
     (picture,) = pictures.calibration(compared)
-    (axes,) = picture.panels[2].figure.axes
+    (axes,) = picture.panels["dice"].axes
     assert axes.get_xlabel() == "Predicted probability"
     assert axes.get_ylabel() == "Frequency"
     x, y = axes.lines[-1].get_data()
     np.testing.assert_array_equal(x, [x.confidence for x in bins])
     np.testing.assert_array_equal(y, [x.accuracy for x in bins])
     runs = pictures.strip(rows, "f1")
-    (axes,) = runs.panels[0].figure.axes
+    (figure,) = runs.panels.values()
+    (axes,) = figure.axes
     (focal,) = [line for line in axes.lines if line.get_gid() == "runs-of-1"]
     scores = [100 * run.score for run in three.rows["focal"].runs]
     assert sorted(focal.get_xdata()) == pytest.approx(sorted(scores))
     with figures.look():
         axes.set_xlabel("0.9999 < 1")
-        svg = figures.element(runs.panels[0].figure, "k", "Runs", "All")
+        svg = figures.element(figure, "k", "Runs", "All")
     assert ">0.9999 &lt; 1</text>" in svg and 'id="k-name">Runs</title>' in svg
     dev, _ = pictures.learning(compared)
-    (axes,) = dev.panels[1].figure.axes
+    (axes,) = dev.panels["focal"].axes
     assert axes.get_xlabel() == "Training step" and axes.get_ylabel() == "Dev F1 (%)"
     assert axes.lines[-1].get_ydata()[-1] == pytest.approx(np.mean(scores))
 

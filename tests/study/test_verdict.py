@@ -155,7 +155,7 @@ def test_a_diverged_loss_is_worse_and_named():
 def test_the_forest_plot_shows_the_intervals_of_the_rows():
     rows = compared({"ce": 0.7, "a": 0.71, "b": 0.7, "c": 0.2}, controls=("b",))
     picture = forest(rows, 0.005)
-    (axes,) = picture.panels[0].figure.axes
+    (axes,) = picture.panels[picture.title].axes
     limit = axes.get_xlim()[1]
     drawn = [line for line in axes.lines if line.get_linewidth() == 2.5]
     assert [row.loss for row in rows] == ["ce", "a", "c", "b"]  # controls last
@@ -174,7 +174,7 @@ def test_the_forest_plot_shows_the_intervals_of_the_rows():
 def test_every_seed_has_a_tick_within_the_axis_of_the_forest_plot():
     rows = compared({"ce": 0.7, "a": 0.72}, seeds=20, spread=0.02)
     picture = forest(rows, 0.005)
-    (axes,) = picture.panels[0].figure.axes
+    (axes,) = picture.panels[picture.title].axes
     (ticks,) = [line.get_xdata() for line in axes.lines if line.get_marker() == "|"]
     differences = 100 * np.array(rows[1].against.differences)
     assert ticks == pytest.approx(differences)
@@ -186,7 +186,8 @@ def test_every_seed_has_a_tick_within_the_axis_of_the_forest_plot():
 
 def test_the_forest_plot_has_no_mark_for_a_loss_that_learnt_nothing():
     rows = compared({"ce": 0.7, "a": 0.72, "b": 0.0})
-    (axes,) = forest(rows, 0.005).panels[0].figure.axes
+    picture = forest(rows, 0.005)
+    (axes,) = picture.panels[picture.title].axes
     (learnt,) = [line for line in axes.lines if line.get_marker() == "o"]
     assert learnt.get_xdata() == pytest.approx([100 * rows[1].against.mean])
     assert "nothing learnt" in [text.get_text() for text in axes.texts]

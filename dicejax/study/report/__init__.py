@@ -25,10 +25,12 @@ from dicejax.study.compare.results import texts_of
 from dicejax.study.report.code import experiment_file
 from dicejax.study.report.document import markdown, page
 from dicejax.study.report.measured import (
+    bins_of,
     classes_of,
+    counts_of,
     dev_of,
     measured,
-    probabilities_of,
+    pooled,
     training_of,
 )
 from dicejax.study.report.pictures import THRESHOLD
@@ -103,20 +105,21 @@ def curves(comparison: Comparison) -> dict[str, Any]:
             }
             for name, band in bands.items()
         }
-        content[row.loss]["scores"] = {
-            output: {
-                "average_precision": pooled.curve.average_precision,
-                "f1_at_default": pooled.curve.f1_at(THRESHOLD),
-                "calibration_error": score_counts.calibration_error(pooled.counts),
-                "threshold": pooled.curve.thresholds[::8].tolist(),
-                "precision": pooled.curve.precision[::8].tolist(),
-                "recall": pooled.curve.recall[::8].tolist(),
+        scores = content[row.loss]["scores"] = {}
+        for output, by_seed in counts_of(row).items():
+            counts = pooled(by_seed)
+            curve = score_counts.curve(counts)
+            scores[output] = {
+                "average_precision": curve.average_precision,
+                "f1_at_default": curve.f1_at(THRESHOLD),
+                "calibration_error": score_counts.calibration_error(counts),
+                "threshold": curve.thresholds[::8].tolist(),
+                "precision": curve.precision[::8].tolist(),
+                "recall": curve.recall[::8].tolist(),
                 "reliability": [
-                    (x.confidence, x.accuracy, x.count) for x in pooled.bins
+                    (x.confidence, x.accuracy, x.count) for x in bins_of(counts)
                 ],
             }
-            for output, pooled in probabilities_of(row).items()
-        }
         content[row.loss]["classes"] = {
             name: {"support": int(runs[0]["support"]), "f1": f1}
             for name, runs in classes_of(row).items()

@@ -52,27 +52,31 @@ class TextTable:
 
 
 @dataclasses.dataclass(frozen=True)
-class Panel:
-    """One Matplotlib figure, with a description for screen readers."""
-
-    name: str
-    about: str
-    figure: Figure
-    note: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
 class Picture:
-    """A figure of one panel or several, and its data unless a file of the run has them.
+    """A figure of one panel or several.
 
-    The key has classes of the style sheet with their descriptions.
+    Attributes:
+      key: classes of the style sheet with their descriptions.
+      panels: the figure of each panel, by its name.
+      notes: a line on each panel, which is shown with its name; without any neither is.
+      data: the numbers; None where a file of the run has them.
+      about: description of the only panel; others are described by their axes.
     """
 
     title: str
     caption: str
     key: Sequence[tuple[str, str]]
-    panels: Sequence[Panel]
+    panels: Mapping[str, Figure]
+    notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     data: TextTable | None = None
+    about: str = ""
+
+    def description(self, name: str) -> str:
+        """Describe a panel for screen readers."""
+        if self.about:
+            return self.about
+        axes = self.panels[name].axes[0]
+        return f"{self.notes[name]}; {axes.get_ylabel()} by {axes.get_xlabel()}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,6 @@ import numpy as np
 
 from dicejax.metrics import score_counts
 from dicejax.metrics.calibration import ReliabilityBin
-from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.study.compare.statistics import Row, results_of
 
 
@@ -68,32 +67,27 @@ def training_of(row: Row) -> Band:
     return band_of({run.seed: run.training_loss for run in row.runs if run.result})
 
 
-@dataclasses.dataclass(frozen=True)
-class Probabilities:
-    """Predicted probabilities of one output on the test set.
-
-    Counts, int `[C, 2, BINS]`, are without the negative class, bins without empty ones.
-    """
-
-    by_seed: Mapping[int, np.ndarray]
-    counts: np.ndarray
-    curve: ThresholdCurve
-    bins: Sequence[ReliabilityBin]
+CountsBySeed = Mapping[int, np.ndarray]
+"""Counts of `score_counts.count_scores` on test, without the negative class."""
 
 
-def probabilities_of(row: Row) -> dict[str, Probabilities]:
-    """Return the probabilities of each output."""
+def counts_of(row: Row) -> dict[str, CountsBySeed]:
+    """Return the counts of predicted probabilities by output."""
     by_output: dict[str, dict[int, np.ndarray]] = {}
     for run in row.runs:
         for output, counts in run.score_counts.items():
             by_output.setdefault(output, {})[run.seed] = counts
-    probabilities = {}
-    for output, by_seed in by_output.items():
-        total = np.sum(list(by_seed.values()), axis=0)
-        bins = [b for b in score_counts.reliability(total).bins if b.count]
-        curve = score_counts.curve(total)
-        probabilities[output] = Probabilities(by_seed, total, curve, bins)
-    return probabilities
+    return dict(by_output)
+
+
+def pooled(by_seed: CountsBySeed) -> np.ndarray:
+    """Return the counts of all seeds together."""
+    return np.sum(list(by_seed.values()), axis=0)
+
+
+def bins_of(counts: np.ndarray) -> list[ReliabilityBin]:
+    """Return the reliability of probabilities in bins, without the empty ones."""
+    return [x for x in score_counts.reliability(counts).bins if x.count]
 
 
 def classes_of(row: Row) -> dict[str, list[Mapping[str, float]]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,18 +21,19 @@ from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.compare.testing import baseline_name
 from dicejax.study.report.document import (
     MARKS,
-    Panel,
     Picture,
     TextTable,
     number,
     scores_of_runs,
 )
 from dicejax.study.report.measured import (
-    Probabilities,
+    CountsBySeed,
+    bins_of,
     classes_of,
+    counts_of,
     dev_of,
     measured,
-    probabilities_of,
+    pooled,
     training_of,
 )
 from dicejax.study.sentences import sentences
@@ -40,6 +41,7 @@ from dicejax.study.significance import signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 THRESHOLD = 0.5
 FAILED = ("nothing learnt", "unstable")
@@ -116,8 +118,9 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
         beyond=beyond,
     )
     title = f"Difference to {baseline}"
-    panels = [Panel(title, "; ".join(about), axes.figure)]
-    return Picture(title, caption, [*key, ("margin", within)], panels)
+    key.append(("margin", within))
+    panels = {title: axes.figure}
+    return Picture(title, caption, key, panels, about="; ".join(about))
 
 
 def _draw_difference(
@@ -170,8 +173,8 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     caption = sentences("page").strip(metric=metric)
     names = {"dot": "run", "bar": "mean", "seed": "same seed"}
     key = [*names.items(), ("baseline", f"mean of {rows[0].loss}")]
-    panels = [Panel(title, about, axes.figure)]
-    return Picture(title, caption, key, panels, scores_of_runs(rows))
+    panels, data = {title: axes.figure}, scores_of_runs(rows)
+    return Picture(title, caption, key, panels, data=data, about=about)
 
 
 def _new_chart(rows: Sequence[Row], label: str) -> Axes:
@@ -217,11 +220,12 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
             line = {name: f"{value:.4g}" for name, value in values.items()}
             lines.append({"loss": loss, **line, "steps": str(bands[loss].steps[-1])})
         data = TextTable(f"{measure}, mean over seeds", lines)
-        panels = new_panels(_notes(data, "final", "last"), "Training step", measure)
+        notes = _notes(data, "final", "last")
+        panels = new_panels(notes, "Training step", measure)
         least, most = min(map(min, lows.values())), max(map(max, highs.values()))
         room = max(0.04 * (most - least), 0.5)
-        for panel in panels:
-            loss, (axes,) = panel.name, panel.figure.axes
+        for loss, figure in panels.items():
+            (axes,) = figure.axes
             steps, low, high = bands[loss].steps, lows[loss], highs[loss]
             if is_score:
                 axes.set_ylim(max(least - room, 0), min(most + room, 100))
@@ -235,7 +239,7 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
             axes.set_xlim(0, max(int(band.steps[-1]) for band in bands.values()))
         key = (MEAN_KEY, BAND_KEY, BASELINE_KEY)[: 2 + is_score]
         caption = sentences("page").learning(values=measure, is_score=is_score)
-        yield Picture(title, caption, key, panels, data)
+        yield Picture(title, caption, key, panels, notes, data)
 
 
 def by_class(comparison: Comparison) -> Iterator[Picture]:
@@ -256,11 +260,17 @@ def by_class(comparison: Comparison) -> Iterator[Picture]:
         if both := ours.keys() & others[loss].keys():
             higher = sum(ours[name] > others[loss][name] for name in both)
             notes[loss] = f"{higher} of {len(both)} classes above {baseline}"
+    lines = []
+    for name in sorted(counts, key=lambda name: (-counts[name], name)):
+        line = {"class": name, "count in test set": f"{counts[name]:,}"}
+        scores = {loss: number(by_name.get(name)) for loss, by_name in f1.items()}
+        lines.append(line | scores)
+    heading = "F1 (%) of each class on the test set, mean over seeds"
+    panels = new_panels(notes, "Count in test set", "F1 (%)")
     ends = [value for by_name in f1.values() for value in by_name.values()]
     room = max(0.06 * np.ptp(ends), 0.5)
-    panels = new_panels(notes, "Count in test set", "F1 (%)")
-    for panel in panels:
-        (axes,), ours, theirs = panel.figure.axes, f1[panel.name], others[panel.name]
+    for loss, figure in panels.items():
+        (axes,), ours, theirs = figure.axes, f1[loss], others[loss]
         shorten = axes.xaxis.get_major_formatter()
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(shorten)
@@ -275,21 +285,17 @@ def by_class(comparison: Comparison) -> Iterator[Picture]:
         ):
             x = [counts[name] for name in scores]
             axes.plot(x, list(scores.values()), marker, ms=6, mec=edge, mfc=face)
-    lines = []
-    for name in sorted(counts, key=lambda name: (-counts[name], name)):
-        line = {"class": name, "count in test set": f"{counts[name]:,}"}
-        scores = {loss: number(by_name.get(name)) for loss, by_name in f1.items()}
-        lines.append(line | scores)
-    heading = "F1 (%) of each class on the test set, mean over seeds"
-    caption = sentences("page").by_class(values=heading)
-    title, data = "F1 of each class by its frequency", TextTable(heading, lines)
-    yield Picture(title, caption, (DOT_KEY, SQUARE_KEY), panels, data)
+    title, caption = "F1 of each class by its frequency", sentences("page").by_class
+    data = TextTable(heading, lines)
+    yield Picture(
+        title, caption(values=heading), (DOT_KEY, SQUARE_KEY), panels, notes, data
+    )
 
 
 def thresholds(comparison: Comparison) -> Iterator[Picture]:
     """Draw precision against recall, and F1 against the threshold, by output."""
     key = (("mean", "all seeds"), ("seed", "each seed"), BASELINE_KEY)
-    baseline = comparison.rows[0].loss
+    baseline, texts = comparison.rows[0].loss, sentences("page")
     for output, losses in _by_output(comparison.rows).items():
         data = _table_of_seeds(
             f"Average precision (%) on the test set{output}",
@@ -297,47 +303,49 @@ def thresholds(comparison: Comparison) -> Iterator[Picture]:
             lambda counts: 100 * score_counts.curve(counts).average_precision,
         )
         notes = _notes(data, "AP", "all seeds", baseline)
-        panels = new_panels(notes, "Recall", "Precision", shares=True)
+        panels = new_panels(notes, "Recall", "Precision", are_shares=True)
         _draw_curves(  # where anything is predicted
             panels,
             losses,
             baseline,
             lambda c: (c.recall[c.predicted > 0], c.precision[c.predicted > 0]),
         )
-        caption = sentences("page").precision_recall()
-        yield Picture(f"Precision and recall{output}", caption, key, panels, data)
+        title, caption = f"Precision and recall{output}", texts.precision_recall()
+        yield Picture(title, caption, key, panels, notes, data)
         lines, at_default = [], f"at {THRESHOLD}"
-        for loss, pooled in losses.items():
-            curve, best = pooled.curve, pooled.curve.f1.argmax()
+        for loss, by_seed in losses.items():
+            curve = score_counts.curve(pooled(by_seed))
+            best = curve.f1.argmax()
             line = {"loss": loss, at_default: number(100 * curve.f1_at(THRESHOLD))}
             line["at best"] = number(100 * curve.f1[best])
             lines.append(line | {"best threshold": f"{curve.thresholds[best]:.3f}"})
         data = TextTable(f"F1 (%) of elements by threshold{output}, all seeds", lines)
         notes = _notes(data, f"{at_default}:", at_default, baseline)
-        panels = new_panels(notes, "Threshold", "F1", shares=True)
+        panels = new_panels(notes, "Threshold", "F1", are_shares=True)
         rule = {"color": figures.RULE, "linewidth": 1.5, "linestyle": "--"}
-        for panel in panels:
-            panel.figure.axes[0].axvline(THRESHOLD, **rule)
+        for figure in panels.values():
+            figure.axes[0].axvline(THRESHOLD, **rule)
         _draw_curves(panels, losses, baseline, lambda c: (c.thresholds, c.f1))
-        caption = sentences("page").f1_by_threshold(threshold=THRESHOLD)
+        title, caption = f"F1 by threshold{output}", texts.f1_by_threshold(THRESHOLD)
         keys = (*key, ("rule", f"threshold {THRESHOLD}"))
-        yield Picture(f"F1 by threshold{output}", caption, keys, panels, data)
+        yield Picture(title, caption, keys, panels, notes, data)
 
 
 def _draw_curves(
-    panels: Sequence[Panel],
-    losses: Mapping[str, Probabilities],
+    panels: Mapping[str, Figure],
+    losses: Mapping[str, CountsBySeed],
     baseline: str,
     points: Callable[[ThresholdCurve], tuple[np.ndarray, np.ndarray]],
 ) -> None:
     """Draw a thin line per seed, the pooled line, and the baseline's."""
-    for panel in panels:
-        (axes,), ours = panel.figure.axes, losses[panel.name]
-        for counts in ours.by_seed.values() if len(ours.by_seed) > 1 else ():
+    for loss, figure in panels.items():
+        (axes,), ours = figure.axes, losses[loss]
+        for counts in ours.values() if len(ours) > 1 else ():
             axes.plot(*points(score_counts.curve(counts)), **SEED)
-        if panel.name != baseline and baseline in losses:
-            axes.plot(*points(losses[baseline].curve), **BASELINE)
-        axes.plot(*points(ours.curve), **MEAN)
+        if loss != baseline and baseline in losses:
+            curve = score_counts.curve(pooled(losses[baseline]))
+            axes.plot(*points(curve), **BASELINE)
+        axes.plot(*points(score_counts.curve(pooled(ours))), **MEAN)
 
 
 def calibration(comparison: Comparison) -> Iterator[Picture]:
@@ -350,14 +358,15 @@ def calibration(comparison: Comparison) -> Iterator[Picture]:
             lambda counts: 100 * score_counts.calibration_error(counts),
         )
         notes = _notes(data, "ECE", "all seeds", baseline)
-        panels = new_panels(notes, "Predicted probability", "Frequency", shares=True)
-        for panel in panels:
-            (axes,) = panel.figure.axes
+        names = "Predicted probability", "Frequency"
+        panels = new_panels(notes, *names, are_shares=True)
+        for loss, figure in panels.items():
+            (axes,) = figure.axes
             axes.plot((0, 1), (0, 1), ":", color=figures.SOFT, linewidth=1)
             looks = {baseline: (BASELINE, "s", figures.PAGE)}
-            looks[panel.name] = MEAN, "o", figures.LOSS
-            for loss, (look, marker, face) in looks.items():
-                bins = losses[loss].bins if loss in losses else ()
+            looks[loss] = MEAN, "o", figures.LOSS
+            for name, (look, marker, face) in looks.items():
+                bins = bins_of(pooled(losses[name])) if name in losses else ()
                 x, y = [b.confidence for b in bins], [b.accuracy for b in bins]
                 sizes = [(3 + 1.2 * np.log10(b.count)) ** 2 for b in bins]
                 edge = {"facecolor": face, "edgecolor": look["color"], "zorder": 3}
@@ -365,29 +374,29 @@ def calibration(comparison: Comparison) -> Iterator[Picture]:
                 axes.scatter(x, y, sizes, marker=marker, clip_on=False, **edge)
         caption = sentences("page").calibration()
         key = (DOT_KEY, SQUARE_KEY, ("even", "perfectly calibrated"))
-        yield Picture(f"Calibration{output}", caption, key, panels, data)
+        yield Picture(f"Calibration{output}", caption, key, panels, notes, data)
 
 
-def _by_output(rows: Sequence[Row]) -> dict[str, dict[str, Probabilities]]:
-    """Return probabilities by output and loss; a single output needs no name."""
-    by_output: dict[str, dict[str, Probabilities]] = {}
+def _by_output(rows: Sequence[Row]) -> dict[str, dict[str, CountsBySeed]]:
+    """Return counts by output, loss and seed; a single output needs no name."""
+    by_output: dict[str, dict[str, CountsBySeed]] = {}
     for row in measured(rows):
-        for output, pooled in probabilities_of(row).items():
-            by_output.setdefault(f", {output}", {})[row.loss] = pooled
+        for output, by_seed in counts_of(row).items():
+            by_output.setdefault(f", {output}", {})[row.loss] = by_seed
     return {"": by_output.popitem()[1]} if len(by_output) == 1 else by_output
 
 
 def _table_of_seeds(
     caption: str,
-    losses: Mapping[str, Probabilities],
+    losses: Mapping[str, CountsBySeed],
     score: Callable[[np.ndarray], float],
 ) -> TextTable:
     """Return a table of a score: pooled over seeds, and for each seed."""
-    seeds = sorted({seed for pooled in losses.values() for seed in pooled.by_seed})
+    seeds = sorted({seed for by_seed in losses.values() for seed in by_seed})
     lines = []
-    for loss, pooled in losses.items():
-        each = {seed: score(counts) for seed, counts in pooled.by_seed.items()}
-        line = {"loss": loss, "all seeds": number(score(pooled.counts))}
+    for loss, by_seed in losses.items():
+        each = {seed: score(counts) for seed, counts in by_seed.items()}
+        line = {"loss": loss, "all seeds": number(score(pooled(by_seed)))}
         lines.append(line | {f"seed {seed}": number(each.get(seed)) for seed in seeds})
     return TextTable(caption, lines)
 
@@ -405,25 +414,24 @@ def _notes(
 
 
 def new_panels(
-    notes: Mapping[str, str], x: str, y: str, *, shares: bool = False
-) -> list[Panel]:
-    """Return a panel with empty axes for each loss; shares range from 0 to 1."""
+    losses: Iterable[str], x: str, y: str, *, are_shares: bool = False
+) -> dict[str, Figure]:
+    """Return a figure with empty axes for each loss; shares range from 0 to 1."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    panels = []
-    for loss, note in notes.items():
-        figure = Figure(figsize=(WIDTH / 72, HEIGHT / 72), layout="constrained")
-        axes = figure.add_subplot(xlabel=x, ylabel=y)
+    panels = {}
+    for loss in losses:
+        panels[loss] = Figure(figsize=(WIDTH / 72, HEIGHT / 72), layout="constrained")
+        axes = panels[loss].add_subplot(xlabel=x, ylabel=y)
         axes.grid(True)
         axes.tick_params(length=0)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(4))
             axis.set_major_formatter(lambda value, _: short(value))
-        if shares:
+        if are_shares:
             ticks = (0, 0.5, 1)
             axes.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks)
-        panels.append(Panel(loss, f"{y} by {x}", figure, note))
     return panels
 
 

@@ -31,7 +31,6 @@ from dicejax.study.report import pictures
 from dicejax.study.report.changed import changed_answers
 from dicejax.study.report.document import (
     Document,
-    Panel,
     Picture,
     Section,
     TextTable,
@@ -334,7 +333,7 @@ def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
             for name, figure in plot.figures_of(run.gradients).items():
                 title = f"{row.loss}, seed {run.seed}: {name}"
                 caption = plot.CAPTIONS[name.rpartition("-")[2]]
-                yield Picture(title, caption, (), [Panel(title, caption, figure)])
+                yield Picture(title, caption, (), {title: figure}, about=caption)
 
 
 def reproduce(comparison: Comparison) -> Section:
