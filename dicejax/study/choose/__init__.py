@@ -16,7 +16,6 @@ from dicejax.study.choose.settings import Setting
 from dicejax.study.compare.jobs import Job
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.same_data import DataCheck
-from dicejax.study.compare.statistics import metric_of
 from dicejax.study.compare.testing import MARGIN
 from dicejax.study.compare.until import seconds_of
 from dicejax.study.sentences import sentences
@@ -152,7 +151,7 @@ def _sentence(
 ) -> str:
     """Return what test says of the choice."""
     first, *others = comparison.rows
-    texts, metric = sentences("choose"), metric_of(comparison.rows)
+    texts, metric = sentences("choose"), first.metric
     if control is None:
         score = first.summary.mean
         return texts.alone(name=chosen.name, score=score, metric=metric, tried=tried)

@@ -15,7 +15,7 @@ from dicejax.errors import InputError
 from dicejax.io.files import write_whole
 from dicejax.study.compare.record import FILE as RECORD
 from dicejax.study.compare.record import read
-from dicejax.study.compare.statistics import Row, results_of
+from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.testing import LEVEL, Contrast, baseline_name
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import MIN_SEEDS, holm
@@ -68,7 +68,7 @@ def combined(
     sets = [_tested(folder, each.rows) for folder, each in comparisons.items()]
     tests: dict[str, str] = {}  # folders by the checksum of their test set
     for folder, comparison in comparisons.items():
-        checksum = test_checksum(results_of(comparison.rows)[0])
+        checksum = test_checksum(comparison.rows[0].results[0])
         if checksum in tests:
             raise InputError(
                 f"{folder}: has the test set of {tests[checksum]}: both are one data "

@@ -6,11 +6,9 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
-from dicejax.errors import quote
 from dicejax.study import significance
-from dicejax.study.compare.baselines import ADJUSTED, THRESHOLD
+from dicejax.study.compare.baselines import THRESHOLD
 from dicejax.study.compare.failures import (
     FEWEST_EXAMPLES,
     compared_failures,
@@ -20,30 +18,12 @@ from dicejax.study.compare.failures import (
 )
 from dicejax.study.compare.jobs import PLAIN
 from dicejax.study.compare.plain import is_beaten
-from dicejax.study.compare.statistics import (
-    Row,
-    apart,
-    metric_of,
-    results_of,
-    rivals_of,
-    source_of,
-)
+from dicejax.study.compare.statistics import Row, apart, results_of, rivals_of
 from dicejax.study.compare.table import remedy
-from dicejax.study.compare.testing import (
-    LEVEL,
-    MARGIN,
-    NO_CLAIM,
-    baseline_name,
-    control_name,
-)
+from dicejax.study.compare.testing import LEVEL, MARGIN, NO_CLAIM
 from dicejax.study.sentences import sentences
-from dicejax.study.significance import CrossedDifference
 
 _UNSETTLED = ("baseline", *NO_CLAIM)
-_ALIKE = {
-    THRESHOLD: ", both with a tuned threshold",
-    ADJUSTED: ", both with adjusted logits",
-}
 
 
 def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -52,7 +32,7 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
     It begins with the losses that were still improving when training ended.
     """
     caveat, verdict = still_rising(rows, margin), _verdict(rows, margin)
-    return _text("later", caveat=caveat, verdict=verdict) if caveat else verdict
+    return sentences("advice").later(caveat, verdict) if caveat else verdict
 
 
 def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
@@ -65,7 +45,7 @@ def still_rising(rows: Sequence[Row], margin: float = MARGIN) -> str:
         return ""
     experiment = next(x for row in rows if (x := row.experiment) is not None)
     epochs = 2 * experiment.training.epochs
-    return _text("still_rising", losses=rising, epochs=epochs)
+    return sentences("advice").still_rising(rising, epochs)
 
 
 def cost(row: Row) -> int:
@@ -152,16 +132,11 @@ def _are_decided(rows: Sequence[Row]) -> bool:
 
 def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
     """Return the best loss that did not fail, and its difference to each control."""
-    metric = metric_of(rows)
+    texts, metric = sentences("advice"), rows[0].metric
     for row in rivals_of(rows):
         if row.versus and row.outcome not in _UNSETTLED:
             return row.loss, {
-                control: _text(
-                    "difference",
-                    crossed=versus.crossed,
-                    metric=metric,
-                    alike=_alike(row, control),
-                )
+                control: texts.difference(versus.crossed, metric, row, control)
                 if versus.crossed
                 else versus.verdict.outcome
                 for control, versus in row.versus.items()
@@ -173,83 +148,54 @@ def _gain(row: Row) -> float:
     return row.against.crossed.mean
 
 
-def _alike(row: Row, control: str) -> str:
-    """Say that a loss has its decisions moved as a control's are; empty if not."""
-    versus = row.versus.get(control)
-    is_alike = versus is not None and versus.decided_alike
-    return _ALIKE[control.rpartition(" + ")[2]] if is_alike else ""
-
-
 def _versus(row: Row, control: Row) -> str:
     """Return the outcome of a loss vs. a control."""
     versus = row.versus.get(control.loss)
     return versus.verdict.outcome if versus else "no verdict"
 
 
-def _text(sentence: str, /, **values: Any) -> str:
-    """Return a sentence of the template on the advice."""
-    return getattr(sentences("advice"), sentence)(**values)
-
-
 def _verdict(rows: Sequence[Row], margin: float) -> str:
-    baseline, losses = baseline_name(rows[0].loss), _compared(rows)
+    texts, baseline, losses = sentences("advice"), rows[0], _compared(rows)
     if not losses:
-        return _text("alone", baseline=baseline)
-    first = next(run for row in rows for run in row.runs if run.result)
+        return texts.alone(baseline)
+    first = baseline.finished[0]
     if has_few_examples(first):
-        size = len(first.example_statistics)
-        return _text("few_examples", size=size, least=FEWEST_EXAMPLES)
+        return texts.few_examples(len(first.example_statistics), FEWEST_EXAMPLES)
     if all(row.failures.has_learnt_nothing for row in rows if row.failures.runs):
-        return _text("nothing_learnt", remedy=remedy(rows))
-    if rows[0].failures.seeds:
+        return texts.nothing_learnt(remedy(rows))
+    if baseline.failures.seeds:
         return _without_baseline(rows)
-    if is_repeated(rows[0].runs) or all(is_repeated(x.runs) for x in losses):
-        repeated = [row.loss for row in rows if is_repeated(row.runs)]
-        is_ours = source_of(rows) == "run"
-        return _text("repeated", losses=repeated, is_ours=is_ours)
+    repeated = [row.loss for row in rows if is_repeated(row.runs)]
+    if baseline.loss in repeated or all(row.loss in repeated for row in losses):
+        return texts.repeated(repeated, baseline.source)
     if not any(row.against.is_tested for row in losses):
         seeds, least = max(len(x.against.seeds) for x in losses), significance.MIN_SEEDS
         enough = max(least, 5)
-        more = f"{_command(rows, enough)}{_minutes(rows, enough - seeds, losses)}"
-        return _text("few_seeds", seeds=seeds, least=least, next=more)
+        minutes = _minutes(rows, enough - seeds, losses)
+        return texts.few_seeds(seeds, least, enough, baseline.source, minutes)
     best = recommended(rows, margin)
     if best is not None:
         return _advice(rows, best)
     unstable = [row.loss for row in rows if row.failures.is_unstable]
     text = _kept(rows, margin)
-    return f"{text}\n{_text('unstable', losses=unstable)}" if unstable else text
+    return f"{text}\n{texts.unstable(unstable)}" if unstable else text
 
 
 def _kept(rows: Sequence[Row], margin: float) -> str:
     """Return the verdict where no loss is advised."""
-    baseline, metric = baseline_name(rows[0].loss), metric_of(rows)
-    stable = _stable(rows)
+    texts, baseline, stable = sentences("advice"), rows[0], _stable(rows)
     if not stable:
-        return _text("all_unstable")
+        return texts.all_unstable()
     if (ahead := _ahead(rows, stable, margin)) is not None:
-        return _text(
-            "barely_ahead",
-            baseline=baseline,
-            loss=ahead.loss,
-            crossed=ahead.against.crossed,
-            metric=metric,
-            margin=margin,
-        )
+        return texts.barely_ahead(baseline, ahead, margin)
     if _are_decided(stable):
-        return _text("none_better", baseline=baseline)
-    most, gain = stable[0], _possible_gain(rows, stable[0])
+        return texts.none_better(baseline)
+    gain = _possible_gain(rows, stable[0])
     if gain <= margin:
-        return _text("no_gain", baseline=baseline, gain=gain, metric=metric)
-    return _text(
-        "undecided",
-        baseline=baseline,
-        is_better=any(row.outcome == "better" for row in rows),
-        gain=gain,
-        metric=metric,
-        loss=most.loss,
-        next=_next(rows, most),
-        first_two=_first_two(rows),
-    )
+        return texts.no_gain(baseline, gain)
+    is_better = any(row.outcome == "better" for row in rows)
+    undecided = texts.undecided(baseline, is_better, gain, stable[0].loss)
+    return f"{undecided} {_next(rows, stable[0])}{_first_two(rows)}"
 
 
 def _without_baseline(rows: Sequence[Row]) -> str:
@@ -258,7 +204,7 @@ def _without_baseline(rows: Sequence[Row]) -> str:
     The cheapest control that learns mends the baseline: only a comparison with that
     tells of losses.
     """
-    failed, baseline = rows[0].failures, baseline_name(rows[0].loss)
+    failed, texts = rows[0].failures, sentences("advice")
     learnt = [row for row in rows[1:] if row.failures.median is not None]
     learnt = [row for row in learnt if row.loss != "majority"]
     learnt.sort(key=lambda row: (cost(row), -row.failures.median))
@@ -268,7 +214,7 @@ def _without_baseline(rows: Sequence[Row]) -> str:
         fewest = [row for row in learnt if row.failures.share == least]
         if not fewest or compared_failures(fewest[0].failures, failed) > LEVEL:
             names = [row.loss for row in rows if row.failures.seeds]
-            return _text("all_failed", losses=names, remedy=remedy(rows))
+            return texts.all_failed(names, remedy(rows))
         sound = fewest[:1]
     controls = [row for row in sound if row.is_control]
     unbeaten = [
@@ -276,27 +222,17 @@ def _without_baseline(rows: Sequence[Row]) -> str:
     ]
     leader = max(sound, key=lambda row: row.failures.median)
     mended = (unbeaten or controls or [leader])[0]
-    medians = {baseline: failed.median, mended.loss: mended.failures.median}
-    if medians[baseline] is None:
-        del medians[baseline]
-    if len(medians) == 1:
-        medians[leader.loss] = leader.failures.median
+    pair = (mended, leader) if failed.median is None else (rows[0], mended)
     p_value = compared_failures(mended.failures, failed)
-    flag = quote(mended.loss) if " " in mended.loss else mended.loss
-    return _text(
-        "baseline_failed",
-        baseline=baseline,
-        failures=failed,
-        losses=[row.loss for row in sound],
-        are_failing=bool(sound[0].failures.seeds),
-        mended=control_name(mended.loss),
+    return texts.baseline_failed(
+        baseline=rows[0],
+        sound=sound,
+        mended=mended,
         p=p_value,
         is_shown=p_value <= LEVEL,
         remedy=remedy(rows),
-        metric=metric_of(rows),
-        medians=medians,
+        learners=pair[:1] if pair[0] is pair[1] else pair,
         first_two=_first_two(sound),
-        flag=flag if sound[1:] else None,
     )
 
 
@@ -316,21 +252,7 @@ def _first_two(rows: Sequence[Row], pairs: Sequence[set[str]] = ()) -> str:
     crossed = apart(ours, other)
     if crossed is None or {ours.loss, other.loss} in pairs:
         return ""
-    return f" {_pair(rows, ours, other, crossed, control_name(ours.loss))}"
-
-
-def _pair(
-    rows: Sequence[Row], ours: Row, other: Row, crossed: CrossedDifference, name: str
-) -> str:
-    """Return the difference of two losses in words, ours by its name there."""
-    return _text(
-        "versus",
-        ours=name,
-        other=control_name(other.loss) if other.against else baseline_name(other.loss),
-        alike=_alike(ours, other.loss),
-        crossed=crossed,
-        metric=metric_of(rows),
-    )
+    return " " + sentences("advice").versus(ours.name, ours, other, crossed)
 
 
 def _advice(rows: Sequence[Row], best: Row) -> str:
@@ -341,18 +263,15 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
     leader = max(rivals_of(better) or better, key=_gain)
     # The loss that the advice is about: the best, where a control is not better itself.
     claim = best if best in better else leader
-    values = {
-        "baseline": baseline_name(rows[0].loss),
-        "crossed": claim.against.crossed,
-        "metric": metric_of(rows),
-    }
-    name = control_name(best.loss)
-    texts = [_text("use", name=name, **values)]
-    if best is not claim:
-        texts = [_text("try", control=name, loss=leader.loss, **values)]
+    texts, baseline = sentences("advice"), rows[0]
+    parts = [
+        texts.use(best, baseline)
+        if best is claim
+        else texts.try_first(best, leader, baseline)
+    ]
     if claim.failures.are_seeded:
-        texts.append(_text("none_failed", failures=claim.failures))
-    pairs = [{claim.loss, rows[0].loss}]
+        parts.append(texts.none_failed(claim.failures))
+    pairs = [{claim.loss, baseline.loss}]
     if best.is_control:
         rivals = rivals_of(rows) if best is claim else [leader]
         rivals = [row for row in rivals if best.loss in row.versus]
@@ -368,40 +287,34 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
             beating = [row for row in rivals if _versus(row, best) == "better"]
             rival = max(beating or rivals, key=lambda row: mean[row.loss])
             difference = rival.versus[best.loss].crossed
-            texts.append(_pair(rows, rival, best, difference, rival.loss))
+            parts.append(texts.versus(rival.loss, rival, best, difference))
             pairs.append({rival.loss, best.loss})
             if best is claim:
-                which = rival.loss if beating else None
-                texts.append(_text("beats_control", loss=which, control=name))
-        return " ".join(texts) + _first_two(rows, pairs)
+                parts.append(texts.beats_control(rival if beating else None, best))
+        return " ".join(parts) + _first_two(rows, pairs)
     controls = sorted((row for row in rows if row.is_control), key=cost)
     # The error rate holds up to the first that is not beaten.
-    beaten = []
-    for row in itertools.takewhile(lambda x: _versus(best, x) == "better", controls):
-        alike = _alike(best, row.loss).removeprefix(", ")
-        beaten.append(
-            f"{control_name(row.loss)} ({alike})" if alike else control_name(row.loss)
-        )
-    if beaten:
-        texts.append(_text("beats_controls", controls=beaten))
+    beaten = itertools.takewhile(lambda x: _versus(best, x) == "better", controls)
+    if names := [texts.beaten(row, best) for row in beaten]:
+        parts.append(texts.beats_controls(names))
     elif not controls:
-        texts.append(_text("no_control"))
-    more = [row.loss for row in rivals_of(better) if row is not best]
-    if more:
-        texts.append(_text("better_too", losses=more, baseline=values["baseline"]))
-    return " ".join(texts) + _first_two(rows, pairs)
+        parts.append(texts.no_control())
+    if more := [row.loss for row in rivals_of(better) if row is not best]:
+        parts.append(texts.better_too(more, baseline))
+    return " ".join(parts) + _first_two(rows, pairs)
 
 
 def _plain_advice(rows: Sequence[Row], best: Row) -> str:
     """Advise a model that is no fine-tuned encoder, and compare the best of those."""
-    text = _text("use_plain", control=best.loss, name=control_name(best.loss))
+    texts = sentences("advice")
     others = [row for row in rows if row is not best and row.summary.n]
     others.sort(key=lambda row: (row.loss in PLAIN, -row.summary.mean))
     for row in others:
         pair = (best, row) if row.against is None else (row, best)
         if (crossed := apart(*pair)) is not None:
-            return f"{text}\n{_pair(rows, *pair, crossed, pair[0].loss)}"
-    return text
+            versus = texts.versus(pair[0].loss, *pair, crossed)
+            return f"{texts.use_plain(best)}\n{versus}"
+    return texts.use_plain(best)
 
 
 def _next(rows: Sequence[Row], row: Row) -> str:
@@ -412,37 +325,27 @@ def _next(rows: Sequence[Row], row: Row) -> str:
     level = significance.nominal_level(
         [crossed.seeds, seeds], LEVEL / max(len(rivals), 1)
     )
+    texts, baseline = sentences("advice"), rows[0]
     if significance.detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
-        run = next(run for row in rows for run in row.runs if run.result)
-        counts = support_of(results_of(rows)[0]["test"])
+        counts = support_of(baseline.results[0]["test"])
         rarest = min(counts, key=lambda name: counts[name], default=None)
-        size = len(run.example_statistics)
-        count = counts[rarest] if rarest is not None else 0
-        return " " + _text("test_set", examples=size, rarest=rarest, count=count)
+        size = len(baseline.finished[0].example_statistics)
+        return texts.test_set(size, rarest, counts[rarest] if rarest is not None else 0)
     settled = significance.detectable(crossed, level, seeds=seeds)
     # No difference is as large where scores would pass 1.
-    is_possible = 0.0005 <= settled <= 1 - rows[0].summary.mean
-    return " " + _text(
-        "more_seeds",
-        command=_command(rows, seeds),
-        minutes=_minutes(rows, more, rivals),
-        settled=settled if is_possible else None,
-    )
+    is_possible = 0.0005 <= settled <= 1 - baseline.summary.mean
+    minutes = _minutes(rows, more, rivals)
+    difference = settled if is_possible else None
+    return texts.more_seeds(seeds, baseline.source, minutes, difference)
 
 
-def _command(rows: Sequence[Row], seeds: int) -> str:
-    """Say what leads to a number of seeds, which scores from elsewhere have not."""
-    return _text("command", seeds=seeds, is_ours=source_of(rows) == "run")
-
-
-def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
-    """Return the time of further seeds of the baseline and rivals; empty if unknown."""
-    if source_of(rows) != "run":
-        return ""
+def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> int | None:
+    """Return the time of further seeds of the baseline and rivals, if it is known."""
+    if rows[0].source != "run":
+        return None
     trained = [result for result in results_of(rows) if "control" not in result]
     seconds = [result["seconds"] for result in trained if result.get("seconds")]
     if not seconds:
-        return ""
+        return None
     runs = seeds * (1 + sum(bool(rival.runs) for rival in rivals))
-    minutes = math.ceil(statistics.fmean(seconds) * runs / 60)
-    return " " + _text("minutes", number=minutes)
+    return math.ceil(statistics.fmean(seconds) * runs / 60)

@@ -12,7 +12,7 @@ from etils import epath
 
 from dicejax.study.compare.advice import foremost
 from dicejax.study.compare.record import Comparison, Quoted
-from dicejax.study.compare.statistics import Row, results_of, rivals_of, source_of
+from dicejax.study.compare.statistics import Row, rivals_of
 from dicejax.study.compare.testing import MARGIN
 from dicejax.tasks.described import text_and_gold
 from dicejax.training.identity import test_checksum
@@ -44,7 +44,7 @@ def quote(
         return dataclasses.replace(comparison, quoted=Quoted())
     gain = gain_of(pair)
     numbers = [n for each in most_changed(gain).values() for n in each]
-    checksum = test_checksum(results_of(comparison.rows)[0])
+    checksum = test_checksum(comparison.rows[0].results[0])
     earlier = comparison.quoted
     texts = earlier.texts if earlier.checksum == checksum else {}
     # Where parts of examples are scored, their numbers are not those of examples.
@@ -70,7 +70,7 @@ def compared_pair(comparison: Comparison) -> tuple[Row, Row] | None:
     """Return baseline and rival; None unless both have scores by example."""
     rows = comparison.rows
     rival = rival_of(rows, comparison.margin)
-    if rival is None or source_of(rows) == "run scores":
+    if rival is None or rows[0].source == "run scores":
         return None
     (right, runs), (other, other_runs) = right_of(rows[0]), right_of(rival)
     is_scored = runs and other_runs and len(right) == len(other)

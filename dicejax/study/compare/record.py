@@ -26,15 +26,9 @@ from dicejax.study.compare import tuning
 from dicejax.study.compare.advice import headline, versus_controls
 from dicejax.study.compare.failures import Failures
 from dicejax.study.compare.jobs import ScoredRun
-from dicejax.study.compare.statistics import (
-    Row,
-    interval_of,
-    metric_of,
-    results_of,
-    source_of,
-)
+from dicejax.study.compare.statistics import Row, interval_of
 from dicejax.study.compare.table import mean_and_spread, remarks, table, warnings_of
-from dicejax.study.compare.testing import MARGIN, Contrast, Look, baseline_name
+from dicejax.study.compare.testing import MARGIN, Contrast, Look
 from dicejax.study.significance import CrossedDifference, Verdict
 
 FILE = "comparison.json"
@@ -128,7 +122,7 @@ class Comparison:
         first, *more = self.verdict.split("\n")
         texts = [f"<p><b>{html.escape(first)}</b></p>"]
         texts += [f"<p>{html.escape(line)}</p>" for line in more]
-        cells = [["", metric_of(self.rows), "verdict"]]
+        cells = [["", self.rows[0].metric, "verdict"]]
         for row in self.rows:
             verdict = row.against.verdict.sentence if row.against else "baseline"
             scores = mean_and_spread(row.scores(metric))
@@ -138,7 +132,7 @@ class Comparison:
     @property
     def primary_metric(self) -> str | None:
         """Name of the score that losses are compared by; None without rows."""
-        return results_of(self.rows)[0]["primary_metric"] if self.rows else None
+        return self.rows[0].results[0]["primary_metric"] if self.rows else None
 
     @property
     def verdict(self) -> str:
@@ -160,9 +154,8 @@ class Comparison:
         if rows:
             lines += [*self.verdict.split("\n"), ""]
             lines += [f"warning: {warning}" for warning in warnings_of(rows)]
-            metric = metric_of(rows)
             over = f"({interval_of(rows)}):"
-            lines.append(f"{metric} vs. {baseline_name(rows[0].loss)} {over}")
+            lines.append(f"{rows[0].metric} vs. {rows[0].name} {over}")
             lines += [f"  {line}" for line in remarks(rows)]
             best, differences = versus_controls(rows)
             lines += [f"  {best} vs. {k}: {text}" for k, text in differences.items()]
@@ -189,7 +182,7 @@ class Comparison:
         """Return the record as plain values; `read` returns it from its file."""
         content = {"version": VERSION, **_converter().unstructure(self.placed())}
         if self.rows:
-            result = results_of(self.rows)[0]
+            result = self.rows[0].results[0]
             content |= {
                 "baseline": self.rows[0].loss,
                 "primary_metric": self.primary_metric,
@@ -198,7 +191,7 @@ class Comparison:
             }
             if result.get("checksums"):
                 content["checksums"] = result["checksums"]
-        if self.rows and source_of(self.rows) == "run scores":
+        if self.rows and self.rows[0].source == "run scores":
             for row in content["losses"].values():
                 contrasts = row["against_baseline"], *row["against_controls"].values()
                 for crossed in (x["crossed"] for x in contrasts if x):
@@ -229,7 +222,7 @@ def read(folder: str) -> Comparison:
     except Exception as error:  # cattrs groups the errors of all fields
         reasons = "; ".join(cattrs.transform_error(error))
         raise InputError(f"{file}: is damaged: {reasons}; write it anew") from error
-    if not comparison.rows or not results_of(comparison.rows[:1]):
+    if not comparison.rows or not comparison.rows[0].results:
         raise InputError(f"{file}: is damaged: has no finished run; write it anew")
     return dataclasses.replace(comparison, folder=folder)
 

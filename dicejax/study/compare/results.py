@@ -24,7 +24,7 @@ from dicejax.study.compare.changed import quote
 from dicejax.study.compare.jobs import BASELINE, Job, ScoredRun, share_groups
 from dicejax.study.compare.record import FILE, Comparison, Quoted
 from dicejax.study.compare.statistics import Row
-from dicejax.study.compare.testing import LEVEL, MARGIN, Look, baseline_name
+from dicejax.study.compare.testing import LEVEL, MARGIN, Look
 from dicejax.study.gradients import history
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import MIN_SEEDS, signed
@@ -160,8 +160,8 @@ def texts_of(comparison: Comparison) -> dict[str, str]:
 
 def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     """Return a paragraph on the statistics of a comparison."""
-    source = statistics.source_of(rows)
-    first = next(run for row in rows for run in row.runs if run.result)
+    source = rows[0].source
+    first = rows[0].finished[0]
     sizes = sorted({row.summary.n for row in rows})
     groups, items = None, "examples"
     if first.groups is not None:
@@ -169,8 +169,8 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
         items = "documents" if source == "run" else "groups of examples"
     text = sentences("methods").methods(
         losses=len(statistics.rivals_of(rows)),
-        baseline=baseline_name(rows[0].loss),
-        metric=statistics.metric_of(rows),
+        baseline=rows[0].name,
+        metric=rows[0].metric,
         source=source,
         examples=len(first.example_statistics),
         groups=groups,
@@ -189,7 +189,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
 
 def latex(rows: Sequence[Row]) -> str:
     """Return a table of scores, differences and verdicts; it needs booktabs."""
-    metric = visible(statistics.metric_of(rows))
+    metric = visible(rows[0].metric)
     escapes = str.maketrans(_COMMANDS)
     heads = rf"loss & {metric.translate(escapes)} & difference (95\% CI) & verdict \\"
     lines = [r"\begin{tabular}{lrrl}", r"\toprule", heads, r"\midrule"]

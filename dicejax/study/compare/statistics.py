@@ -25,8 +25,10 @@ from dicejax.study.compare.failures import (
 from dicejax.study.compare.jobs import PLAIN, ScoredRun, Source
 from dicejax.study.compare.testing import (
     MARGIN,
+    NAMES,
     Contrast,
     Look,
+    baseline_name,
     contrasts,
     differences_of,
     finished_run,
@@ -61,18 +63,45 @@ class Row:
             return None
         return config.from_json(json.dumps(self.settings))
 
+    @property
+    def name(self) -> str:
+        """Name in a sentence."""
+        if self.against is None:
+            return baseline_name(self.loss)
+        return NAMES.get(self.loss, self.loss)
+
+    @property
+    def finished(self) -> list[ScoredRun]:
+        """Finished runs; the baseline has one at least."""
+        return [run for run in self.runs if run.result]
+
+    @property
+    def results(self) -> list[Mapping[str, Any]]:
+        """Results of the finished runs."""
+        return [run.result for run in self.finished]
+
+    @property
+    def metric(self) -> str:
+        """Display name of the primary metric, with the class that it is of."""
+        return primary_name(self.results[0])
+
+    @property
+    def source(self) -> Source:
+        """Where the scores are from."""
+        return self.finished[0].source
+
     def scores(self, name: str) -> list[float]:
         """Return a score of the finished runs on the test set."""
-        return [run.result["test"][name] for run in self.runs if run.result]
+        return [result["test"][name] for result in self.results]
 
     def class_scores(self, label: str, name: str) -> list[float]:
         """Return a score of one class in the finished runs on the test set."""
-        rows = [result["test"].get("per_type", {}) for result in results_of([self])]
+        rows = [result["test"].get("per_type", {}) for result in self.results]
         return [row[label][name] for row in rows if name in row.get(label, {})]
 
     @property
     def outcome(self) -> str:
-        """ScoredRun of the verdict; "baseline" for the baseline."""
+        """Outcome of the verdict; "baseline" for the baseline."""
         return self.against.verdict.outcome if self.against else "baseline"
 
     @property
@@ -175,12 +204,7 @@ def rows_of(
 
 def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     """Return the results of all finished runs."""
-    return [run.result for row in rows for run in row.runs if run.result]
-
-
-def metric_of(rows: Sequence[Row]) -> str:
-    """Return the display name of the primary metric, with the class that it is of."""
-    return primary_name(results_of(rows)[0])
+    return [result for row in rows for result in row.results]
 
 
 def columns_of(rows: Sequence[Row]) -> dict[str, list[list[float]]]:
@@ -188,7 +212,7 @@ def columns_of(rows: Sequence[Row]) -> dict[str, list[list[float]]]:
 
     F1 and recall of the rarest class follow, unless the scores are its own.
     """
-    result = results_of(rows)[0]
+    result = rows[0].results[0]
     test, primary = result["test"], result["primary_metric"]
     names = [name for name, value in test.items() if isinstance(value, float)]
     names.sort(key=lambda name: name != primary)
@@ -207,11 +231,6 @@ def columns_of(rows: Sequence[Row]) -> dict[str, list[list[float]]]:
     return {first: values, **of_rarest, **dict(others)}
 
 
-def source_of(rows: Sequence[Row]) -> Source:
-    """Return where the scores of a comparison are from."""
-    return next(run.source for row in rows for run in row.runs if run.result)
-
-
 def interval_of(rows: Sequence[Row]) -> str:
     """Describe the intervals of a comparison: level, sampling and looks."""
     return f"95% CI over {samples_of(rows)}, valid over all looks"
@@ -219,7 +238,7 @@ def interval_of(rows: Sequence[Row]) -> str:
 
 def samples_of(rows: Sequence[Row]) -> str:
     """Return what the intervals of a comparison are over, in words."""
-    first = next(run for row in rows for run in row.runs if run.result)
+    first = rows[0].finished[0]
     if first.source == "run scores":
         return "seeds"
     if first.groups is None:

@@ -13,7 +13,7 @@ from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
 from dicejax.study.compare.failures import is_repeated, learnt_nothing, one_class
 from dicejax.study.compare.jobs import ScoredRun
-from dicejax.study.compare.statistics import Row, columns_of, results_of, source_of
+from dicejax.study.compare.statistics import Row, columns_of, results_of
 from dicejax.study.compare.unlearnt import unlearnt
 from dicejax.study.sentences import sentences
 
@@ -124,7 +124,7 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
             messages.append(text(names=names, runs=total))
     if repeated := [row.loss for row in rows if is_repeated(row.runs)]:
         # A run of ours has used its seed; of a file of scores nobody knows.
-        is_ours = source_of(rows) == "run"
+        is_ours = rows[0].source == "run"
         messages.append(texts.repeated(losses=repeated, is_ours=is_ours))
     seeds = {run.seed for row in rows for run in row.runs}
     for row in rows:

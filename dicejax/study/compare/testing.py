@@ -85,21 +85,13 @@ def baseline_name(loss: str) -> str:
     return "cross-entropy" if loss == "ce" else loss
 
 
+# Names of controls in a sentence.
 NAMES = {
     "wce": "class weights (wce)",
     "majority": "the most frequent class (majority)",
     "tfidf": "a logistic regression on words (tfidf)",
     "frozen": "a logistic regression on the encoder as it is (frozen)",
 }
-
-
-def control_name(loss: str) -> str:
-    """Return the name of a loss or control in a sentence.
-
-    >>> control_name("wce"), control_name("focal")
-    ('class weights (wce)', 'focal')
-    """
-    return NAMES.get(loss, loss)
 
 
 Pairs = Mapping[int, tuple[np.ndarray, np.ndarray]]

@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from dicejax.metrics.scores import FEWEST
-from dicejax.study.compare.statistics import Row, results_of
-from dicejax.study.compare.testing import baseline_name
+from dicejax.study.compare.statistics import Row
 from dicejax.study.sentences import sentences
 
 LEARNT = 0.5
@@ -20,10 +19,10 @@ def unlearnt(rows: Sequence[Row]) -> list[str]:
     That is on classes of at least `FEWEST` test examples that the baseline has learnt,
     and losses that have learnt something else: a score of all may hide it.
     """
-    if not rows or not results_of(rows[:1]):
+    if not rows or not rows[0].results:
         return []
     base, *others = rows
-    names = results_of([base])[0]["test"].get("per_type", {})
+    names = base.results[0]["test"].get("per_type", {})
     texts = []
     for row in others:
         missed, runs = {}, 0
@@ -35,6 +34,6 @@ def unlearnt(rows: Sequence[Row]) -> list[str]:
                 runs = runs or len(ours)
         if not missed or len(missed) == len(names):  # or it learnt nothing at all
             continue
-        values = {"missed": missed, "runs": runs, "baseline": baseline_name(base.loss)}
+        values = {"missed": missed, "runs": runs, "baseline": base.name}
         texts.append(sentences("warnings").unlearnt(loss=row.loss, **values))
     return texts

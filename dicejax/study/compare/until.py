@@ -13,7 +13,7 @@ from dicejax.study.compare.jobs import Job
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import Row, rivals_of
 from dicejax.study.compare.table import remedy
-from dicejax.study.compare.testing import LEVEL, MARGIN, baseline_name
+from dicejax.study.compare.testing import LEVEL, MARGIN
 from dicejax.study.sentences import sentences
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
@@ -93,8 +93,7 @@ def train_until_decided(
             failed = None
         untaught = all(row.outcome == "nothing learnt" for row in rows[1:])
         if failed is not None or untaught:
-            name = baseline_name(rows[0].loss)
-            return comparison, texts.no_help(name, failed, remedy(rows))
+            return comparison, texts.no_help(rows[0].name, failed, remedy(rows))
         waiting = [row for row in rivals_of(rows) if row.loss not in settled]
         if not waiting:
             rising = [row.loss for row in rows if row.rise > MARGIN]

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from dicejax.errors import visible
 from dicejax.study import figures
-from dicejax.study.compare.statistics import Row, metric_of
+from dicejax.study.compare.statistics import Row
 from dicejax.study.significance import Verdict
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def scores_of_runs(rows: Sequence[Row]) -> TextTable:
         {"loss": row.loss, **{f"seed {s}": number(by_seed.get(s)) for s in seeds}}
         for row, by_seed in zip(rows, scores, strict=True)
     ]
-    return TextTable(f"Test {metric_of(rows)} (%) of each run", lines)
+    return TextTable(f"Test {rows[0].metric} (%) of each run", lines)
 
 
 def number(value: float | None) -> str:

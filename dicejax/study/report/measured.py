@@ -10,7 +10,7 @@ import numpy as np
 
 from dicejax.metrics import score_counts
 from dicejax.metrics.calibration import ReliabilityBin
-from dicejax.study.compare.statistics import Row, results_of
+from dicejax.study.compare.statistics import Row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +93,7 @@ def bins_of(counts: np.ndarray) -> list[ReliabilityBin]:
 def classes_of(row: Row) -> dict[str, list[Mapping[str, float]]]:
     """Return the scores of each class in each run that has the class."""
     by_name: dict[str, list[Mapping[str, float]]] = {}
-    for result in results_of([row]):
+    for result in row.results:
         for name, scores in result["test"].get("per_type", {}).items():
             if scores.get("support"):
                 by_name.setdefault(name, []).append(scores)

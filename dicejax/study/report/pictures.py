@@ -16,9 +16,8 @@ from dicejax.metrics import score_counts
 from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.study import figures
 from dicejax.study.compare.record import Comparison
-from dicejax.study.compare.statistics import Row, metric_of
+from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import mean_and_spread
-from dicejax.study.compare.testing import baseline_name
 from dicejax.study.report.document import (
     MARKS,
     Picture,
@@ -69,7 +68,7 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
     The axis holds intervals and seeds. An interval that reaches beyond 5 times the
     median reach ends in an arrow, and the caption counts the seeds beyond it.
     """
-    metric, baseline = metric_of(rows), baseline_name(rows[0].loss)
+    metric, baseline = rows[0].metric, rows[0].name
     drawn = [row for row in rows if row.against and row.against.differences]
     if not drawn:
         return None
@@ -151,7 +150,7 @@ def _draw_difference(
 
 def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     """Draw the test score of each run, with equal seeds joined."""
-    metric, title = metric_of(rows), "Every run"
+    metric, title = rows[0].metric, "Every run"
     scores = [{r.seed: 100 * r.score for r in x.runs if r.result} for x in rows]
     spreads = [mean_and_spread(row.scores(primary_metric)) for row in rows]
     axes = _new_chart(rows, f"Test {metric} (%)")
@@ -202,7 +201,7 @@ def _new_chart(rows: Sequence[Row], label: str) -> Axes:
 def learning(comparison: Comparison) -> Iterator[Picture]:
     """Draw the dev score and the training loss by training step."""
     rows = measured(comparison.rows)
-    metric, baseline = f"Dev {metric_of(comparison.rows)}", comparison.rows[0].loss
+    metric, baseline = f"Dev {comparison.rows[0].metric}", comparison.rows[0].loss
     for is_score in (True, False):
         measure = f"{metric} (%)" if is_score else "Training loss"
         title = f"{metric} during training" if is_score else measure

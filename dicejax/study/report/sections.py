@@ -21,10 +21,9 @@ from dicejax.study.compare.statistics import (
     interval_of,
     results_of,
     samples_of,
-    source_of,
 )
 from dicejax.study.compare.table import mean_and_spread, warnings_of
-from dicejax.study.compare.testing import Contrast, baseline_name
+from dicejax.study.compare.testing import Contrast
 from dicejax.study.compare.tuning import settings_text
 from dicejax.study.gradients import plot
 from dicejax.study.report import pictures
@@ -70,8 +69,8 @@ COSTS = {
 
 def reading(rows: Sequence[Row]) -> list[str]:
     """Return how to read a page, by where its scores are from."""
-    source, items = source_of(rows), samples_of(rows).partition(" and ")[2]
-    baseline, texts = baseline_name(rows[0].loss), sentences("reading")
+    source, items = rows[0].source, samples_of(rows).partition(" and ")[2]
+    baseline, texts = rows[0].name, sentences("reading")
     items = items.removeprefix("test ") or "examples"
     return [
         texts.samples(baseline=baseline, items=items, source=source),
@@ -152,7 +151,7 @@ def context(comparison: Comparison) -> dict[str, str]:
     seeds = seeds_of(comparison)
     seeds_text = f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if seeds[1:] else "1"
     sizes = dict(first.get("examples") or {})
-    if source_of(rows) == "example scores":
+    if rows[0].source == "example scores":
         sizes = {"test": len(finished[0].example_statistics)}
     groups = None
     if finished[0].groups is not None:
@@ -177,7 +176,7 @@ def context(comparison: Comparison) -> dict[str, str]:
 def scores(rows: Sequence[Row]) -> Section:
     """Return tables of all losses: differences, then the other scores."""
     (metric, primary), *others = columns_of(rows).items()
-    scored, lines, more = results_of(rows)[0]["test"], [], []
+    scored, lines, more = rows[0].results[0]["test"], [], []
     for place, row in enumerate(rows):
         line = {
             "loss": row.loss,
@@ -205,7 +204,7 @@ def scores(rows: Sequence[Row]) -> Section:
         lines.append(line)
         cells = {name: mean_and_spread(values[place]) for name, values in others}
         more.append({"loss": row.loss, **cells})
-    name, texts = baseline_name(rows[0].loss), sentences("page")
+    name, texts = rows[0].name, sentences("page")
     tables = [_filled(texts.differences(metric, name, interval_of(rows)), lines)]
     if others:
         tables.append(_filled(texts.other_scores(), more))
@@ -287,9 +286,9 @@ def _filled(caption: str, lines: Sequence[Mapping[str, str]]) -> TextTable:
 
 def time(rows: Sequence[Row]) -> Section:
     """Return the time of each loss, and its price; empty where runs have none."""
-    lines, are_ours = [], source_of(rows) == "run"
+    lines, are_ours = [], rows[0].source == "run"
     for row in rows:
-        runs = [run for run in results_of([row]) if "control" not in run]
+        runs = [run for run in row.results if "control" not in run]
         line = {
             name: form.format(statistics.fmean(values) / unit)
             for key, (name, form, unit) in COSTS.items()
