@@ -312,7 +312,7 @@ class Plot:
         if self.batches < 1:
             raise InputError(f"--batches is {self.batches}; want at least 1")
         run, losses = Run.at(self.run), [objective_named(name) for name in self.losses]
-        agreements = None
+        agreements: list[agreement.Agreement] = []
         if losses:
             agreements = agreement.agreements(
                 self.run,
@@ -325,6 +325,6 @@ class Plot:
         histories = history.read(run) if measured else ()
         out = self.out or str(run.path / "figures")
         files = plot.write(out, run.experiment().objective, histories, agreements)
-        if agreements is not None:
+        if agreements:
             Console().print(agreement.table(agreements))
         show(f"{len(files)} files in {out}")

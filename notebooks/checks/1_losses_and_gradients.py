@@ -15,13 +15,13 @@ def sigmoid(z):
 
 # %% losses-and-gradients-08
 for alpha in ALPHAS:
-    line = figure_one(alpha, POINTS)
-    f = (1 - line.p) ** alpha * line.p
-    by_hand = (1 - line.p) ** (alpha - 1) * (1 - (1 + alpha) * line.p) / (1 + f) ** 2
+    p, derivative = figure_one(alpha, POINTS)
+    f = (1 - p) ** alpha * p
+    by_hand = (1 - p) ** (alpha - 1) * (1 - (1 + alpha) * p) / (1 + f) ** 2
     if alpha >= 0.1:  # below, the slope at p near 1 is too steep for float32
-        assert np.allclose(line.derivative, by_hand, atol=2e-4)
-    assert abs(line.best_p - 1 / (1 + alpha)) < 2e-3
-assert figure_one(0.0, POINTS).best_p is None  # plain dice pulls up everywhere
+        assert np.allclose(derivative, by_hand, atol=2e-4)
+    assert abs(crossing(p, derivative) - 1 / (1 + alpha)) < 2e-3
+assert crossing(*figure_one(0.0, POINTS)) is None  # plain dice pulls up everywhere
 
 # %% losses-and-gradients-10
 by_hand = {

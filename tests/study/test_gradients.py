@@ -26,16 +26,16 @@ from ..kinds import NAMES
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 def test_both_sides_of_figure_1_by_differences(alpha):
-    line, step = figure_one(alpha), 1e-6
-    inside = (line.p > 1e-3) & (line.p < 1 - 1e-3)
-    p = line.p[inside]
+    (points, derivative), step = figure_one(alpha), 1e-6
+    inside = (points > 1e-3) & (points < 1 - 1e-3)
+    p = points[inside]
     above, below = ((1 - x) ** alpha * x for x in (p + step, p - step))
     expected = (above / (1 + above) - below / (1 + below)) / (2 * step)
-    np.testing.assert_allclose(line.derivative[inside], expected, rtol=1e-5, atol=2e-6)
+    np.testing.assert_allclose(derivative[inside], expected, rtol=1e-5, atol=2e-6)
     if alpha == 0:
-        assert line.best_p is None  # it never crosses zero
+        assert crossing(points, derivative) is None  # it never crosses zero
     else:
-        assert line.best_p == pytest.approx(1 / (1 + alpha), abs=2e-4)
+        assert crossing(points, derivative) == pytest.approx(1 / (1 + alpha), abs=2e-4)
 
 
 def test_figure_1_is_one_call_with_its_optimum_marked():

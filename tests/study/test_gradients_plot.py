@@ -108,7 +108,7 @@ def _agreement_of_known_losses():
     against = WeightedSum(parts=(primary_metric,), weights=(-1.0,))
     losses = {"itself": primary_metric, "against": against, "ce": CrossEntropy()}
     single = agreement.agreements("run", losses, batches=1, warn=lambda text: None)
-    by_name = {(result.loss, result.average): result for result in single.results}
+    by_name = {(result.loss, result.average): result for result in single}
     for loss, expected in (("itself", 1.0), ("against", -1.0)):
         x = by_name[loss, "micro"]
         cosines = [*x.logits, *x.heads, x.heads_of_all]
@@ -118,7 +118,7 @@ def _agreement_of_known_losses():
     # With counts of more batches the F1 of a single one has another direction.
     only = {"itself": primary_metric}
     more = agreement.agreements("run", only, batches=3, warn=lambda text: None)
-    result = more.results[0]
+    result = more[0]
     assert 0.5 < min(result.logits) < 1 - 1e-6
 
 

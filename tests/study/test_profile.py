@@ -231,23 +231,25 @@ def test_quantiles_and_bins_are_plain_counts():
 
 def test_padding_is_what_numpy_says():
     lengths = np.random.default_rng(1).integers(3, 40, 203)
-    result = measure_padding(lengths.tolist(), max_length=48, per_batch=20, seed=5)
+    layouts = measure_padding(lengths.tolist(), max_length=48, per_batch=20, seed=5)
+    to_row, to_batch, packed = layouts.values()
+    assert list(layouts) == ["to_row", "to_batch", "packed"]
     order = np.arange(203)
     np.random.default_rng((5, 0)).shuffle(order)
     padded = np.append(lengths[order], np.zeros(17, int)).reshape(11, 20)
-    assert result.to_row.places == 203 * 48
-    assert result.to_batch.places == (padded.max(1) * (padded > 0).sum(1)).sum()
-    assert result.packed.places % 48 == 0
+    assert to_row.places == 203 * 48
+    assert to_batch.places == (padded.max(1) * (padded > 0).sum(1)).sum()
+    assert packed.places % 48 == 0
     least = math.ceil(lengths.sum() / 48) * 48
-    assert least <= result.packed.places < 1.1 * least
-    for fill in (result.to_row, result.to_batch, result.packed):
+    assert least <= packed.places < 1.1 * least
+    for fill in layouts.values():
         assert fill.filled == lengths.sum() / fill.places
-        assert fill.factor == fill.places / result.packed.places
+        assert fill.factor == fill.places / packed.places
 
 
 def test_the_padding_of_training_is_that_of_its_batches(conll):
     experiment = Experiment(name="small", **tagging(conll))
-    packed = profile_of(**tagging(conll)).splits["train"].padding.packed
+    packed = profile_of(**tagging(conll)).splits["train"].padding["packed"]
     mesh = MeshShape().make(jax.devices()[:1])
     batches = prepare(experiment, lambda text: None).batches(mesh)
     rows = [row for step in range(len(batches)) for row in batches[step].rows]

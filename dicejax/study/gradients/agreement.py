@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -33,9 +33,11 @@ class Agreement:
     """Cosine between the gradients of a loss and of a soft F1, micro or macro.
 
     With respect to the logits and to the heads' parameters of each batch, and of all
-    batches. The share of positives is that of the gradient.
+    batches. The share of positives is that of the gradient. The step is that of the
+    checkpoint.
     """
 
+    step: int
     loss: str
     output: str
     average: str
@@ -45,20 +47,6 @@ class Agreement:
     share_of_positives: float | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Agreements:
-    """Agreement at one checkpoint, a result per loss, output and average."""
-
-    step: int
-    batches: int
-    results: tuple[Agreement, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain dictionaries."""
-        results = [dataclasses.asdict(result) for result in self.results]
-        return {"step": self.step, "batches": self.batches, "found": results}
-
-
 def agreements(
     folder: str,
     losses: dict[str, Objective],
@@ -66,7 +54,7 @@ def agreements(
     which: Which = "best",
     batches: int = 20,
     warn: Callable[[str], None] = print,
-) -> Agreements:
+) -> list[Agreement]:
     r"""Compare the gradients of losses with that of soft F1, at a checkpoint of a run.
 
     The data set is the first training batches of the run, without dropout; the slope of
@@ -78,6 +66,9 @@ def agreements(
 
     1 is a loss with the direction of F1, 0 an unrelated one. Stateful losses start from
     their initial state, schedules are at the checkpoint's step.
+
+    Returns:
+      A result per loss, output and average.
 
     Raises:
       InputError: the run, its data or a loss cannot be used.
@@ -112,13 +103,13 @@ def agreements(
             of_batch = _measure(*inputs, progress=progress, **options)
             measured.append(to_host(of_batch, mesh))
         results += [
-            _agreement(name, output, average, [x[output.name] for x in measured])
+            _agreement(step, name, output, average, [x[output.name] for x in measured])
             for output in outputs
             for average in averages(output.groups)
         ]
     if not results:
         raise InputError(f"{folder}: its outputs are positions, which have no classes")
-    return Agreements(step, len(arrays), tuple(results))
+    return results
 
 
 _STATIC = ("outputs", "progress", "network", "task", "micro_batches", "mesh")
@@ -144,12 +135,13 @@ def _measure(
 
 
 def _agreement(
-    loss: str, output: Output, average: str, measured: list[OutputMeasures]
+    step: int, loss: str, output: Output, average: str, measured: list[OutputMeasures]
 ) -> Agreement:
     heads = _sum([x.head_gradients for x in measured])
     norm = sum(x.measures.gradient_norm for x in measured)
     share = float(1 - norm[0] / norm.sum()) if norm.sum() else 0.0
     return Agreement(
+        step=step,
         loss=loss,
         output=output.name,
         average=average,
@@ -164,16 +156,24 @@ def _sum(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: sum(leaves), *trees)
 
 
-def table(agreements: Agreements) -> Table:
+def to_json(results: Sequence[Agreement]) -> dict[str, Any]:
+    """Return the results at a checkpoint as plain dictionaries."""
+    step, batches = results[0].step, len(results[0].logits)
+    rows = [dataclasses.asdict(result) for result in results]
+    rows = [{k: x for k, x in row.items() if k != "step"} for row in rows]
+    return {"step": step, "batches": batches, "found": rows}
+
+
+def table(results: Sequence[Agreement]) -> Table:
     """Return a table: one row per loss and output, for the primary average."""
     primary: dict[tuple[str, str], Agreement] = {}
-    for result in agreements.results:
+    for result in results:
         primary.setdefault((result.loss, result.output), result)
     names = " and ".join(dict.fromkeys(result.average for result in primary.values()))
     cosines = Table(
         title=f"cosine of the gradients of loss and soft F1 ({names}), "
-        f"step {agreements.step}",
-        caption=f"mean ± SD over {agreements.batches} training batches; head: "
+        f"step {results[0].step}",
+        caption=f"mean ± SD over {len(results[0].logits)} training batches; head: "
         "with respect to the head's parameters, of a batch and of all added; "
         "positives: their share of the gradient",
         box=SIMPLE_HEAD,

@@ -116,39 +116,29 @@ def evaluate(
     return np.asarray(values), np.asarray(slopes)
 
 
-@dataclasses.dataclass(frozen=True)
-class FigureOne:
-    r"""A line of the paper's Figure 1, computed through the loss itself.
+def figure_one(alpha: float, points: int = 256) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return a line of the paper's Figure 1, computed through the loss itself.
 
     .. math:: \frac{d}{dp} \frac{f}{1 + f}, \qquad f = (1 - p)^\alpha p
 
-    which is :math:`-\frac12 dL/dp` of `self_adjusting_dice` without smoothing, at the
-    probabilities p, `[n]`. To the best p positives are trained: the derivative changes
-    its sign there; None where it does not.
+    which is :math:`-\frac12 dL/dp` of `self_adjusting_dice` without smoothing.
+    Positives are trained to the p at which it changes its sign: its `crossing`.
 
     Source: Li et al., ACL 2020, Figure 1 and eq. 11
     (https://arxiv.org/abs/1911.02855v1); the figure draws alpha 0 and 1.
 
-    >>> figure = figure_one(1.0)
-    >>> round(figure.best_p, 3)
+    >>> round(crossing(*figure_one(1.0)), 3)
     0.5
+
+    Returns:
+      Probabilities p and the derivative at each, `[points]`.
     """
-
-    alpha: float
-    p: np.ndarray
-    derivative: np.ndarray
-    best_p: float | None
-
-
-def figure_one(alpha: float, points: int = 256) -> FigureOne:
-    """Return the line of the paper's Figure 1 for an alpha."""
     # As the loss sees them: near 1 the rounding to float32 would be that of 1 - p.
     p = probabilities(points).astype(np.float32).astype(float)
     settings = {"alpha": alpha, "smooth": 0.0, "axis": (), "squared": False}
     curve = of_loss("self_adjusting_dice", one_element, **settings)
     # L = 1 - 2f / (f + 1), so -dL/dp / 2 is the derivative of f / (1 + f).
-    derivative = -evaluate(curve, p, [1])[1][0] / (p * (1 - p)) / 2
-    return FigureOne(alpha, p, derivative, crossing(p, derivative))
+    return p, -evaluate(curve, p, [1])[1][0] / (p * (1 - p)) / 2
 
 
 def probabilities(points: int) -> np.ndarray:
@@ -241,10 +231,10 @@ def draw_figure_one(
 ) -> None:
     """Draw the paper's Figure 1 into axes, p* marked, with a style for each alpha."""
     for alpha, index in alphas.items():
-        look, curve = figures.style(index), figure_one(alpha, points)
-        axes.plot(curve.p, curve.derivative, **look, label=f"alpha={alpha:g}")
-        if curve.best_p is not None:
-            mark(axes, curve.best_p, 0, look["color"])
+        look, line = figures.style(index), figure_one(alpha, points)
+        axes.plot(*line, **look, label=f"alpha={alpha:g}")
+        if (best := crossing(*line)) is not None:
+            mark(axes, best, 0, look["color"])
     axes.axhline(0, **figures.REFERENCE)
     axes.set(
         title="positive: the paper's Figure 1 (smooth=0)",

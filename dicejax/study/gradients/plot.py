@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from etils import epath
 from dicejax.io.files import write_together
 from dicejax.objectives import Objective
 from dicejax.study import figures
-from dicejax.study.gradients.agreement import Agreements
+from dicejax.study.gradients.agreement import Agreement, to_json
 from dicejax.study.gradients.curves import draw_losses, of_objective
 from dicejax.study.gradients.history import History, read, share
 from dicejax.training.gradients.measures import FEWEST, NORM_BINS, NORM_DECADES
@@ -67,7 +67,7 @@ def write(
     folder: str,
     objective: Objective,
     histories: tuple[History, ...],
-    agreements: Agreements | None = None,
+    agreements: Sequence[Agreement] = (),
 ) -> list[str]:
     """Write the figures of a run as SVG and PNG, and return the names of all files.
 
@@ -76,11 +76,11 @@ def write(
     """
     with look(histories):
         drawn = [*draw(histories), ("loss", draw_losses([of_objective(objective)]))]
-        if agreements is not None:
+        if agreements:
             drawn.append(("losses", draw_agreements(agreements)))
         content = figures.files(drawn)
-    if agreements is not None:
-        text = json.dumps(agreements.to_json(), indent=2) + "\n"
+    if agreements:
+        text = json.dumps(to_json(agreements), indent=2) + "\n"
         content["losses.json"] = text.encode()
     write_together(epath.Path(folder), content)
     return list(content)
@@ -233,9 +233,8 @@ def draw_alarms(history: History) -> Figure:
     return figure
 
 
-def draw_agreements(agreements: Agreements) -> Figure:
+def draw_agreements(results: Sequence[Agreement]) -> Figure:
     """Draw the agreement of several losses with soft F1, at one checkpoint."""
-    results = agreements.results
     several = len({result.output for result in results}) > 1
     height, (color, other) = 0.9 + 0.28 * len(results), figures.COLORS[:2]
     figure, panels = figures.panels(1, 2, width=8.6, height=height)

@@ -59,29 +59,20 @@ class BatchFill:
 
 
 @dataclasses.dataclass(frozen=True)
-class Padding:
-    """Padding of one pass over a split in the order of the first epoch, by layout.
-
-    A row of `max_length` per sequence, a row padded to the longest of its batch, or
-    several sequences in a row, as in training.
-    """
-
-    max_length: int
-    to_row: BatchFill
-    to_batch: BatchFill
-    packed: BatchFill
-
-
-@dataclasses.dataclass(frozen=True)
 class SplitProfile:
-    """Counts of one split; without sequences there are neither lengths nor padding."""
+    """Counts of one split; without sequences there are neither lengths nor padding.
+
+    Padding is that of one pass in the order of the first epoch, by layout: "to_row", a
+    row of the largest length per sequence; "to_batch", padded to the longest of its
+    batch; or "packed", several sequences in a row, as in training.
+    """
 
     examples: int
     sequences: int
     pieces: int
     outputs: tuple[OutputCounts, ...]
     lengths: Lengths | None
-    padding: Padding | None
+    padding: dict[str, BatchFill] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +222,7 @@ def measure_lengths(lengths: Sequence[int]) -> Lengths:
 
 def measure_padding(
     lengths: Sequence[int], max_length: int, per_batch: int, seed: int
-) -> Padding:
+) -> dict[str, BatchFill]:
     """Lay sequences out in three ways, in the order of the first epoch."""
     shuffled = np.array(lengths)
     np.random.default_rng((seed, 0)).shuffle(shuffled)
@@ -240,12 +231,9 @@ def measure_padding(
     pieces = int(shuffled.sum())
     packed = len(pack(shuffled.tolist(), max_length)) * max_length
 
-    def layout(places: int) -> BatchFill:
-        return BatchFill(places, pieces / places, places / packed)
-
-    return Padding(
-        max_length,
-        to_row=layout(len(shuffled) * max_length),
-        to_batch=layout(to_batch),
-        packed=layout(packed),
-    )
+    places = {
+        "to_row": len(shuffled) * max_length,
+        "to_batch": to_batch,
+        "packed": packed,
+    }
+    return {name: BatchFill(n, pieces / n, n / packed) for name, n in places.items()}

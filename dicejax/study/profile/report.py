@@ -16,13 +16,7 @@ from dicejax.io.files import write_together
 from dicejax.io.terminal import literal
 from dicejax.study import figures
 from dicejax.study.profile import imbalance
-from dicejax.study.profile.measure import (
-    BatchFill,
-    DataProfile,
-    Lengths,
-    Padding,
-    to_json,
-)
+from dicejax.study.profile.measure import BatchFill, DataProfile, Lengths, to_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +54,7 @@ def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
         yield _classes(profile)
     if counts.lengths and counts.padding:
         yield _histogram(counts.lengths, split)
-        yield _padding(counts.padding, profile.batch_size, split)
+        yield _padding(_layouts(profile, counts.padding, "padded to"), split)
 
 
 def _table(
@@ -198,18 +192,25 @@ def _histogram(lengths: Lengths, split: str) -> Table:
     return _table(title, [], ["pieces", "sequences"], rows, last="")
 
 
-def _padding(padding: Padding, per_batch: int, split: str) -> Table:
+def _padding(layouts: dict[str, BatchFill], split: str) -> Table:
     rows = (
         [name, f"{x.places:,}", f"{100 * x.filled:.1f}%", f"{x.factor:.2f}"]
-        for name, x in _layouts(padding, f"padded to the longest of {per_batch}")
+        for name, x in layouts.items()
     )
-    title = f"padding, {split}: packing saves a factor of {padding.to_row.factor:.2f}"
+    to_row, *_ = layouts.values()
+    title = f"padding, {split}: packing saves a factor of {to_row.factor:.2f}"
     return _table(title, ["batches"], ["places", "filled", "times packed"], rows)
 
 
-def _layouts(padding: Padding, to_batch: str) -> list[tuple[str, BatchFill]]:
-    to_row = f"a row of {padding.max_length} each", padding.to_row
-    return [to_row, (to_batch, padding.to_batch), ("packed", padding.packed)]
+def _layouts(
+    profile: DataProfile, padding: dict[str, BatchFill], to: str
+) -> dict[str, BatchFill]:
+    names = {
+        "to_row": f"a row of {profile.max_length} each",
+        "to_batch": f"{to} the longest of {profile.batch_size}",
+        "packed": "packed",
+    }
+    return {names[layout]: fill for layout, fill in padding.items()}
 
 
 def _ratio(value: float | None) -> str:
@@ -253,7 +254,8 @@ def draw(profile: DataProfile, split: str) -> Figure:
     if counts.lengths and counts.padding:
         above, below = right.subgridspec(2, 1, height_ratios=(1.7, 1))
         _draw_lengths(figure.add_subplot(above), counts.lengths, profile.max_length)
-        _draw_padding(figure.add_subplot(below), counts.padding, profile.batch_size)
+        layouts = _layouts(profile, counts.padding, "to")
+        _draw_padding(figure.add_subplot(below), layouts)
     return figure
 
 
@@ -304,17 +306,18 @@ def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
     axes.grid(axis="y")
 
 
-def _draw_padding(axes: Axes, padding: Padding, per_batch: int) -> None:
-    layouts = _layouts(padding, f"to the longest of {per_batch}")
+def _draw_padding(axes: Axes, layouts: dict[str, BatchFill]) -> None:
     places, size = range(len(layouts)), {"height": 0.62}
     axes.barh(places, 100, color="#E4E4E4", **size)
-    axes.barh(places, [100 * x.filled for _, x in layouts], color=_POSITIVE, **size)
-    for place, (_, layout) in enumerate(layouts):
+    axes.barh(
+        places, [100 * x.filled for x in layouts.values()], color=_POSITIVE, **size
+    )
+    for place, (name, layout) in enumerate(layouts.items()):
         text = f"{100 * layout.filled:.1f}%"
-        if layout is not padding.packed:
+        if name != "packed":
             text += f", {layout.factor:.2f} × packed"
         axes.text(102, place, text, va="center", size=8)
-    axes.set_yticks(places, [name for name, _ in layouts])
+    axes.set_yticks(places, list(layouts))
     axes.set_ylim(len(layouts) - 0.5, -0.5)
     axes.set_xlim(0, 195)
     axes.set_xticks(range(0, 101, 25), [f"{percent}%" for percent in range(0, 101, 25)])

@@ -25,13 +25,13 @@ from dicejax.study.compare.results import texts_of
 from dicejax.study.report.code import experiment_file
 from dicejax.study.report.document import markdown, page
 from dicejax.study.report.measured import (
+    band_of,
     bins_of,
     classes_of,
     counts_of,
-    dev_of,
+    curves_of,
     measured,
     pooled,
-    training_of,
 )
 from dicejax.study.report.pictures import THRESHOLD
 from dicejax.study.report.reproduce import FILE as RERUN
@@ -94,17 +94,16 @@ def curves(comparison: Comparison) -> dict[str, Any]:
     """Return the drawn curves of each loss, at every eighth threshold."""
     content: dict[str, Any] = {}
     for row in measured(comparison.rows):
-        bands = {"dev": dev_of(row), "training_loss": training_of(row)}
-        content[row.loss] = {
-            name: {
-                "step": band.steps.tolist(),
-                "mean": band.mean.tolist(),
-                "mean_minus_sd": (band.mean - band.sd).tolist(),
-                "mean_plus_sd": (band.mean + band.sd).tolist(),
-                "seeds": list(band.seeds),
+        content[row.loss] = {}
+        for name, points in curves_of(row).items():
+            steps, mean, sd = band_of(points).T
+            content[row.loss][name] = {
+                "step": steps.astype(int).tolist(),
+                "mean": mean.tolist(),
+                "mean_minus_sd": (mean - sd).tolist(),
+                "mean_plus_sd": (mean + sd).tolist(),
+                "seeds": list(points),
             }
-            for name, band in bands.items()
-        }
         scores = content[row.loss]["scores"] = {}
         for output, by_seed in counts_of(row).items():
             counts = pooled(by_seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -13,33 +12,32 @@ from dicejax.metrics.calibration import ReliabilityBin
 from dicejax.study.compare.statistics import Row
 
 
-@dataclasses.dataclass(frozen=True)
-class Band:
-    """A metric by training step: mean and sample SD of the seeds that have the step."""
+def curves_of(row: Row) -> dict[str, dict[int, np.ndarray]]:
+    """Return the primary metric on dev, and the training loss, by seed.
 
-    steps: np.ndarray
-    mean: np.ndarray
-    sd: np.ndarray
-    seeds: tuple[int, ...]
+    Each is the step and the value of all points, float `[S, 2]`.
+    """
+    return {
+        "dev": {run.seed: run.dev for run in row.finished},
+        "training_loss": {run.seed: run.training_loss for run in row.finished},
+    }
 
 
-def band_of(points: Mapping[int, np.ndarray]) -> Band:
-    """Return a metric of runs by seed, of which points are step and value, `[S, 2]`.
+def band_of(points: Mapping[int, np.ndarray]) -> np.ndarray:
+    """Return step, mean and sample SD of the seeds that have the step, `[S, 3]`.
 
-    >>> band = band_of({0: np.array([[10, 1.0], [20, 4.0]]), 1: np.array([[10, 3.0]])})
-    >>> band.mean.tolist(), band.sd.round(3).tolist()
-    ([2.0, 4.0], [1.414, 0.0])
+    >>> points = {0: np.array([[10, 1.0], [20, 4.0]]), 1: np.array([[10, 3.0]])}
+    >>> band_of(points).round(3).tolist()
+    [[10.0, 2.0, 1.414], [20.0, 4.0, 0.0]]
     """
     values: dict[int, list[float]] = {}
     for step, value in np.concatenate([np.zeros((0, 2)), *points.values()]).tolist():
         values.setdefault(int(step), []).append(value)
-    by_step = [values[step] for step in sorted(values)]
-    return Band(
-        np.array(sorted(values), int),
-        np.array([statistics.fmean(x) for x in by_step]),
-        np.array([statistics.stdev(x) if len(x) > 1 else 0.0 for x in by_step]),
-        tuple(points),
-    )
+    band = [
+        (step, statistics.fmean(x), statistics.stdev(x) if len(x) > 1 else 0.0)
+        for step, x in sorted(values.items())
+    ]
+    return np.array(band, np.float64).reshape(-1, 3)
 
 
 def measured(rows: Sequence[Row]) -> list[Row]:
@@ -55,16 +53,6 @@ def measured(rows: Sequence[Row]) -> list[Row]:
             begun.append(row)
         read |= folders
     return begun
-
-
-def dev_of(row: Row) -> Band:
-    """Return the primary metric on dev by training step."""
-    return band_of({run.seed: run.dev for run in row.runs if run.result})
-
-
-def training_of(row: Row) -> Band:
-    """Return the training loss by training step."""
-    return band_of({run.seed: run.training_loss for run in row.runs if run.result})
 
 
 CountsBySeed = Mapping[int, np.ndarray]

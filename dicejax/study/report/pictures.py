@@ -27,13 +27,13 @@ from dicejax.study.report.document import (
 )
 from dicejax.study.report.measured import (
     CountsBySeed,
+    band_of,
     bins_of,
     classes_of,
     counts_of,
-    dev_of,
+    curves_of,
     measured,
     pooled,
-    training_of,
 )
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import signed
@@ -205,19 +205,20 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
     for is_score in (True, False):
         measure = f"{metric} (%)" if is_score else "Training loss"
         title = f"{metric} during training" if is_score else measure
-        bands = {x.loss: dev_of(x) if is_score else training_of(x) for x in rows}
-        bands = {loss: band for loss, band in bands.items() if len(band.steps)}
+        curve = "dev" if is_score else "training_loss"
+        bands = {row.loss: band_of(curves_of(row)[curve]) for row in rows}
+        bands = {loss: band for loss, band in bands.items() if len(band)}
         if not bands:
             continue
         factor, extreme, best = (100, "best", max) if is_score else (1, "lowest", min)
-        means = {loss: factor * band.mean for loss, band in bands.items()}
-        lows = {loss: mean - factor * bands[loss].sd for loss, mean in means.items()}
-        highs = {loss: mean + factor * bands[loss].sd for loss, mean in means.items()}
-        lines = []
-        for loss, mean in means.items():
+        lines, lows, highs = [], {}, {}
+        for loss, band in bands.items():
+            band[:, 1:] *= factor
+            steps, mean, sd = band.T
+            lows[loss], highs[loss] = mean - sd, mean + sd
             values = {"first": mean[0], extreme: best(mean), "last": mean[-1]}
             line = {name: f"{value:.4g}" for name, value in values.items()}
-            lines.append({"loss": loss, **line, "steps": str(bands[loss].steps[-1])})
+            lines.append({"loss": loss, **line, "steps": f"{steps[-1]:.0f}"})
         data = TextTable(f"{measure}, mean over seeds", lines)
         notes = _notes(data, "final", "last")
         panels = new_panels(notes, "Training step", measure)
@@ -225,17 +226,19 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
         room = max(0.04 * (most - least), 0.5)
         for loss, figure in panels.items():
             (axes,) = figure.axes
-            steps, low, high = bands[loss].steps, lows[loss], highs[loss]
+            (steps, mean, _), low = bands[loss].T, lows[loss]
             if is_score:
                 axes.set_ylim(max(least - room, 0), min(most + room, 100))
-            elif min(means[loss]) > 0:  # it falls by orders of magnitude
+            elif min(mean) > 0:  # it falls by orders of magnitude
                 axes.set_yscale("log")
-                low = np.maximum(low, min(means[loss]) / 2)
-            axes.fill_between(steps, low, high, color=figures.LOSS, alpha=0.2, lw=0)
+                low = np.maximum(low, min(mean) / 2)
+            axes.fill_between(
+                steps, low, highs[loss], color=figures.LOSS, alpha=0.2, lw=0
+            )
             if is_score and baseline in bands and baseline != loss:
-                axes.plot(bands[baseline].steps, means[baseline], **BASELINE)
-            axes.plot(steps, means[loss], **MEAN)
-            axes.set_xlim(0, max(int(band.steps[-1]) for band in bands.values()))
+                axes.plot(*bands[baseline].T[:2], **BASELINE)
+            axes.plot(steps, mean, **MEAN)
+            axes.set_xlim(0, max(band[-1, 0] for band in bands.values()))
         key = (MEAN_KEY, BAND_KEY, BASELINE_KEY)[: 2 + is_score]
         caption = sentences("page").learning(values=measure, is_score=is_score)
         yield Picture(title, caption, key, panels, notes, data)
