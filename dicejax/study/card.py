@@ -21,7 +21,7 @@ from dicejax.objectives import names_of
 from dicejax.study.compare.finding import CHOICE
 from dicejax.study.compare.record import FILE, read
 from dicejax.study.report.document import Section, TextTable, markdown_of, plain
-from dicejax.study.sentences import sentences
+from dicejax.study.sentences import paragraphs, sentences
 from dicejax.tasks import Classification
 from dicejax.training.export import opening
 from dicejax.training.identity import test_checksum
@@ -89,21 +89,20 @@ def model_card(
     encoder = None if path is None else Path(path).name
     (name,) = names_of([experiment.objective])
     begin = texts.begin(encoder or RANDOM, name, run.network().text_summary)
-    licences = [texts.licence(license), texts.other_licences(encoder)]
     sections = [
         Section("scores", "Scores on test", tables=[_table(scores)]),
         Section("loss", "Why this loss", _verdict(run)),
         Section("threshold", "Threshold", _threshold(experiment, result)),
-        Section("calibration", "Calibration", _calibration(result)),
+        Section("calibration", "Calibration", paragraphs(texts.calibration(result))),
         Section("data", "Data", _data(experiment, result), tables=_labels(result)),
-        Section("limits", "Limits", texts.limits().split("\n")),
-        Section("licence", "Licence", licences),
+        Section("limits", "Limits", paragraphs(texts.limits())),
+        Section("licence", "Licence", paragraphs(texts.licence(license, encoder))),
     ]
     warning = f"**{plain(untaught.capitalize())}.**\n\n" if untaught else ""
     return (
         f"---\n{data.to_yaml()}\n---\n\n# {plain(experiment.name)}\n\n{warning}"
         f"{plain(begin)} {texts.opens(opening(opener))}\n\n"
-        f"{markdown_of([x for x in sections if x.text or x.tables])}\n"
+        f"{markdown_of([x for x in sections if x.text or x.tables])}"
     )
 
 
@@ -162,18 +161,11 @@ def _verdict(run: Run) -> list[str]:
     if not (folder / FILE).exists():
         return []
     comparison = read(str(folder))
-    place, texts = run.path.relative_to(folder).as_posix(), sentences("card")
+    place = run.path.relative_to(folder).as_posix()
     for row in comparison.rows:
-        if place not in [each.folder for each in row.runs]:
-            continue
-        lines = _chosen(folder.parent)
-        lines.append(comparison.verdict)
-        if crossed := row.against and row.against.crossed:
-            names = row.loss, comparison.rows[0].loss
-            lines.append(texts.difference(*names, len(row.runs), crossed))
-        if (looks := len(comparison.looks)) > 1:
-            lines.append(texts.looks(looks))
-        return lines
+        if place in [each.folder for each in row.runs]:
+            of_row = sentences("card").of_comparison(row, comparison)
+            return [*_chosen(folder.parent), comparison.verdict, *paragraphs(of_row)]
     return []
 
 
@@ -187,38 +179,17 @@ def _chosen(folder: epath.Path) -> list[str]:
 
 
 def _threshold(experiment: Experiment, result: Result) -> list[str]:
-    texts = sentences("card")
-    if result.threshold is None:
-        labels = (result.labels or {}).get("train", {})
-        rule = experiment.task.threshold_rule
-        is_likeliest = isinstance(experiment.task, Classification) and len(labels) > 2
-        if rule is None or is_likeliest:
-            return [texts.no_threshold()]
-        return [texts.default_threshold(rule)]
+    """Return what the threshold is, and what it promises."""
+    rule = experiment.task.threshold_rule
+    labels = (result.labels or {}).get("train", {})
+    if isinstance(experiment.task, Classification) and len(labels) > 2:
+        rule = None  # the likeliest of several
     guarantee = guarantee_of(result.threshold)
-    lines = [texts.chosen_threshold(result.threshold["threshold"], guarantee)]
-    if guarantee is not None and result.observed:
-        lines.append(f"{guarantee.compare(result.observed)}.")
-    return lines
-
-
-def _calibration(result: Result) -> list[str]:
-    if result.calibration is None:
-        return []
-    texts = sentences("card")
-    lines = [texts.temperature(result.calibration["temperature"])]
-    if (threshold := result.calibration.get("threshold")) is not None:
-        lines.append(texts.calibrated_threshold(threshold))
-    if (scores := result.calibration_on_test) is not None:
-        lines.append(texts.on_test(scores))
-    return lines
+    return paragraphs(sentences("card").threshold(result, rule, guarantee))
 
 
 def _data(experiment: Experiment, result: Result) -> list[str]:
-    texts = sentences("card")
-    reader = type(experiment.data).__name__
-    read_from = result.examples or {}, _files(experiment), reader
-    return [
-        texts.data(*read_from, test_checksum(result.to_json())),
-        texts.training(result, experiment.training.seed),
-    ]
+    reader, seed = type(experiment.data).__name__, experiment.training.seed
+    of_test = test_checksum(result.to_json())
+    values = _files(experiment), reader, of_test, seed
+    return paragraphs(sentences("card").data(result, *values))

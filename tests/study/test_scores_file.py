@@ -123,7 +123,9 @@ def many(folder, count):
     return written(folder / f"scores-{count}.csv", rows)
 
 
-def test_many_data_sets_take_no_figures_and_one_template(tmp_path, capsys, monkeypatch):
+def test_many_data_sets_take_no_figures_and_read_each_template_once(
+    tmp_path, capsys, monkeypatch
+):
     drawn, inverted, read = [], [], []
     monkeypatch.setattr(comparison, "MOST_DRAWN", 2)
     rendered, chdtri = figures.rendered, special.chdtri
@@ -142,15 +144,15 @@ def test_many_data_sets_take_no_figures_and_one_template(tmp_path, capsys, monke
     assert len(drawn) == 2 * len(few)  # differences and runs
     drawn.clear()
     planning._variances.cache_clear()
-    document._template.cache_clear()
+    document._templates.cache_clear()
     inverted.clear()
     out, path = tmp_path / "out", many(tmp_path, 12)
     with monkeypatch.context() as patched:
         load = jinja2.PackageLoader.get_source
-        source = lambda *x: read.append(x) or load(*x)  # noqa: E731
+        source = lambda *x: read.append(x[-1]) or load(*x)  # noqa: E731
         patched.setattr(jinja2.PackageLoader, "get_source", source)
         assert cli.run(["report", "--scores", path, "--out", str(out)]) == 0
-    assert (drawn, len(read)) == ([], 1)
+    assert (drawn, len(read)) == ([], len({*read})) and "page.html.jinja" in read
     assert len(inverted) == len(set(inverted))  # once for each freedom, not data set
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 13

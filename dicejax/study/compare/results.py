@@ -27,17 +27,8 @@ from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.testing import LEVEL, MARGIN, Look
 from dicejax.study.gradients import history
 from dicejax.study.sentences import sentences
-from dicejax.study.significance import MIN_SEEDS, signed
+from dicejax.study.significance import MIN_SEEDS
 from dicejax.training.run_folder import Run
-
-_COMMANDS = {  # of characters that LaTeX reads as others
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
 
 
 def evaluate_runs(
@@ -160,24 +151,12 @@ def texts_of(comparison: Comparison) -> dict[str, str]:
 
 def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     """Return a paragraph on the statistics of a comparison."""
-    source = rows[0].source
-    first = rows[0].finished[0]
-    sizes = sorted({row.summary.n for row in rows})
-    groups, items = None, "examples"
-    if first.groups is not None:
-        groups = len(first.item_statistics)
-        items = "documents" if source == "run" else "groups of examples"
     text = sentences("methods").methods(
+        rows=rows,
         losses=len(statistics.rivals_of(rows)),
-        baseline=rows[0].name,
-        metric=rows[0].metric,
-        source=source,
-        examples=len(first.example_statistics),
-        groups=groups,
-        items=items,
-        seeds=" to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1])))),
+        sizes=sorted({row.summary.n for row in rows}),
         is_tested=any(row.against and row.against.is_tested for row in rows),
-        few_seeds=MIN_SEEDS if sizes[-1] < MIN_SEEDS else None,
+        least=MIN_SEEDS,
         looks=max(len(looks), 1),
         at=sorted({len(seeds) for look in looks for seeds in look.values()}),
         level=LEVEL,
@@ -189,23 +168,4 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
 
 def latex(rows: Sequence[Row]) -> str:
     """Return a table of scores, differences and verdicts; it needs booktabs."""
-    metric = visible(rows[0].metric)
-    escapes = str.maketrans(_COMMANDS)
-    heads = rf"loss & {metric.translate(escapes)} & difference (95\% CI) & verdict \\"
-    lines = [r"\begin{tabular}{lrrl}", r"\toprule", heads, r"\midrule"]
-    for row in rows:
-        score = "--" if row.summary.mean is None else f"{100 * row.summary.mean:.2f}"
-        if row.summary.sd is not None:
-            score = rf"${score} \pm {100 * row.summary.sd:.2f}$"
-        cells = [visible(row.loss).translate(escapes), score, "", "baseline"]
-        if against := row.against:
-            text = "--" if against.mean is None else f"${signed(100 * against.mean)}$"
-            text = "--" if against.verdict.outcome == "unstable" else text
-            if crossed := against.crossed:
-                ends = (crossed.mean, crossed.low, crossed.high)
-                numbers = (signed(100 * end) for end in ends)
-                text = "${}$ (${}$ to ${}$)".format(*numbers)
-            text = text.replace("\N{MINUS SIGN}", "-")
-            cells[2:] = text, against.verdict.outcome
-        lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+    return f"{sentences('latex').table(rows)}\n"

@@ -7,11 +7,10 @@ import dataclasses
 import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
-import markupsafe
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from dicejax.errors import visible
 from dicejax.study import figures
@@ -114,14 +113,32 @@ def page(document: Document) -> str:
     """Return a report as one HTML page, with its figures and its style sheet."""
     pictures = [document.forest, *(x for s in document.sections for x in s.pictures)]
     with figures.look() if any(pictures) else contextlib.nullcontext():
-        return _template().render(document=document, marks=MARKS)
+        template = _templates().get_template("page.html.jinja")
+        return template.render(document=document, marks=MARKS)
+
+
+def markdown(document: Document) -> str:
+    """Return a report as Markdown, with tables in the place of figures."""
+    template = _templates().get_template("page.md.jinja")
+    return _without_gaps(template.render(document=document, marks=MARKS))
+
+
+def markdown_of(sections: Sequence[Section]) -> str:
+    """Return sections as Markdown."""
+    macros: Any = _templates().get_template("sections.md.jinja").module
+    return _without_gaps(macros.in_sections(sections))
+
+
+def _without_gaps(text: str) -> str:
+    """Return Markdown with one blank line between two blocks."""
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dicejax.study.report", "."),
-        autoescape=True,
+        autoescape=lambda name: name == "page.html.jinja",
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -129,8 +146,13 @@ def _template() -> jinja2.Template:
         # Python's own markup, such as figures, has no control characters.
         finalize=lambda value: visible(value, "\n") if type(value) is str else value,
     )
-    environment.filters |= {"breaking": breaking, "svg": figures.element}
-    return environment.get_template("page.html.jinja")
+    environment.filters |= {
+        "breaking": breaking,
+        "code": lambda text: escape(visible(text, "\n")),
+        "plain": plain,
+        "svg": figures.element,
+    }
+    return environment
 
 
 def breaking(text: str) -> Markup:
@@ -141,49 +163,6 @@ def breaking(text: str) -> Markup:
     """
     places = rf"(?<=[-_])(?=\w)|(?<=[^\s_-]{{{LONGEST_WORD}}})(?=\w)"
     return Markup("<wbr>").join(re.split(places, visible(text)))
-
-
-def markdown(document: Document) -> str:
-    """Return a report as Markdown, with tables in the place of figures."""
-    names = [*document.context.items(), *document.losses.items()]
-    compared = [f"- **{plain(name)}**: {plain(text)}" for name, text in names]
-    claims = [
-        f"- {MARKS[verdict.outcome]} **{plain(loss)}**: {plain(verdict.sentence)}"
-        for loss, verdict in document.claims.items()
-    ]
-    first, *more = map(plain, document.verdict.split("\n"))
-    blocks = [f"# {plain(document.title)}", f"**{first}**", *more]
-    blocks += (f"> **Warning:** {plain(warning)}" for warning in document.warnings)
-    blocks += ["\n".join(claims), "## Compared", "\n".join(compared)]
-    blocks.append(markdown_of(document.sections))
-    return "\n\n".join(filter(None, blocks)) + "\n"
-
-
-def markdown_of(sections: Sequence[Section]) -> str:
-    """Return sections as Markdown."""
-    blocks: list[str] = []
-    for section in sections:
-        blocks += [f"## {plain(section.title)}", *map(plain, section.text)]
-        blocks += map(_markdown_table, section.tables)
-        for picture in section.pictures:
-            if picture.title != section.title:
-                blocks.append(f"### {plain(picture.title)}")
-            blocks.append(plain(picture.caption))
-            blocks.append(_markdown_table(picture.data))
-        for name, text in section.code.items():
-            code = markupsafe.escape(visible(text, "\n"))
-            blocks += [f"{plain(name)}:", f"<pre><code>{code}</code></pre>"]
-    return "\n\n".join(filter(None, blocks))
-
-
-def _markdown_table(table: TextTable | None) -> str:
-    if table is None:
-        return "The figure is in report.html."
-    columns, *_ = table.lines
-    rows = [map(plain, columns), ["---", *["---:"] * (len(columns) - 1)]]
-    rows += [map(plain, line.values()) for line in table.lines]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([f"{plain(table.caption)}:", "", *lines])
 
 
 def plain(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import jinja2
 
-from dicejax.errors import quote
+from dicejax.errors import quote, visible
 from dicejax.study.significance import signed
 
 FOLDER = Path(__file__).parent
@@ -67,6 +67,34 @@ def p_value(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.2g}"
 
 
+_COMMANDS = {  # of characters that LaTeX reads as others
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def tex(text: str) -> str:
+    r"""Escape what LaTeX reads as commands.
+
+    >>> print(tex("a_b & 5%"))
+    a\_b \& 5\%
+    """
+    return visible(text).translate(str.maketrans(_COMMANDS))
+
+
+def paragraphs(text: str) -> list[str]:
+    r"""Return the paragraphs of a macro, without those that say nothing.
+
+    >>> paragraphs("One.\n\nTwo.")
+    ['One.', 'Two.']
+    """
+    return [line for line in text.split("\n") if line]
+
+
 @functools.cache
 def sentences(name: str) -> Any:
     """Return the macros of a template as functions, which take values by name."""
@@ -75,11 +103,13 @@ def sentences(name: str) -> Any:
     )
     environment.filters |= {
         "counted": counted,
+        "in_math": lambda share: f"{100 * share:+.2f}",
         "listed": listed,
         "p_value": p_value,
         "points": points,
         "quote": quote,
         "short": short,
+        "tex": tex,
         "signed": lambda share, digits=2: signed(100 * share, digits),
     }
     return environment.get_template(name).module
