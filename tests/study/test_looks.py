@@ -11,7 +11,7 @@ import pytest
 from scipy import integrate, stats
 
 from dicejax.study.compare.testing import Contrast
-from dicejax.study.report.sections import needed
+from dicejax.study.sentences import sentences
 from dicejax.study.significance import (
     CrossedDifference,
     Verdict,
@@ -104,8 +104,8 @@ def test_the_seeds_needed_are_a_range_in_words(ends, text):
     untested = Contrast(seeds=(), differences=(), verdict=Verdict("inconclusive", ""))
     crossed = observed(0.1, 1.0, 5)
     tested = dataclasses.replace(untested, crossed=crossed, seeds_needed=ends)
-    assert needed(tested) == text
-    assert needed(untested) == "-"
+    assert sentences("cells").needed(tested) == text
+    assert sentences("cells").needed(untested) == "-"
 
 
 def test_no_number_of_seeds_makes_up_for_a_small_test_set():

@@ -29,7 +29,7 @@ from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.report import pictures
 from dicejax.study.report.measured import counts_of
-from dicejax.study.report.sections import needed
+from dicejax.study.sentences import sentences
 
 from ..visible import contrast
 from .made_runs import EXPERIMENT, made, record_of, run_of
@@ -139,7 +139,9 @@ def test_the_table_repeats_the_rows(three):
         assert list(map(number, printed)) == pytest.approx(
             [100 * x for x in (crossed.mean, crossed.low, crossed.high)], abs=0.005
         )
-        assert focal["seeds needed"] == needed(three.rows["focal"].against)
+        assert focal["seeds needed"] == sentences("cells").needed(
+            three.rows["focal"].against
+        )
         dice = three.rows["dice"].against
         assert cells["dice"]["p (Holm)"] == f"{dice.p_value:.3f}"
 

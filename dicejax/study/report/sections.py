@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dicejax.errors import visible
 from dicejax.metrics.scores import heading
-from dicejax.objectives import FromPrior
 from dicejax.study import figures
 from dicejax.study.compare.advice import versus_controls
 from dicejax.study.compare.changed import rival_of
@@ -23,7 +21,6 @@ from dicejax.study.compare.statistics import (
     samples_of,
 )
 from dicejax.study.compare.table import mean_and_spread, warnings_of
-from dicejax.study.compare.testing import Contrast
 from dicejax.study.compare.tuning import settings_text
 from dicejax.study.gradients import plot
 from dicejax.study.report import pictures
@@ -45,18 +42,9 @@ from dicejax.study.report.reproduce import (
     seeds_of,
 )
 from dicejax.study.sentences import sentences
-from dicejax.study.significance import signed
 from dicejax.training.outcome import always, constant_scores
 from dicejax.training.progress import encoder_name
 
-CONTROLS = {
-    "majority": "the most frequent class, or what train has by look-up; no encoder",
-    "tfidf": "logistic regression on words and characters; no encoder",
-    "frozen": "logistic regression on the states of the encoder, which is not trained",
-    "logit adjustment": "cross-entropy runs, logits shifted by the class frequencies",
-    "tuned threshold": "cross-entropy runs, decision threshold chosen on dev",
-}
-FROM_PRIOR = " Heads begin at the class frequencies and learn faster."
 PRECISION = "Precision, recall and thresholds"
 
 COSTS = {
@@ -95,16 +83,7 @@ def document_of(comparison: Comparison, *, drawn: bool = True) -> Document:
     else:
         table = scores_of_runs(rows)
         figures_ = [Section("runs", "Every run", tables=[table])]
-    losses = {}
-    for row in rows:
-        text = CONTROLS.get(row.loss.rpartition(" + ")[2], "")
-        if not text and row.experiment is not None:  # that of its documentation
-            objective = row.experiment.objective
-            text = (type(objective).__doc__ or "").partition("\n")[0]
-            text += FROM_PRIOR * (FromPrior.SUFFIX in row.loss)
-        if text:
-            end = " (control)" if row.is_control else "."
-            losses[row.loss] = f"{text.rstrip('.')}{end}"
+    losses = {row.loss: text for row in rows if (text := described(row))}
     folded = [
         *figures_,
         Section("gradients", "Gradients", pictures=[*gradients(rows)]),
@@ -123,6 +102,13 @@ def document_of(comparison: Comparison, *, drawn: bool = True) -> Document:
         sections=[s for s in [*plain, *folded] if s.text or s.tables or s.pictures],
         folded=[section.key for section in folded],
     )
+
+
+def described(row: Row) -> str:
+    """Return what a loss or control is; empty where nobody knows."""
+    experiment = row.experiment
+    about = "" if experiment is None else type(experiment.objective).__doc__ or ""
+    return sentences("page").described(row, about.partition("\n")[0].rstrip("."))
 
 
 def figures_of(comparison: Comparison) -> tuple[Picture | None, list[Section]]:
@@ -177,33 +163,26 @@ def scores(rows: Sequence[Row]) -> Section:
     """Return tables of all losses: differences, then the other scores."""
     (metric, primary), *others = columns_of(rows).items()
     scored, lines, more = rows[0].results[0]["test"], [], []
+    cells = sentences("cells")
     for place, row in enumerate(rows):
+        contrast = row.against
+        crossed = None if contrast is None else contrast.crossed
+        empty = "" if contrast is None else "-"
         line = {
             "loss": row.loss,
-            "difference": "baseline",
-            "95% CI": "",
-            "p (Holm)": "",
+            "difference": cells.difference(row),
+            "95% CI": cells.interval(crossed) if crossed else empty,
+            "p (Holm)": cells.p_holm(contrast.p_value) if crossed else empty,
             metric: mean_and_spread(primary[place]),
             "seeds": str(row.summary.n),
             "diverged": str(row.summary.diverged or "-"),
             "missing": str(row.missing or "-"),
-            "seeds needed": "",
-            "detectable": "",
+            "seeds needed": cells.needed(contrast) if contrast else empty,
+            "detectable": cells.detectable(contrast.detectable) if crossed else empty,
         }
-        if against := row.against:
-            line |= dict.fromkeys(("95% CI", "p (Holm)", "detectable"), "-")
-            mean, crossed = against.mean, against.crossed
-            is_shown = mean is not None and row.outcome != "unstable"
-            line["difference"] = signed(100 * mean) if is_shown else "-"
-            line["seeds needed"] = needed(against)
-            if crossed is not None:
-                ends, p = (crossed.low, crossed.high), against.p_value
-                line["95% CI"] = " to ".join(signed(100 * end) for end in ends)
-                line["p (Holm)"] = "< 0.001" if p < 0.001 else f"{p:.3f}"
-                line["detectable"] = f"±{100 * against.detectable:.2f}"
         lines.append(line)
-        cells = {name: mean_and_spread(values[place]) for name, values in others}
-        more.append({"loss": row.loss, **cells})
+        others_of = {name: mean_and_spread(values[place]) for name, values in others}
+        more.append({"loss": row.loss, **others_of})
     name, texts = rows[0].name, sentences("page")
     tables = [_filled(texts.differences(metric, name, interval_of(rows)), lines)]
     if others:
@@ -213,20 +192,6 @@ def scores(rows: Sequence[Row]) -> Section:
     if apart:
         tables.append(TextTable(f"{best} minus each control", apart))
     return Section("scores", "Scores", all_positive(scored), tables)
-
-
-def needed(against: Contrast) -> str:
-    """Return the range of the number of seeds needed, in words."""
-    if against.seeds_needed is None or against.crossed is None:
-        return "-"
-    fewest, most = against.seeds_needed
-    if fewest is None:
-        return "never"
-    if math.isinf(fewest):
-        return "> 1,000"
-    if most is None or math.isinf(most):
-        return f"{fewest:,} or more"
-    return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
 
 def all_positive(test: Mapping[str, Any]) -> list[str]:
