@@ -57,10 +57,6 @@ class ScoredTrial:
     dev: float | None
     seconds: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the line of the record."""
-        return dataclasses.asdict(self)
-
 
 class Search:
     """The trials of an experiment in a folder, those of earlier calls included.
@@ -214,7 +210,7 @@ class Search:
         """Write the record of the search, whole."""
         record = {
             "experiment": json.loads(config.to_json(self._experiment)),
-            "trials": [trial.to_json() for trial in self.trials],
+            "trials": [dataclasses.asdict(trial) for trial in self.trials],
             **more,
         }
         text = json.dumps(record, indent=2) + "\n"

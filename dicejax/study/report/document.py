@@ -99,14 +99,14 @@ class Document:
 
     title: str
     context: Mapping[str, str]
-    losses: Mapping[str, str]
     verdict: str
-    forest: Picture | None
     warnings: Sequence[str]
-    claims: Mapping[str, Verdict]
     sections: Sequence[Section]
     folded: Sequence[str]
     heading: str = "Verdict"
+    losses: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    forest: Picture | None = None
+    claims: Mapping[str, Verdict] = dataclasses.field(default_factory=dict)
 
 
 def page(document: Document) -> str:

@@ -31,7 +31,7 @@ from dicejax.study.review.held_out import (
 )
 from dicejax.study.review.listing import OF_CLASS, cells_of, document
 from dicejax.study.review.ranking import Doubt, copies, doubts, order
-from dicejax.study.sentences import sentences
+from dicejax.study.sentences import paragraphs, sentences
 from dicejax.training.encoded import SPLITS
 from dicejax.training.progress import TrainingProgress
 
@@ -86,18 +86,18 @@ def review(
         chances = dict.fromkeys(certain, 1.0)
         chances |= dict.fromkeys(drawn, len(drawn) / max(len(every) - len(certain), 1))
         rows = [
-            [every[n].rank, chance, *cells_of(held_out, every[n]).values()]
+            [every[n].rank, chance, *cells_of(every[n]).values()]
             for n, chance in chances.items()
         ]
         contents[LIST] = "\n".join(marking.lines_to_mark(rows)) + "\n"
     else:
-        marks = _read(marked, held_out, every)
-        keys = {key for key, mark in marks.marks.items() if mark == "wrong"}
-        accepted = [x for x in contradicted if _key(held_out, x) in keys]
+        cells = {doubt.key: cells_of(doubt) for doubt in every}
+        marks = marking.read_marks(marked, cells, len(every))
+        accepted = [x for x in contradicted if marks.marks.get(x.key) == "wrong"]
         lines = _statement(held_out, accepted, marks, len(runs))
     texts, source = sentences("review"), offline(runs[0]).data
     to_do = [texts.mark(file=LIST, certain=len(certain), drawn=len(drawn))]
-    proposed = {held_out.examples[x.number]: x.proposed for x in accepted}
+    proposed = {doubt.example: doubt.proposed for doubt in accepted}
     corrections: dict[str, str] = {}
     if not isinstance(source, FileSource):
         to_do.append(texts.no_files())
@@ -141,41 +141,25 @@ def _require_unmarked(path: epath.Path) -> None:
         raise InputError.at(path, None, "has marks, which would be lost", do)
 
 
-def _key(held_out: HeldOut, doubt: Doubt) -> tuple[str, int]:
-    split, number = held_out.splits[doubt.number]
-    return split, number + 1
-
-
-def _read(path: str, held_out: HeldOut, every: Sequence[Doubt]) -> marking.Marked:
-    cells = {}
-    for doubt in every:
-        of_doubt = cells_of(held_out, doubt)
-        cells[_key(held_out, doubt)] = of_doubt["gold"], of_doubt["models"]
-    return marking.read_marks(path, cells, len(every))
-
-
 def _statement(
     held_out: HeldOut, accepted: Sequence[Doubt], marks: marking.Marked, runs: int
 ) -> list[str]:
     """Return what marks say: the share of errors, and how far scores on test move."""
-    texts, splits = sentences("review"), list(split_counts(held_out.splits))
-    lines = [texts.of_set(share=marks.of_all, splits=splits)]
-    if marks.rest:
-        lines.append(texts.of_rest(share=marks.of_rest, first=marks.first))
-    if "test" not in splits:
-        return lines
-    mended = {
-        doubt.number: doubt.proposed
-        for doubt in accepted
-        if held_out.splits[doubt.number][0] == "test"
-    }
-    metric, before, after = marking.mended_scores(held_out, mended, runs)
-    means = {"before": sum(before) / runs, "after": sum(after) / runs}
-    lines.append(texts.moved(metric=metric, wrong=len(mended), runs=runs, **means))
-    wrong = sum(k[0] == "test" and x != "right" for k, x in marks.marks.items())
-    if wrong > len(mended):
-        lines.append(texts.unmended(count=wrong - len(mended)))
-    return lines
+    splits, moved = list(split_counts(held_out.splits)), None
+    mended = {x.number: x.proposed for x in accepted if x.key[0] == "test"}
+    if "test" in splits:
+        before, after = marking.mended_scores(held_out, mended, runs)
+        moved = after - before
+    text = sentences("review").statement(
+        marks=marks,
+        splits=splits,
+        metric=held_out.task.primary_metric,
+        moved=moved,
+        mended=len(mended),
+        wrong=sum(k[0] == "test" and x != "right" for k, x in marks.marks.items()),
+        runs=runs,
+    )
+    return paragraphs(text)
 
 
 def _remove_others(folder: epath.Path, corrections: Mapping[str, str]) -> None:
@@ -190,20 +174,18 @@ def _record(
     held_out: HeldOut, every: Sequence[Doubt], lines: Sequence[str]
 ) -> dict[str, Any]:
     """Return the order of all examples, as JSON has it."""
-    return {
-        "statement": list(lines),
-        "models": list(held_out.models),
-        "examples": [
-            {
-                "rank": doubt.rank,
-                "split": held_out.splits[doubt.number][0],
-                "number": held_out.splits[doubt.number][1] + 1,
-                "line": held_out.examples[doubt.number].line,
-                "class": doubt.label,
-                "kinds": list(doubt.kinds),
-                "contradicting": doubt.contradicting,
-                "judges": doubt.judges,
-            }
-            for doubt in every
-        ],
-    }
+    examples = [
+        {
+            "rank": doubt.rank,
+            "split": doubt.key[0],
+            "number": doubt.key[1],
+            "line": doubt.example.line,
+            "class": doubt.label,
+            "kinds": list(doubt.kinds),
+            "contradicting": doubt.contradicting,
+            "judges": doubt.judges,
+        }
+        for doubt in every
+    ]
+    models = list(held_out.models)
+    return {"statement": list(lines), "models": models, "examples": examples}

@@ -40,10 +40,10 @@ def document(
     sections = [Section("next", "What to do", to_do)]
     if first:
         caption = "The most consistently contradicted first"
-        table = _table(caption, held_out, first, copied)
+        table = _table(caption, first, copied)
         sections.insert(0, Section("first", "Check first", tables=[table]))
     for number, (label, some) in enumerate(by_class.items()):
-        table = _table(f"The first of {label}", held_out, some, copied)
+        table = _table(f"The first of {label}", some, copied)
         sections.append(Section(f"class-{number}", f"Class {label}", tables=[table]))
     counts = split_counts(held_out.splits)
     return Document(
@@ -53,28 +53,22 @@ def document(
             "models": counted(len(held_out.models), "model"),
             "task": type(held_out.task).__name__,
         },
-        losses={},
         verdict="\n".join([*statement, lead]),
-        forest=None,
         warnings=limits,
-        claims={},
         sections=sections,
         folded=[section.key for section in sections if section.key[:5] == "class"],
         heading="What to check",
     )
 
 
-def _table(
-    caption: str, held_out: HeldOut, doubts: Iterable[Doubt], copied: Copies
-) -> TextTable:
+def _table(caption: str, doubts: Iterable[Doubt], copied: Copies) -> TextTable:
     lines = []
     for doubt in doubts:
-        cells = cells_of(held_out, doubt)
-        example = held_out.examples[doubt.number]
+        cells = cells_of(doubt)
         where = f"{cells['split']}, line {cells['line']}"
         others = [
             f"{gold} ({place})"
-            for gold, place in copied.get(text_of(example), ())
+            for gold, place in copied.get(text_of(doubt.example), ())
             if gold != cells["gold"]
         ]
         more = f" and {len(others) - COPIES} more" if len(others) > COPIES else ""
@@ -95,15 +89,14 @@ def _table(
     return TextTable(caption, lines, _PROSE)
 
 
-def cells_of(held_out: HeldOut, doubt: Doubt) -> dict[str, Any]:
+def cells_of(doubt: Doubt) -> dict[str, Any]:
     """Return an example as cells of a table or of a list."""
-    example = held_out.examples[doubt.number]
-    split, number = held_out.splits[doubt.number]
-    text, gold = text_and_gold(example)
+    split, number = doubt.key
+    text, gold = text_and_gold(doubt.example)
     return {
         "split": split,
-        "number": number + 1,
-        "line": example.line,
+        "number": number,
+        "line": doubt.example.line,
         "text": text,
         "gold": gold,
         "models": text_and_gold(doubt.proposed)[1],

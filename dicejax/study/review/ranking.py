@@ -26,6 +26,8 @@ class Doubt:
 
     Attributes:
       number: its number among the examples of `HeldOut`.
+      example: the example with its gold.
+      key: its split, and its number there from 1.
       rank: its place in the order, from 1.
       label: class that it is listed under: that of gold, or of what gold lacks.
       kinds: what is wrong if the models are right, such as "boundary of PER".
@@ -35,6 +37,8 @@ class Doubt:
     """
 
     number: int
+    example: Any
+    key: tuple[str, int]
     rank: int
     label: str
     kinds: tuple[str, ...]
@@ -134,17 +138,19 @@ def doubts(held_out: HeldOut, ranked: np.ndarray, worst: np.ndarray) -> list[Dou
         start, end = held_out.starts[number : number + 2]
         example, place = held_out.examples[number], int(worst[number])
         proposed, kinds = _proposed(held_out, example, consensus[start:end])
-        made.append(
-            Doubt(
-                number,
-                rank,
-                _label(held_out, example, place, consensus[place], place - start),
-                kinds,
-                int((against[:, place] == 1).sum()),
-                int((against[:, place] >= 0).sum()),
-                proposed,
-            )
+        split, in_split = held_out.splits[number]
+        doubt = Doubt(
+            number=number,
+            example=example,
+            key=(split, in_split + 1),
+            rank=rank,
+            label=_label(held_out, example, place, consensus[place], place - start),
+            kinds=kinds,
+            contradicting=int((against[:, place] == 1).sum()),
+            judges=int((against[:, place] >= 0).sum()),
+            proposed=proposed,
         )
+        made.append(doubt)
     return made
 
 

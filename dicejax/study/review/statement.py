@@ -17,7 +17,6 @@ from scipy import stats
 from dicejax.errors import InputError, quote
 from dicejax.formats import separated
 from dicejax.study.review.held_out import HeldOut
-from dicejax.tasks.task import Task
 
 MARKS = ("right", "wrong", "neither")
 """Gold is right; gold is wrong and the models are right; both are wrong."""
@@ -114,14 +113,14 @@ def lines_to_mark(rows: Iterable[Sequence[object]]) -> Iterator[str]:
 
 
 def read_marks(
-    path: str, cells: Mapping[tuple[str, int], tuple[str, str]], size: int
+    path: str, cells: Mapping[tuple[str, int], Mapping[str, Any]], size: int
 ) -> Marked:
     """Read a list with its marks.
 
     Args:
       path: the list that a review wrote, with "right", "wrong" or "neither" in the
         column `mark`.
-      cells: gold and what models say, in words, by split and number from 1.
+      cells: cells of each example, by split and number from 1.
       size: how many examples are ranked now.
 
     Raises:
@@ -140,11 +139,11 @@ def read_marks(
     for line, fields in rows:
         row = dict(zip(header, map(separated.from_text, fields), strict=False))
         key, mark, probability = _row(path, line, row)
-        if cells.get(key) != (row.get("gold"), row.get("models")):
+        known = cells.get(key, {})
+        if any(known.get(name) != row.get(name) for name in ("gold", "models")):
             what = f"{key[0]} {key[1]} is not as in these runs and data"
-            raise InputError.at(
-                path, line, what, "make the list anew, without --marked"
-            )
+            do = "make the list anew, without --marked"
+            raise InputError.at(path, line, what, do)
         if key in marks:
             what = f"{key[0]} {key[1]} is there twice"
             raise InputError.at(path, line, what, "remove one")
@@ -154,15 +153,13 @@ def read_marks(
         counts[certain][0] += 1
         counts[certain][1] += mark != "right"
     (first, first_wrong), (drawn, drawn_wrong) = counts[True], counts[False]
-    rest = size - first
+    rest, what = size - first, ""
     if drawn and abs(chance - drawn / max(rest, 1)) > 1e-6 * chance:
-        what = (
-            f"has {drawn} drawn examples, whose probability of {chance:g} says another "
-        )
-        what += f"number of {rest:,}"
-        raise InputError.at(path, None, what, "mark the whole list of these runs")
-    if not drawn and rest:
+        what = f"has {drawn} drawn examples, whose probability of {chance:g} says "
+        what += f"another number of {rest:,}"
+    elif not drawn and rest:
         what = f"has no drawn examples, and {rest:,} are not in it"
+    if what:
         raise InputError.at(path, None, what, "mark the whole list of these runs")
     return Marked(marks, first, first_wrong, drawn, drawn_wrong, rest)
 
@@ -187,28 +184,24 @@ def _row(
 
 def mended_scores(
     held_out: HeldOut, mended: Mapping[int, Any], models: int
-) -> tuple[str, list[float], list[float]]:
-    """Return the scores on test of the first models, with gold as it is and mended.
+) -> tuple[float, float]:
+    """Return the mean score on test of models, with gold as it is and mended.
 
     Args:
       held_out: what the models say.
       mended: examples with other gold, by their numbers.
-      models: how many models, which are runs that were given.
+      models: how many models, the first, which are runs that were given.
     """
     places = [n for n, (split, _) in enumerate(held_out.splits) if split == "test"]
     task, labels = held_out.task, held_out.labels
     before = [held_out.examples[n] for n in places]
     after = [mended.get(n, held_out.examples[n]) for n in places]
-    scores: list[list[float]] = []
+    scores = []
     for golds in (before, after):
-        scores.append([])
+        total = 0.0
         for predictions in held_out.predictions[:models]:
             decided = [predictions[n] for n in places]
-            scores[-1].append(_score(task, golds, decided, labels))
-    return task.primary_metric, scores[0], scores[1]
-
-
-def _score(
-    task: Task, golds: Sequence[Any], decided: Sequence[Any], labels: Sequence[str]
-) -> float:
-    return task.score(golds, decided, labels).values[task.primary_metric]
+            values = task.score(golds, decided, labels).values
+            total += values[task.primary_metric]
+        scores.append(total / models)
+    return scores[0], scores[1]
