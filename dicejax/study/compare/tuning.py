@@ -22,6 +22,7 @@ from dicejax.io import files
 from dicejax.metrics.scores import heading
 from dicejax.study.compare import spaces
 from dicejax.study.compare.jobs import Job, is_resampled, with_seed
+from dicejax.study.sentences import sentences
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.run_lock import run_lock
@@ -251,20 +252,11 @@ def remarks(tuned: Sequence[Tuned]) -> list[str]:
     """Return a line per loss on its chosen settings, below a heading."""
     if not tuned:
         return []
-    each = "each loss" if tuned[0].seed is None else "each loss and seed"
-    lines = [f"chosen on dev, of {len(tuned[0].trials)} trials for {each}:"]
+    texts = sentences("tuning")
+    lines = [texts.heading(tuned[0])]
     for result in tuned:
-        best, first = result.trials[result.chosen], result.trials[0]
-        diverged = sum(trial.dev is None for trial in result.trials)
-        score = best.percent(result.experiment.task.primary_metric)
-        text = f": {score}, as given {first.percent()}"
-        if result.chosen == 0:
-            text = f", as given: {score}"
-        if diverged:
-            text += f"; {diverged} of {len(result.trials)} diverged"
-        if best.dev is None:
-            text = f", as given: all {diverged} trials diverged"
-        lines.append(f"  {result.name}: {settings_text(best.values)}{text}")
+        values = settings_text(result.trials[result.chosen].values)
+        lines.append(f"  {texts.chosen(result, values)}")
     return lines
 
 

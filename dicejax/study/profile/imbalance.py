@@ -34,10 +34,10 @@ from typing import Literal
 
 import numpy as np
 
-from dicejax.errors import quote
 from dicejax.losses import class_weights
 from dicejax.metrics.bounds import clopper_pearson
 from dicejax.objectives import Objective, SetObjective
+from dicejax.study.sentences import sentences
 from dicejax.tasks import Item, Task
 from dicejax.training.encoded import SPLITS
 
@@ -97,11 +97,7 @@ class LabelSets:
     pairs: tuple[LabelPair, ...]
 
     def __str__(self) -> str:
-        share = self.without / max(self.texts, 1)
-        return (
-            f"{self.cardinality:.2f} labels per text on average, {self.most} at most; "
-            f"{self.without:,} of {self.texts:,} texts ({share:.0%}) have none"
-        )
+        return sentences("profile").label_sets(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,7 +264,7 @@ class ClassExamples:
             return ""
         hits = round(RECALL * self.gold)
         low, high = clopper_pearson(hits, self.gold)
-        return f"a recall of {hits / self.gold:.0%} as {low:.0%} to {high:.0%}"
+        return sentences("profile").measured(hits / self.gold, low, high)
 
 
 def class_examples(
@@ -297,14 +293,7 @@ def rarest(task: Task, classes: Sequence[ClassExamples], examples: int) -> str:
     first = next((each for each in classes if each.train), None)
     if first is None:
         return ""
-    is_class = task.noun == "class"
-    having = f"{'are' if is_class else 'have a'} {quote(first.name)}"
-    if first.train == 1:
-        having = having.replace("are", "is", 1).replace("have", "has", 1)
-    of_all = f"of {examples:,} {task.unit}s {first.train:,} {having}"
-    if not first.gold:
-        return f"{of_all}; test has none, so that none of its scores is known"
-    return f"{of_all}; test has {first.gold:,}, which measure {first.measured}"
+    return sentences("profile").rarest(first, task, examples)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,9 +15,17 @@ from typing import Any
 import jinja2
 
 from dicejax.errors import quote, visible
-from dicejax.study.significance import signed
 
 FOLDER = Path(__file__).parent
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """Write a difference with its sign.
+
+    >>> signed(0.5), signed(-13.42, 1)
+    ('+0.50', '−13.4')
+    """
+    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def counted(number: int, noun: str) -> str:

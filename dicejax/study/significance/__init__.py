@@ -4,6 +4,7 @@ Runs of the same seed share their initial weights and the order of their batches
 they are compared pair by pair. The final claim is `seeds_and_items`.
 """
 
+from dicejax.study.sentences import signed
 from dicejax.study.significance.crossed import (
     CrossedDifference,
     contrast,
@@ -33,7 +34,6 @@ from dicejax.study.significance.verdicts import (
     Verdict,
     failure_limit,
     holm,
-    signed,
     verdict,
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from dicejax.study.sentences import sentences
 from dicejax.study.significance.crossed import CrossedDifference
 
 
@@ -172,35 +173,21 @@ def verdict(
       level: error rate over all looks and losses.
       metric: name of the score, for the sentence.
     """
-    ends = (difference.mean, difference.low, difference.high)
-    if ends == (0, 0, 0):
-        sentence = "identical predictions on all test examples"
-        return Verdict("identical predictions", sentence)
-    digits = 2 if difference.high - difference.low < 0.1 else 1
-    mean, low, high = (signed(100 * end, digits) for end in ends)
-    numbers = f"{mean} {metric} ({100 * (1 - level):g}% CI {low} to {high})"
-    direction: Outcome = "better" if difference.mean > 0 else "worse"
-    if p_equal <= level:
-        within = f"within a margin of ±{100 * margin:g}"
-        if p_value <= level:
-            within = f"{direction} {within}"
-        sentence = f"practically equal: {numbers}, {within}"
-        return Verdict("practically equal", sentence)
-    if p_value <= level:
-        return Verdict(direction, f"{direction}: {numbers}")
-    if difference.low <= 0 <= difference.high:
-        return Verdict("inconclusive", f"inconclusive: {numbers}")
-    return Verdict(
-        "inconclusive",
-        f"not significant after correcting for {comparisons} comparisons "
-        f"(Holm p = {p_value:.2g}): {numbers}",
+    outcome: Outcome = "better" if difference.mean > 0 else "worse"
+    if (difference.mean, difference.low, difference.high) == (0, 0, 0):
+        outcome = "identical predictions"
+    elif p_equal <= level:
+        outcome = "practically equal"
+    elif p_value > level:
+        outcome = "inconclusive"
+    sentence = sentences("verdicts").tested(
+        outcome,
+        difference,
+        metric=metric,
+        level=level,
+        margin=margin,
+        is_shown=p_value <= level,
+        comparisons=comparisons,
+        p=p_value,
     )
-
-
-def signed(value: float, digits: int = 2) -> str:
-    """Write a difference with its sign.
-
-    >>> signed(0.5), signed(-13.42, 1)
-    ('+0.50', '−13.4')
-    """
-    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return Verdict(outcome, sentence)
