@@ -202,7 +202,7 @@ def test_where_seeds_matter_most_verdicts_have_the_power_of_the_paired_test(seed
         crossed = seeds_and_items(ours, baseline)
         better += crossed.p_value <= 0.05 and crossed.mean > 0
     mean = np.mean([x.mean for x in differences])
-    sd = math.sqrt(np.mean([x.sd**2 for x in differences]))
+    sd = math.sqrt(np.mean([seeds * x.seed_error**2 for x in differences]))
     paired = observed(mean, sd, seeds)
     expected = power(paired, mean, seeds, 0.05)
     print(f"better: {better / 10:.1f} %, expected {100 * expected:.1f} %")

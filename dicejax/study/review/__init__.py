@@ -91,10 +91,10 @@ def review(
         ]
         contents[LIST] = "\n".join(marking.lines_to_mark(rows)) + "\n"
     else:
-        cells = {doubt.key: cells_of(doubt) for doubt in every}
-        marks = marking.read_marks(marked, cells, len(every))
-        accepted = [x for x in contradicted if marks.marks.get(x.key) == "wrong"]
-        lines = _statement(held_out, accepted, marks, len(runs))
+        checked = marking.read_marks(marked, every)
+        wrong = {doubt.key for doubt in checked if doubt.mark == "wrong"}
+        accepted = [doubt for doubt in contradicted if doubt.key in wrong]
+        lines = _statement(held_out, accepted, checked, len(runs))
     texts, source = sentences("review"), offline(runs[0]).data
     to_do = [texts.mark(file=LIST, certain=len(certain), drawn=len(drawn))]
     proposed = {doubt.example: doubt.proposed for doubt in accepted}
@@ -142,7 +142,7 @@ def _require_unmarked(path: epath.Path) -> None:
 
 
 def _statement(
-    held_out: HeldOut, accepted: Sequence[Doubt], marks: marking.Marked, runs: int
+    held_out: HeldOut, accepted: Sequence[Doubt], checked: Sequence[Doubt], runs: int
 ) -> list[str]:
     """Return what marks say: the share of errors, and how far scores on test move."""
     splits, moved = list(split_counts(held_out.splits)), None
@@ -150,13 +150,17 @@ def _statement(
     if "test" in splits:
         before, after = marking.mended_scores(held_out, mended, runs)
         moved = after - before
+    size, certain = len(held_out.examples), sum(x.chance == 1 for x in checked)
+    of_all, of_rest = marking.wrong_shares(checked, size)
     text = sentences("review").statement(
-        marks=marks,
+        of_all=of_all,
+        of_rest=of_rest if certain < size else None,
+        first=certain,
         splits=splits,
         metric=held_out.task.primary_metric,
         moved=moved,
         mended=len(mended),
-        wrong=sum(k[0] == "test" and x != "right" for k, x in marks.marks.items()),
+        wrong=sum(x.key[0] == "test" and x.mark != "right" for x in checked),
         runs=runs,
     )
     return paragraphs(text)

@@ -34,6 +34,8 @@ class Doubt:
       contradicting: how many models contradict gold where it is contradicted most.
       judges: how many models were held out.
       proposed: the example with what the models say.
+      chance: probability of being checked by a person.
+      mark: what that person said: "right", "wrong" or "neither".
     """
 
     number: int
@@ -45,6 +47,8 @@ class Doubt:
     contradicting: int
     judges: int
     proposed: Any
+    chance: float = 0.0
+    mark: str = ""
 
 
 def margins(shares: np.ndarray, gold: np.ndarray) -> np.ndarray:

@@ -17,6 +17,8 @@ from scipy import stats
 from dicejax.errors import InputError, quote
 from dicejax.formats import separated
 from dicejax.study.review.held_out import HeldOut
+from dicejax.study.review.listing import cells_of
+from dicejax.study.review.ranking import Doubt
 
 MARKS = ("right", "wrong", "neither")
 """Gold is right; gold is wrong and the models are right; both are wrong."""
@@ -24,41 +26,29 @@ COLUMNS = ("rank", "probability", "split", "number", "line", "text")
 COLUMNS += ("gold", "models", "kind", "mark")
 
 
+Key = tuple[str, int]
+"""The split of an example, and its number there from 1."""
 Share = tuple[float, float, float]
 """A share of wrong labels, and the ends of its interval."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Marked:
-    """What a person said of the examples of a list.
+def wrong_shares(marked: Sequence[Doubt], size: int) -> tuple[Share, Share]:
+    """Return the shares of wrong labels by marks: in all, and behind the first.
 
-    Attributes:
-      marks: mark by the split of an example and its number there.
-      first: how many were marked for certain.
-      first_wrong: how many of these have a wrong label.
-      drawn: how many were drawn from the rest.
-      drawn_wrong: how many of these have a wrong label.
-      rest: how many examples these were drawn from.
+    That of all is Horvitz and Thompson's.
+
+    Args:
+      marked: examples that are marked for certain, or were drawn from the others.
+      size: how many examples there are.
     """
-
-    marks: Mapping[tuple[str, int], str]
-    first: int
-    first_wrong: int
-    drawn: int
-    drawn_wrong: int
-    rest: int
-
-    @property
-    def of_rest(self) -> Share:
-        """Share of wrong labels behind the first."""
-        return drawn_share(self.rest, self.drawn, self.drawn_wrong)
-
-    @property
-    def of_all(self) -> Share:
-        """Share of wrong labels in the set: that of Horvitz and Thompson."""
-        total = self.first + self.rest
-        value, low, high = (self.first_wrong + x * self.rest for x in self.of_rest)
-        return value / total, low / total, high / total
+    certain, drawn = (
+        [x.mark != "right" for x in marked if (x.chance == 1) is is_certain]
+        for is_certain in (True, False)
+    )
+    rest = size - len(certain)
+    of_rest = drawn_share(rest, len(drawn), sum(drawn))
+    value, low, high = ((sum(certain) + share * rest) / size for share in of_rest)
+    return (value, low, high), of_rest
 
 
 def to_check(examples: int, first: int, seed: int = 0) -> tuple[list[int], list[int]]:
@@ -112,16 +102,13 @@ def lines_to_mark(rows: Iterable[Sequence[object]]) -> Iterator[str]:
         yield separated.row(map(separated.as_text, [*cells, ""]))
 
 
-def read_marks(
-    path: str, cells: Mapping[tuple[str, int], Mapping[str, Any]], size: int
-) -> Marked:
-    """Read a list with its marks.
+def read_marks(path: str, every: Sequence[Doubt]) -> list[Doubt]:
+    """Read a list with its marks, and return what was marked.
 
     Args:
       path: the list that a review wrote, with "right", "wrong" or "neither" in the
         column `mark`.
-      cells: cells of each example, by split and number from 1.
-      size: how many examples are ranked now.
+      every: all examples that are ranked now.
 
     Raises:
       InputError: it is no such list, a mark is missing or another word, or the list was
@@ -133,40 +120,32 @@ def read_marks(
     if missing:
         what, do = f"has no column {missing[0]}", "name the list that review wrote"
         raise InputError.at(path, line, what, do)
-    marks: dict[tuple[str, int], str] = {}
-    counts = {True: [0, 0], False: [0, 0]}  # certain: how many, how many wrong
-    chance = 1.0
+    by_key, marked = {doubt.key: doubt for doubt in every}, dict[Key, Doubt]()
     for line, fields in rows:
         row = dict(zip(header, map(separated.from_text, fields), strict=False))
-        key, mark, probability = _row(path, line, row)
-        known = cells.get(key, {})
-        if any(known.get(name) != row.get(name) for name in ("gold", "models")):
+        key, mark, chance = _row(path, line, row)
+        cells = cells_of(by_key[key]) if key in by_key else {}
+        if any(cells.get(name) != row.get(name) for name in ("gold", "models")):
             what = f"{key[0]} {key[1]} is not as in these runs and data"
             do = "make the list anew, without --marked"
             raise InputError.at(path, line, what, do)
-        if key in marks:
+        if key in marked:
             what = f"{key[0]} {key[1]} is there twice"
             raise InputError.at(path, line, what, "remove one")
-        marks[key] = mark
-        certain = probability == 1
-        chance = chance if certain else probability
-        counts[certain][0] += 1
-        counts[certain][1] += mark != "right"
-    (first, first_wrong), (drawn, drawn_wrong) = counts[True], counts[False]
-    rest, what = size - first, ""
-    if drawn and abs(chance - drawn / max(rest, 1)) > 1e-6 * chance:
-        what = f"has {drawn} drawn examples, whose probability of {chance:g} says "
+        marked[key] = dataclasses.replace(by_key[key], mark=mark, chance=chance)
+    chances, what = [x.chance for x in marked.values() if x.chance < 1], ""
+    drawn, rest = len(chances), len(every) - len(marked) + len(chances)
+    if drawn and abs(chances[-1] - drawn / max(rest, 1)) > 1e-6 * chances[-1]:
+        what = f"has {drawn} drawn examples, whose probability of {chances[-1]:g} says "
         what += f"another number of {rest:,}"
     elif not drawn and rest:
         what = f"has no drawn examples, and {rest:,} are not in it"
     if what:
         raise InputError.at(path, None, what, "mark the whole list of these runs")
-    return Marked(marks, first, first_wrong, drawn, drawn_wrong, rest)
+    return list(marked.values())
 
 
-def _row(
-    path: str, line: int, row: Mapping[str, str]
-) -> tuple[tuple[str, int], str, float]:
+def _row(path: str, line: int, row: Mapping[str, str]) -> tuple[Key, str, float]:
     mark = row.get("mark", "").strip().lower()
     if mark not in MARKS:
         what = f"mark is {quote(mark)}" if mark else "has no mark"

@@ -8,15 +8,11 @@ from dicejax.study.sentences import signed
 from dicejax.study.significance.crossed import (
     CrossedDifference,
     contrast,
+    over_seeds,
     seeds_and_items,
     shrink_variances,
 )
-from dicejax.study.significance.differences import (
-    PairedDifference,
-    approximate_randomisation,
-    over_seeds,
-    score,
-)
+from dicejax.study.significance.differences import approximate_randomisation, score
 from dicejax.study.significance.looks import (
     MIN_SEEDS,
     nominal_level,
@@ -41,7 +37,6 @@ __all__ = [
     "MIN_SEEDS",
     "CrossedDifference",
     "Outcome",
-    "PairedDifference",
     "ScoreSummary",
     "Verdict",
     "approximate_randomisation",

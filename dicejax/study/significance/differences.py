@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-_TOO_FEW = "there are {} paired seeds; it takes at least {}"
+TOO_FEW = "there are {} paired seeds; it takes at least {}"
 
 
 def score(parts: ArrayLike) -> np.ndarray:
@@ -53,7 +50,7 @@ def check_paired(
     for array, name in ((ours, "ours"), (baseline, "baseline")):
         _check(array, name, "[S, N, C, 2]", fits=array.ndim == 4)
     if len(ours) < least_seeds:
-        raise ValueError(_TOO_FEW.format(len(ours), least_seeds))
+        raise ValueError(TOO_FEW.format(len(ours), least_seeds))
     return ours, baseline
 
 
@@ -64,71 +61,7 @@ def _check(array: np.ndarray, name: str, expected: str, *, fits: bool) -> None:
         raise ValueError(f"{name} hold numbers that are not finite")
 
 
-@dataclasses.dataclass(frozen=True)
-class PairedDifference:
-    """A difference ours - baseline of scores over seeds, on this test set.
-
-    The standard deviation is the sample's, the interval from low to high covers
-    1 - level, and the p-value is that of the two-sided paired t test.
-    """
-
-    seeds: int
-    mean: float
-    sd: float
-    low: float
-    high: float
-    p_value: float
-    level: float
-
-
-def over_seeds(
-    ours: ArrayLike, baseline: ArrayLike, *, level: float = 0.05
-) -> PairedDifference:
-    """Compare scores seed by seed, with Student's interval of the mean difference.
-
-        d_s = ours_s - baseline_s,    mean d -+ t_{S-1, 1 - level/2} sd(d) / sqrt(S)
-
-    No bootstrap: its percentiles lie between the smallest and the largest difference, a
-    range that misses the median 25 % of the time for 3 seeds and 6 % for 5 (Hesterberg,
-    "What Teachers Should Know About the Bootstrap", The American Statistician 69(4),
-    2015). Student's interval is exact for normal differences.
-
-    Where all differences are equal the interval is a point and the p-value 0: scores
-    that coarse need `seeds_and_items`.
-
-    >>> difference = over_seeds([0.82, 0.85, 0.84], [0.80, 0.82, 0.83])
-    >>> print(f"{difference.mean:.4f}, {difference.low:.4f} to {difference.high:.4f}")
-    0.0200, -0.0048 to 0.0448
-    >>> round(difference.p_value, 4)
-    0.0742
-
-    Args:
-      ours: [S], a score per seed.
-      baseline: [S], of the same seeds in the same order.
-      level: 0.05 for a 95 % interval.
-
-    Raises:
-      ValueError: the shapes are not the same [S], there are fewer than 2 seeds, or a
-        score is not finite.
-    """
-    ours, baseline = np.asarray(ours, np.float64), np.asarray(baseline, np.float64)
-    if ours.ndim != 1 or ours.shape != baseline.shape:
-        raise ValueError(
-            f"ours have shape {ours.shape} and baseline {baseline.shape}, not both [S]"
-        )
-    if len(ours) < 2:
-        raise ValueError(_TOO_FEW.format(len(ours), 2))
-    difference = ours - baseline
-    if not np.isfinite(difference).all():
-        raise ValueError("scores hold numbers that are not finite")
-    mean, sd = float(difference.mean()), float(difference.std(ddof=1))
-    error, freedom = sd / math.sqrt(len(ours)), len(ours) - 1
-    half = -float(special.stdtrit(freedom, level / 2)) * error
-    interval, p_value = (mean - half, mean + half), t_test(mean, error, freedom)
-    return PairedDifference(len(ours), mean, sd, *interval, p_value, level)
-
-
-def t_test(mean: float, error: float, freedom: int) -> float:
+def t_test(mean: float, error: float, freedom: float) -> float:
     """Return the two-sided p-value of a mean, 1 for a mean of 0 whatever its error.
 
     >>> t_test(4.302652729749464, 1.0, 2), t_test(0.0, 0.0, 2), t_test(0.1, 0.0, 2)
