@@ -305,7 +305,7 @@ def draw(
     for loss in SCORED:
         color = figures.COLORS[DRAWN.index(loss)]
         for cell_ in cells:
-            f1 = 100 * cell_.row(loss).summary.mean
+            f1 = 100 * cell_.row(loss).mean
             above.plot(cell_.updates, f1, SHAPES[cell_.epochs], color=color, ms=5)
         above.plot([], [], "o", color=color, ms=5, label=loss)
     if mended:

@@ -102,7 +102,7 @@ def lines() -> list[Line]:
             for name, by_seed in row.items()
         }
         seeds = min(map(len, row.values()))
-        by_loss = {x.loss: 100 * x.summary.mean for x in share.over_threshold}
+        by_loss = {x.loss: 100 * x.mean for x in share.over_threshold}
         base = by_loss.pop(thinned.THRESHOLD)
         best = max(by_loss, key=lambda name: by_loss[name])
         made.append(Line(share.percent, seeds, plain, (base, best, by_loss[best])))

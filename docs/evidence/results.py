@@ -121,7 +121,7 @@ def pages() -> dict[str, str]:
 
 def seeds_of(comparisons: Sequence[Compared]) -> str:
     """Return the seeds of the comparisons of a part."""
-    seeds = [comparison.rows[0].summary.n for comparison in comparisons]
+    seeds = [len(comparison.rows[0].finished) for comparison in comparisons]
     first, last = archive.LOOKS
     more = seeds.count(last)
     return f"{first} seeds" + (f", {last} in {more} of them" if more else "")

@@ -100,7 +100,7 @@ def of_archives(names: Sequence[str] = tuple(COMPARISONS)) -> str:
     """Return the table of what is said of each comparison."""
     cells = []
     for name in names:
-        seeds = max(row.summary.n for row in rows(name))
+        seeds = max(len(row.finished) for row in rows(name))
         controls = [f"`{row.loss}`" for row in rows(name) if row.is_control]
         cells.append(
             [

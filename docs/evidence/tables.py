@@ -89,7 +89,7 @@ def _cells_of(
     row: Row, documents: Mapping[str, Row], over_part: Mapping[str, float]
 ) -> list[str]:
     scores = mean_and_spread(row.scores("f1"))
-    first = [f"`{row.loss}`", str(row.summary.n), scores]
+    first = [f"`{row.loss}`", str(len(row.finished)), scores]
     failed_runs = failed_of(row.runs)
     beside = [""] if documents else []
     if row.against is None:

@@ -222,7 +222,7 @@ def rate_gains() -> list[float]:
 
 
 def _score_and_gain(row: Row) -> list[str]:
-    score = f"{100 * row.summary.mean:.2f}"
+    score = f"{100 * row.mean:.2f}"
     return [
         score,
         "" if row.against is None else tables.with_interval(row.against.crossed),

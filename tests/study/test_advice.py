@@ -145,6 +145,6 @@ def test_no_gain_is_said_to_be_possible_beyond_a_score_of_1():
     skills = {"ce": [0.9, 0.7, 0.9], "dice": [0.75, 0.9, 0.95]}
     rows = compared(skills, seeds=3)
     (dice,) = (row for row in rows if row.against)
-    assert dice.against.crossed.high > 1 - rows[0].summary.mean
+    assert dice.against.crossed.high > 1 - rows[0].mean
     most = 100 * (1 - np.mean([run.score for run in rows[0].runs]))
     assert f"A gain of up to {most:.1f} F1 (dice) is still possible." in headline(rows)

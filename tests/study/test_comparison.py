@@ -1,6 +1,7 @@
 """Verdicts follow from the runs, and no run is dropped silently."""
 
 import dataclasses
+import math
 import types
 
 import numpy as np
@@ -11,13 +12,22 @@ from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Dice, Focal
 from dicejax.study import compare as comparison
 from dicejax.study import significance
-from dicejax.study.compare.jobs import scored
+from dicejax.study.compare.jobs import ScoredRun, scored
 from dicejax.study.compare.same_data import require_one_data
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.table import remarks
 from dicejax.training.run_folder import Run
 
-from .made_runs import EXPERIMENT, made, record_of, run_of, statistics_of, write_setup
+from .made_runs import (
+    EXPERIMENT,
+    in_record,
+    made,
+    outcome,
+    record_of,
+    run_of,
+    statistics_of,
+    write_setup,
+)
 
 
 def jobs(folder, seeds):
@@ -77,11 +87,28 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
     assert rows["dice"].against.verdict.outcome == "inconclusive"
     assert rows["focal"].against.verdict.outcome == "better"
     mean = np.mean(significance.score(focal))
-    assert rows["focal"].summary.mean == pytest.approx(mean)
+    assert rows["focal"].mean == pytest.approx(mean)
     written = record_of(tmp_path)
     against = written["losses"]["focal"]["against_baseline"]
     assert against["p_value"] == rows["focal"].against.p_value
     assert written["looks"] == [{"dice": [0, 1, 2, 3, 4], "focal": [0, 1, 2, 3, 4]}]
+
+
+@pytest.mark.parametrize(
+    ("right", "values"),
+    [
+        ([], (0, None, None, None, None, None, 2)),
+        ([2], (1, 0.5, None, 0.5, 0.5, 0.5, 2)),
+        ([2, 3, 4, 3], (4, 0.75, math.sqrt(1 / 24), 0.75, 0.5, 1, 2)),
+    ],
+)
+def test_the_record_sums_up_the_scores_of_a_loss(right, values):
+    runs = [outcome("ce", 0, np.ones(4))]
+    runs += [outcome("dice", n, np.arange(4) < x) for n, x in enumerate(right)]
+    runs += [ScoredRun("dice", 8 + n, "x", "diverged") for n in range(2)]
+    names = ("n", "mean", "sd", "median", "min", "max", "diverged")
+    summary = in_record(rows_of(runs, "ce"))["dice"]["summary"]
+    assert summary == dict(zip(names, values, strict=True))
 
 
 def test_a_diverged_run_counts_as_a_failure_and_a_missing_one_not_at_all(
@@ -93,7 +120,7 @@ def test_a_diverged_run_counts_as_a_failure_and_a_missing_one_not_at_all(
         (epath.Path(job.folder) / "result.json").unlink()
     run_of(dice_1).write_diverged("no finite loss")
     rows = evaluate(runs, tmp_path)
-    assert rows["dice"].summary.n == 4 and rows["dice"].summary.diverged == 1
+    assert len(rows["dice"].finished) == 4 and rows["dice"].diverged == 1
     assert rows["ce"].missing == 1 and rows["dice"].missing == 0
     assert comparison.unfinished(runs) == 1  # what diverged is not tried again
     assert rows["dice"].against.seeds == rows["focal"].against.seeds == (0, 1, 3, 4)

@@ -25,7 +25,7 @@ def row(loss, first):
         outcome(loss, seed, [1.0], test=dict(zip(SCORES, scores, strict=True)))
         for seed, scores in enumerate(first + 0.01 * np.arange(6) + [[0], [0.002]])
     ]
-    return Row(loss, tuple(outcomes), summary=None, against=None)
+    return Row(loss, tuple(outcomes), against=None)
 
 
 ROWS = [row("ce", 0.6), row(LONG, 0.7)]

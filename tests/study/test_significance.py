@@ -13,7 +13,6 @@ from scipy import stats
 
 from dicejax.study.significance import (
     CrossedDifference,
-    ScoreSummary,
     approximate_randomisation,
     contrast,
     differences,
@@ -70,18 +69,6 @@ def test_score_equals_loops_over_any_leading_axes():
     assert score([[[2, 2], [0, 0]]]) == 0.5  # a class that is nowhere
     right = np.array([True, False, True, True])
     assert score(np.stack([right, np.ones(4, bool)], -1)[:, None]) == 0.75
-
-
-@pytest.mark.parametrize(
-    ("scores", "summary"),
-    [
-        ([], (0, None, None, None, None, None, 2)),
-        ([0.5], (1, 0.5, None, 0.5, 0.5, 0.5, 2)),
-        ([0.5, 0.75, 1.0, 0.75], (4, 0.75, math.sqrt(1 / 24), 0.75, 0.5, 1, 2)),
-    ],
-)
-def test_summary(scores, summary):
-    assert ScoreSummary.from_scores(scores, diverged=2) == ScoreSummary(*summary)
 
 
 # Over seeds
@@ -307,8 +294,6 @@ NAN = np.where(np.arange(6)[:, None, None] == 2, np.nan, RUNS)
         (lambda: score([1.0, 2.0]), r"shape \(2,\), not \[\.\.\., N, C, 2\]"),
         (lambda: score(np.ones((0, 1, 2))), "shape"),
         (lambda: score(NAN), "not finite"),
-        (lambda: ScoreSummary.from_scores([0.5, math.nan]), "not finite"),
-        (lambda: ScoreSummary.from_scores([[0.5]]), r"not \[S\]"),
         (lambda: over_seeds([0.5, 0.6], [0.5]), r"\(2,\) and baseline \(1,\)"),
         (lambda: over_seeds([0.5], [0.5]), "1 paired seeds; it takes at least 2"),
         (lambda: over_seeds([0.5, math.inf], [0.5, 0.5]), "not finite"),

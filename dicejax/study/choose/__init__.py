@@ -153,11 +153,11 @@ def _sentence(
     first, *others = comparison.rows
     texts, metric = sentences("choose"), first.metric
     if control is None:
-        score = first.summary.mean
+        score = first.mean
         return texts.alone(name=chosen.name, score=score, metric=metric, tried=tried)
     (row,) = [x for x in others if x.loss == chosen.name]
     values = {"chosen": chosen.name, "control": control.name, "metric": metric}
     values |= {"crossed": row.against.crossed, "tried": tried}
     if row.outcome == "better":
-        return texts.better(score=row.summary.mean, **values)
+        return texts.better(score=row.mean, **values)
     return texts.level(failures=row.failures, **values)

@@ -122,7 +122,7 @@ def _ahead(rows: Sequence[Row], stable: Sequence[Row], margin: float) -> Row | N
 
 def _possible_gain(rows: Sequence[Row], row: Row) -> float:
     """Return the upper end of a gain; no score is above 1, however wide it is."""
-    return min(max(row.against.crossed.high, 0.0), 1 - rows[0].summary.mean)
+    return min(max(row.against.crossed.high, 0.0), 1 - rows[0].mean)
 
 
 def _are_decided(rows: Sequence[Row]) -> bool:
@@ -241,8 +241,8 @@ def _first_two(rows: Sequence[Row], pairs: Sequence[set[str]] = ()) -> str:
 
     A loss is compared with a control, and either with the baseline.
     """
-    scored = [row for row in rows if row.summary.n and not row.failures.seeds]
-    scored.sort(key=lambda row: -row.summary.mean)
+    scored = [row for row in rows if row.finished and not row.failures.seeds]
+    scored.sort(key=lambda row: -row.mean)
     if not scored[1:]:
         return ""
     pair = scored[:2]
@@ -307,8 +307,8 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
 def _plain_advice(rows: Sequence[Row], best: Row) -> str:
     """Advise a model that is no fine-tuned encoder, and compare the best of those."""
     texts = sentences("advice")
-    others = [row for row in rows if row is not best and row.summary.n]
-    others.sort(key=lambda row: (row.loss in PLAIN, -row.summary.mean))
+    others = [row for row in rows if row is not best and row.finished]
+    others.sort(key=lambda row: (row.loss in PLAIN, -row.mean))
     for row in others:
         pair = (best, row) if row.against is None else (row, best)
         if (crossed := apart(*pair)) is not None:
@@ -333,7 +333,7 @@ def _next(rows: Sequence[Row], row: Row) -> str:
         return texts.test_set(size, rarest, counts[rarest] if rarest is not None else 0)
     settled = significance.detectable(crossed, level, seeds=seeds)
     # No difference is as large where scores would pass 1.
-    is_possible = 0.0005 <= settled <= 1 - baseline.summary.mean
+    is_possible = 0.0005 <= settled <= 1 - baseline.mean
     minutes = _minutes(rows, more, rivals)
     difference = settled if is_possible else None
     return texts.more_seeds(seeds, baseline.source, minutes, difference)

@@ -275,6 +275,14 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook(ScoredRun, run_of)
     names = {"against": "against_baseline", "versus": "against_controls"}
     change(Row, **{name: override(rename=new) for name, new in names.items()})
+    plain_row = converter.get_unstructure_hook(Row)
+
+    def content_of_row(row: Row) -> dict[str, Any]:
+        content = plain_row(row)
+        first = {"loss": content.pop("loss"), "runs": content.pop("runs")}
+        return {**first, "summary": _summary(row), **content}
+
+    converter.register_unstructure_hook(Row, content_of_row)
     rows = override(
         rename="losses",
         unstruct_hook=lambda rows: {x.loss: converter.unstructure(x) for x in rows},
@@ -286,6 +294,19 @@ def _converter() -> cattrs.Converter:
     quoted = override(rename="changed")
     change(Comparison, **dict.fromkeys(of_machine, omitted), rows=rows, quoted=quoted)
     return converter
+
+
+def _summary(row: Row) -> dict[str, Any]:
+    """Return the scores of the finished runs of a loss, for those who read the JSON."""
+    scores = [run.score for run in row.finished]
+    ends = {"median": np.median, "min": np.min, "max": np.max}
+    return {
+        "n": len(scores),
+        "mean": row.mean,
+        "sd": row.sd,
+        **{name: float(f(scores)) if scores else None for name, f in ends.items()},
+        "diverged": row.diverged,
+    }
 
 
 def _is_array(cls: Any) -> bool:

@@ -35,7 +35,7 @@ from dicejax.study.compare.testing import (
     pairs_of,
 )
 from dicejax.study.sentences import sentences
-from dicejax.study.significance import CrossedDifference, ScoreSummary, Verdict
+from dicejax.study.significance import CrossedDifference, Verdict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,6 @@ class Row:
 
     loss: str
     runs: tuple[ScoredRun, ...]
-    summary: ScoreSummary
     against: Contrast | None
     is_control: bool = False
     failures: Failures = Failures()
@@ -116,6 +115,23 @@ class Row:
         return float(mean[-1] - mean[-2]) if is_best else 0.0
 
     @property
+    def mean(self) -> float | None:
+        """Mean of the primary metric over the finished runs, if there are any."""
+        scores = [run.score for run in self.finished]
+        return float(np.mean(scores)) if scores else None
+
+    @property
+    def sd(self) -> float | None:
+        """Standard deviation of the sample, with n - 1; None below 2 finished runs."""
+        scores = [run.score for run in self.finished]
+        return float(np.std(scores, ddof=1)) if scores[1:] else None
+
+    @property
+    def diverged(self) -> int:
+        """Number of runs that diverged, which have no score."""
+        return sum(run.status == "diverged" for run in self.runs)
+
+    @property
     def missing(self) -> int:
         """Number of runs that have not finished."""
         return sum(run.status == "missing" for run in self.runs)
@@ -178,9 +194,6 @@ def rows_of(
             versus[loss][control] = contrast
     rows, places = [], {}
     for loss, runs in by_loss.items():
-        scores = [run.score for run in runs if run.result]
-        diverged = sum(run.status == "diverged" for run in runs)
-        summary = ScoreSummary.from_scores(scores, diverged)
         against = None
         if loss != baseline:
             against = _compare(by_loss, loss, baseline, tested.get(loss))
@@ -188,7 +201,6 @@ def rows_of(
         row = Row(
             loss,
             tuple(runs),
-            summary,
             against,
             is_control=loss in controls,
             failures=failures_of(runs),

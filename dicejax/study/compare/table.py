@@ -61,8 +61,8 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         parts = [] if row.against is None else [row.against.verdict.sentence]
-        if row.summary.diverged:
-            parts.append(f"{row.summary.diverged} of {len(row.runs)} diverged")
+        if row.diverged:
+            parts.append(f"{row.diverged} of {len(row.runs)} diverged")
         if row.missing:
             parts.append(f"{row.missing} of {len(row.runs)} not finished")
         if parts:

@@ -26,7 +26,6 @@ from dicejax.study.significance.planning import (
 )
 from dicejax.study.significance.verdicts import (
     Outcome,
-    ScoreSummary,
     Verdict,
     failure_limit,
     holm,
@@ -37,7 +36,6 @@ __all__ = [
     "MIN_SEEDS",
     "CrossedDifference",
     "Outcome",
-    "ScoreSummary",
     "Verdict",
     "approximate_randomisation",
     "contrast",

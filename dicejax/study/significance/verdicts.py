@@ -12,44 +12,6 @@ from scipy import special
 from dicejax.study.sentences import sentences
 from dicejax.study.significance.crossed import CrossedDifference
 
-
-@dataclasses.dataclass(frozen=True)
-class ScoreSummary:
-    """The scores of one loss over its seeds; None where there are too few.
-
-    >>> ScoreSummary.from_scores([0.25, 0.5, 0.75], diverged=1).mean
-    0.5
-    >>> ScoreSummary.from_scores([0.5]).sd is None
-    True
-
-    Attributes:
-      sd: standard deviation of the sample, with n - 1.
-      diverged: number of further runs without a score, not in the statistics.
-    """
-
-    n: int
-    mean: float | None
-    sd: float | None
-    median: float | None
-    min: float | None
-    max: float | None
-    diverged: int
-
-    @classmethod
-    def from_scores(cls, scores: ArrayLike, diverged: int = 0) -> ScoreSummary:
-        """Summarize scores, [S]; a ValueError if they are not [S] or not finite."""
-        scores = np.asarray(scores, np.float64)
-        if scores.ndim != 1:
-            raise ValueError(f"scores have shape {scores.shape}, not [S]")
-        if not np.isfinite(scores).all():
-            raise ValueError("scores hold numbers that are not finite")
-        n, functions = len(scores), (np.median, np.min, np.max)
-        mean = float(scores.mean()) if n else None
-        sd = float(scores.std(ddof=1)) if n > 1 else None
-        others = (float(f(scores)) if n else None for f in functions)
-        return cls(n, mean, sd, *others, diverged)
-
-
 Outcome = Literal[
     "better",
     "worse",
