@@ -124,7 +124,8 @@ def choose(
         )
         is_better = control is None or comparison.rows[1].outcome == "better"
         advised = chosen if is_better or control is None else control
-        sentence = _sentence(comparison, chosen, control, len(search.tried))
+        of_choice = next(x for x in comparison.rows if x.loss == chosen.name)
+        sentence = sentences("choose").choice(of_choice, control, len(search.tried))
         search.write(
             {
                 "chosen": dataclasses.asdict(chosen),
@@ -144,20 +145,3 @@ def choose(
         tried=len(search.tried),
         seconds=search.seconds,
     )
-
-
-def _sentence(
-    comparison: Comparison, chosen: Setting, control: Setting | None, tried: int
-) -> str:
-    """Return what test says of the choice."""
-    first, *others = comparison.rows
-    texts, metric = sentences("choose"), first.metric
-    if control is None:
-        score = first.mean
-        return texts.alone(name=chosen.name, score=score, metric=metric, tried=tried)
-    (row,) = [x for x in others if x.loss == chosen.name]
-    values = {"chosen": chosen.name, "control": control.name, "metric": metric}
-    values |= {"crossed": row.against.crossed, "tried": tried}
-    if row.outcome == "better":
-        return texts.better(score=row.mean, **values)
-    return texts.level(failures=row.failures, **values)

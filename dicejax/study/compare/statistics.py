@@ -307,21 +307,19 @@ def _compare(
     tested: Contrast | None,
 ) -> Contrast:
     """Compare a loss with the baseline; without a test there is no verdict."""
-    pairs, texts = pairs_of(by_loss, loss, baseline), sentences("verdicts")
-    differences = differences_of(pairs)
+    texts = sentences("verdicts")
     if tested is None:
-        repeated = [name for name in (loss, baseline) if is_repeated(by_loss[name])]
+        pairs = pairs_of(by_loss, loss, baseline)
+        differences = differences_of(pairs)
         few = [run for run in by_loss[loss] if has_few_examples(run)]
-        sentence = texts.no_common_seed()
-        if few:
-            size = len(few[0].example_statistics)
-            sentence = texts.few_examples(size=size, least=FEWEST_EXAMPLES)
-        elif repeated:
-            sentence = texts.repeated(losses=repeated)
-        elif pairs:
-            metric = primary_name(finished_run(by_loss).result)
-            least = significance.MIN_SEEDS
-            sentence = texts.few_seeds(differences, least=least, metric=metric)
+        sentence = texts.untested(
+            differences=differences,
+            examples=len(few[0].example_statistics) if few else None,
+            least_examples=FEWEST_EXAMPLES,
+            repeated=[x for x in (loss, baseline) if is_repeated(by_loss[x])],
+            least=significance.MIN_SEEDS,
+            metric=primary_name(finished_run(by_loss).result),
+        )
         verdict = Verdict("no verdict", sentence)
         tested = Contrast(seeds=tuple(pairs), differences=differences, verdict=verdict)
     untaught = {

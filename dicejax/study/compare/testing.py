@@ -186,8 +186,14 @@ def contrasts(
         verdict = _with_failures(verdict, by_loss, loss, baseline)
         plan: dict[str, Any] = {}
         if plans:
-            has_examples = first.source != "run scores"
-            plan = _plan(last, list(at), len(p_value), pairs[loss], has_examples)
+            family_level = significance.nominal_level(list(at), LEVEL / len(p_value))
+            plan["detectable"] = significance.detectable(last, family_level)
+            plan["seeds_needed"] = significance.seeds_range(
+                last, list(at), comparisons=len(p_value), level=LEVEL
+            )
+            if first.source != "run scores":
+                stacked = _stack(pairs[loss], pairs[loss])
+                plan["randomisation"] = significance.approximate_randomisation(*stacked)
         made[loss] = Contrast(
             seeds=tuple(pairs[loss]),
             differences=differences_of(pairs[loss]),
@@ -200,27 +206,6 @@ def contrasts(
             **plan,
         )
     return made
-
-
-def _plan(
-    crossed: CrossedDifference,
-    looks: list[int],
-    losses: int,
-    pairs: Pairs,
-    has_examples: bool,
-) -> dict[str, Any]:
-    """Return what these runs show of these examples, and what more seeds would."""
-    of_examples = None
-    if has_examples:
-        of_examples = significance.approximate_randomisation(*_stack(pairs, pairs))
-    level = significance.nominal_level(looks, LEVEL / losses)
-    return {
-        "randomisation": of_examples,
-        "seeds_needed": significance.seeds_range(
-            crossed, looks, comparisons=losses, level=LEVEL
-        ),
-        "detectable": significance.detectable(crossed, level),
-    }
 
 
 def _with_failures(

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CAPTIONS = {
-    "density": "Share of elements, and of the gradient, by how wrong elements are.",
-    "norms": "Gradient norms of easy and hard elements, early and late in training.",
-    "shares": "Share of the gradient of each class vs. its frequency.",
-    "agreement": "Cosine of the gradients of the loss and of soft F1, and soft F1.",
-    "alarms": "Share of wrong elements with a vanishing gradient.",
-}
-
 SETTINGS = figures.TITLED | {
     "axes.grid": True,
     "legend.fontsize": 8,

@@ -296,7 +296,7 @@ def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
         for run in (run for run in row.runs if run.gradients):
             for name, figure in plot.figures_of(run.gradients).items():
                 title = f"{row.loss}, seed {run.seed}: {name}"
-                caption = plot.CAPTIONS[name.rpartition("-")[2]]
+                caption = sentences("page").gradients(name.rpartition("-")[2])
                 yield Picture(title, caption, (), {title: figure}, about=caption)
 
 

@@ -9,7 +9,7 @@ from dicejax.data.source import text_of
 from dicejax.study.report.document import Document, Section, TextTable
 from dicejax.study.review.held_out import HeldOut, split_counts
 from dicejax.study.review.ranking import Doubt
-from dicejax.study.sentences import counted, sentences
+from dicejax.study.sentences import counted, paragraphs, sentences
 from dicejax.tasks.described import text_and_gold
 
 OF_CLASS = 10
@@ -34,9 +34,6 @@ def document(
     texts = sentences("review")
     every = sum(x.contradicting == x.judges for x in first)
     lead = texts.foremost(all=every, first=len(first))
-    limits = [texts.bias(), texts.proposals()]
-    if any(split == "dev" for split, _ in held_out.splits):
-        limits.append(texts.dev())
     sections = [Section("next", "What to do", to_do)]
     if first:
         caption = "The most consistently contradicted first"
@@ -46,6 +43,7 @@ def document(
         table = _table(f"The first of {label}", some, copied)
         sections.append(Section(f"class-{number}", f"Class {label}", tables=[table]))
     counts = split_counts(held_out.splits)
+    limits = paragraphs(texts.limits(has_dev="dev" in counts))
     return Document(
         title=f"{name}: labels to check",
         context={
