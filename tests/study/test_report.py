@@ -36,6 +36,7 @@ from .made_runs import EXPERIMENT, made, record_of, run_of
 
 LOSSES = (CrossEntropy(), Dice(), Focal())
 SCRIPT = "<script>alert(1)</script>"
+CELLS = sentences("cells")
 HEADLINE = "Test F1 (%): difference to cross-entropy"
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 
@@ -139,9 +140,7 @@ def test_the_table_repeats_the_rows(three):
         assert list(map(number, printed)) == pytest.approx(
             [100 * x for x in (crossed.mean, crossed.low, crossed.high)], abs=0.005
         )
-        assert focal["seeds needed"] == sentences("cells").needed(
-            three.rows["focal"].against
-        )
+        assert focal["seeds needed"] == CELLS.needed(three.rows["focal"].against)
         dice = three.rows["dice"].against
         assert cells["dice"]["p (Holm)"] == f"{dice.p_value:.3f}"
 
@@ -203,14 +202,13 @@ def test_pictures_are_drawn_from_the_numbers(three):
     np.testing.assert_array_equal(x, [x.confidence for x in bins])
     np.testing.assert_array_equal(y, [x.accuracy for x in bins])
     runs = pictures.strip(rows, "f1")
-    (figure,) = runs.panels.values()
-    (axes,) = figure.axes
+    (axes,) = runs.panels["Every run"].axes
     (focal,) = [line for line in axes.lines if line.get_gid() == "runs-of-1"]
     scores = [100 * run.score for run in three.rows["focal"].runs]
     assert sorted(focal.get_xdata()) == pytest.approx(sorted(scores))
     with figures.look():
         axes.set_xlabel("0.9999 < 1")
-        svg = figures.element(figure, "k", "Runs", "All")
+        svg = figures.element(axes.figure, "k", "Runs", "All")
     assert ">0.9999 &lt; 1</text>" in svg and 'id="k-name">Runs</title>' in svg
     dev, _ = pictures.learning(compared)
     (axes,) = dev.panels["focal"].axes

@@ -123,7 +123,7 @@ def many(folder, count):
     return written(folder / f"scores-{count}.csv", rows)
 
 
-def test_many_data_sets_take_no_figures_and_read_each_template_once(
+def test_many_data_sets_take_templates_once_and_no_figures(
     tmp_path, capsys, monkeypatch
 ):
     drawn, inverted, read = [], [], []
@@ -446,5 +446,4 @@ def test_a_run_is_the_mean_of_its_examples(tmp_path):
     path = written(tmp_path / "x.csv", rows, EXAMPLES)
     (ce,) = runs_of(path)["a"]
     assert ce.score == 0.625 and len(ce.example_statistics) == 4
-    first, _ = rows_of([ce, outcome("dice", 1, np.ones(4))], "ce")
-    assert len(first.finished) == 1
+    assert len(rows_of([ce, outcome("dice", 1, np.ones(4))], "ce")[0].finished) == 1

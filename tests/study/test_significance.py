@@ -81,8 +81,7 @@ def test_over_seeds_equals_scipys_paired_t_test():
     assert got.p_value == pytest.approx(expected.pvalue, rel=1e-12)
     assert (got.low, got.high) == pytest.approx(expected.confidence_interval(0.9))
     assert (got.seeds, got.mean) == (7, pytest.approx((ours - baseline).mean()))
-    sd = np.std(ours - baseline, ddof=1)
-    assert got.seed_error == pytest.approx(sd / math.sqrt(7))
+    assert got.seed_error == pytest.approx(stats.sem(ours - baseline))
     assert over_seeds([0.5, 0.6], [0.5, 0.6]).p_value == 1
 
 
