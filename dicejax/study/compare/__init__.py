@@ -156,10 +156,10 @@ def compare(
             jobs = steps.jobs(max(seeds, 1))
         # Refuse before anything is trained; finished runs need no data.
         ours = shard_of(jobs, shard)
-        left = unfinished(ours) if seeds else tuning.unfinished(ours, tune, folder)
+        left = unfinished(ours if seeds else tuning.trial_jobs(ours, tune, folder))
+        trials = tuning.trial_jobs(jobs, tune, folder)
         if not overwrite:
-            there = [*tuning.trial_jobs(jobs, tune, folder), *(jobs if seeds else ())]
-            steps.check(there, trains=left > 0)
+            steps.check([*trials, *(jobs if seeds else ())], trains=left > 0)
         if overwrite or left:
             require_fit(jobs, overwrite=overwrite)
         if not resample:
@@ -175,7 +175,7 @@ def compare(
                 steps.train(ours)
                 left = unfinished(jobs) if is_shard else 0
             else:
-                left = tuning.unfinished(jobs, tune, folder)
+                left = unfinished(trials)
             waits = is_shard and left > 0
             if steps.tunes_part and not waits:
                 steps.tune(jobs, of_all_shards=True)

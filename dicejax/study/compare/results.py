@@ -139,13 +139,13 @@ def quoted_in(content: Mapping[str, Any]) -> Quoted:
     return Quoted(content.get("checksum"), pairs)
 
 
-def texts_of(comparison: Comparison) -> dict[str, str]:
-    """Return the record and texts to paste, as files by name."""
+def texts_of(comparison: Comparison, more: Mapping[str, Any] = {}) -> dict[str, str]:
+    """Return texts to paste and, last, the record with more in it, as files by name."""
     rows, margin, looks = comparison.rows, comparison.margin, comparison.looks
     return {
         "methods.txt": visible(methods(rows, margin, looks), keep="\n"),
         "table.tex": latex(rows),
-        FILE: json.dumps(comparison.to_json(), indent=2) + "\n",
+        FILE: json.dumps({**comparison.to_json(), **more}, indent=2) + "\n",
     }
 
 

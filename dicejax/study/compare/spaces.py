@@ -11,6 +11,7 @@ from typing import Any
 
 from scipy.stats import qmc
 
+from dicejax import config
 from dicejax.config import Experiment
 from dicejax.losses.declaration import Range, complement
 from dicejax.objectives import Objective, WeightedSum
@@ -64,14 +65,8 @@ def declared_ranges(kind: type[Objective]) -> dict[str, Range]:
 
 def given_values(experiment: Experiment) -> dict[str, float]:
     """Return the experiment's value at each path that tuning varies."""
-    values = {}
-    for path, _ in _with_rest(ranges_of(experiment)):
-        value: Any = experiment
-        for name in path.split("."):
-            is_tuple = isinstance(value, tuple)
-            value = value[int(name)] if is_tuple else getattr(value, name)
-        values[path] = value
-    return values
+    values = config.leaves(experiment)
+    return {path: values[path] for path, _ in _with_rest(ranges_of(experiment))}
 
 
 def spread(ranges: Mapping[str, Range], count: int) -> list[dict[str, float]]:

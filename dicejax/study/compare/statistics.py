@@ -245,18 +245,20 @@ def columns_of(rows: Sequence[Row]) -> dict[str, list[list[float]]]:
 
 def interval_of(rows: Sequence[Row]) -> str:
     """Describe the intervals of a comparison: level, sampling and looks."""
-    return f"95% CI over {samples_of(rows)}, valid over all looks"
+    items = items_of(rows)
+    over = f"seeds and {items}" if items else "seeds"
+    return f"95% CI over {over}, valid over all looks"
 
 
-def samples_of(rows: Sequence[Row]) -> str:
-    """Return what the intervals of a comparison are over, in words."""
+def items_of(rows: Sequence[Row]) -> str:
+    """Return what else than seeds intervals are over, in words; empty for nothing."""
     first = rows[0].finished[0]
     if first.source == "run scores":
-        return "seeds"
+        return ""
     if first.groups is None:
-        return "seeds and test examples"
+        return "test examples"
     noun = "documents" if first.source == "run" else "groups of test examples"
-    return f"seeds and {len(np.unique(first.groups)):,} {noun}"
+    return f"{len(np.unique(first.groups)):,} {noun}"
 
 
 def rivals_of(rows: Sequence[Row]) -> list[Row]:

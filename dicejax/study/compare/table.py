@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -12,10 +11,9 @@ from rich.table import Table
 from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
 from dicejax.study.compare.failures import is_repeated, learnt_nothing, one_class
-from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.statistics import Row, columns_of, results_of
 from dicejax.study.compare.unlearnt import unlearnt
-from dicejax.study.sentences import sentences
+from dicejax.study.sentences import paragraphs, sentences
 
 GAP = 3
 """Blanks between two columns."""
@@ -105,35 +103,30 @@ def remedy(rows: Sequence[Row]) -> str:
     return sentences("warnings").remedy(from_scratch=scratch)
 
 
-def _checksums(run: ScoredRun) -> Mapping[str, Any]:
-    return (run.result or {}).get("checksums") or {}
-
-
 def warnings_of(rows: Sequence[Row]) -> list[str]:
     """Return the warnings to show before any number, the gravest first."""
-    texts, messages = sentences("warnings"), []
     runs = [(f"{row.loss} seed {run.seed}", run) for row in rows for run in row.runs]
-    total = len(runs)
-    if untaught := [name for name, run in runs if learnt_nothing(run)]:
-        alike = sum(one_class(result["test"]) for result in results_of(rows))
-        values = {"names": untaught, "alike": alike, "remedy": remedy(rows)}
-        messages.append(texts.learnt_nothing(runs=total, **values))
-    messages += unlearnt(rows)
-    for status, text in (("missing", texts.missing), ("diverged", texts.diverged)):
-        if names := [name for name, run in runs if run.status == status]:
-            messages.append(text(names=names, runs=total))
-    if repeated := [row.loss for row in rows if is_repeated(row.runs)]:
-        # A run of ours has used its seed; of a file of scores nobody knows.
-        is_ours = rows[0].source == "run"
-        messages.append(texts.repeated(losses=repeated, is_ours=is_ours))
-    seeds = {run.seed for row in rows for run in row.runs}
-    for row in rows:
-        lacking = sorted(seeds - {run.seed for run in row.runs})
-        if lacking and not row.is_control:
-            values = {"seeds": lacking, "most": MOST_SEEDS}
-            messages.append(texts.no_run(loss=row.loss, **values))
-    older = [n for n, run in runs if run.result and "test" not in _checksums(run)]
-    if any("test" in _checksums(run) for _, run in runs) and older:
-        messages.append(texts.no_checksums(names=older, runs=total))
+    seeds = {run.seed for _, run in runs}
+    lacking = {
+        row.loss: sorted(seeds - {run.seed for run in row.runs})
+        for row in rows
+        if not row.is_control
+    }
+    sums = {k: x.result.get("checksums") or {} for k, x in runs if x.result}
+    older = [name for name, checksums in sums.items() if "test" not in checksums]
+    text = sentences("warnings").warnings(
+        runs=len(runs),
+        untaught=[name for name, run in runs if learnt_nothing(run)],
+        alike=sum(one_class(result["test"]) for result in results_of(rows)),
+        remedy=remedy(rows),
+        unlearnt=unlearnt(rows),
+        missing=[name for name, run in runs if run.status == "missing"],
+        diverged=[name for name, run in runs if run.status == "diverged"],
+        repeated=[row.loss for row in rows if is_repeated(row.runs)],
+        source=rows[0].source,
+        lacking={loss: some for loss, some in lacking.items() if some},
+        most=MOST_SEEDS,
+        older=older if len(older) < len(sums) else (),
+    )
     cut = (text for result in results_of(rows) for text in result.get("cut", ()))
-    return [*messages, *dict.fromkeys(cut)]
+    return [*paragraphs(text), *dict.fromkeys(cut)]

@@ -211,12 +211,6 @@ def trial_jobs(jobs: Sequence[Job], trials: int, folder: str) -> list[Job]:
     ]
 
 
-def unfinished(jobs: Sequence[Job], trials: int, folder: str) -> int:
-    """Return the number of trials that have neither finished nor diverged."""
-    runs = (run for x in _untuned(jobs).values() for run in x.runs(folder, trials))
-    return sum(not run.has_ended for run in runs)
-
-
 def read(folder: epath.Path) -> dict[str, Any]:
     """Read the tuning record of a comparison, an InputError if it is damaged."""
     return json.loads(files.read_checked(folder, FILE))

@@ -19,7 +19,6 @@ from etils import epath
 from dicejax import config
 from dicejax.io import files
 from dicejax.metrics import score_counts
-from dicejax.study.compare.record import FILE as RECORD
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.results import texts_of
 from dicejax.study.report.code import experiment_file
@@ -70,24 +69,16 @@ def contents_of(comparison: Comparison, *, drawn: bool = True) -> dict[str, str]
         **provenance_of(comparison, experiment),
         "differences": differences,
     }
-    contents = texts_of(comparison)
-    content = json.loads(contents.pop(RECORD))
+    contents: dict[str, str] = {}
     if experiment is not None:
         rerun["experiment"] = json.loads(config.to_json(experiment))
         about = "All compared losses, with every setting.\n\n"
         about += f"command:  {rerun['command']}\n"
         contents[RERUN] = experiment_file(experiment, about)
-    content |= {
-        "curves": curves(comparison),
-        "rerun": rerun,
-        "sections": {s.title: s.text for s in document.sections},
-    }
-    return {
-        **contents,
-        "report.md": markdown(document),
-        PAGE: page(document),
-        RECORD: json.dumps(content, indent=2) + "\n",
-    }
+    contents |= {"report.md": markdown(document), PAGE: page(document)}
+    sections = {s.title: s.text for s in document.sections}
+    more = {"curves": curves(comparison), "rerun": rerun, "sections": sections}
+    return contents | texts_of(comparison, more)
 
 
 def curves(comparison: Comparison) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from dicejax.study.compare.statistics import (
     Row,
     columns_of,
     interval_of,
+    items_of,
     results_of,
-    samples_of,
 )
 from dicejax.study.compare.table import mean_and_spread, warnings_of
 from dicejax.study.compare.tuning import settings_text
@@ -41,7 +41,7 @@ from dicejax.study.report.reproduce import (
     provenance_of,
     seeds_of,
 )
-from dicejax.study.sentences import sentences
+from dicejax.study.sentences import paragraphs, sentences
 from dicejax.training.outcome import always, constant_scores
 from dicejax.training.progress import encoder_name
 
@@ -57,17 +57,9 @@ COSTS = {
 
 def reading(rows: Sequence[Row]) -> list[str]:
     """Return how to read a page, by where its scores are from."""
-    source, items = rows[0].source, samples_of(rows).partition(" and ")[2]
-    baseline, texts = rows[0].name, sentences("reading")
-    items = items.removeprefix("test ") or "examples"
-    return [
-        texts.samples(baseline=baseline, items=items, source=source),
-        texts.p_values(),
-        texts.advice(baseline=baseline),
-        texts.failures(baseline=baseline, source=source),
-        texts.inconclusive(),
-        texts.scope(),
-    ]
+    items = items_of(rows).removeprefix("test ") or "examples"
+    text = sentences("reading").reading(rows[0].name, items, rows[0].source)
+    return paragraphs(text)
 
 
 def document_of(comparison: Comparison, *, drawn: bool = True) -> Document:
@@ -139,9 +131,7 @@ def context(comparison: Comparison) -> dict[str, str]:
     sizes = dict(first.get("examples") or {})
     if rows[0].source == "example scores":
         sizes = {"test": len(finished[0].example_statistics)}
-    groups = None
-    if finished[0].groups is not None:
-        groups = samples_of(rows).partition(" and ")[2]
+    groups = None if finished[0].groups is None else items_of(rows)
     resampled = experiment is not None and is_resampled(experiment)
     data = texts.data(comparison.name, sizes, groups, resampled)
     if experiment is None:

@@ -100,7 +100,7 @@ def paragraphs(text: str) -> list[str]:
     >>> paragraphs("One.\n\nTwo.")
     ['One.', 'Two.']
     """
-    return [line for line in text.split("\n") if line]
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 @functools.cache
