@@ -44,9 +44,10 @@ from dicejax.training.train import train
 
 MOST_MAPS = 20_000
 """Memory maps with which programs are forgotten; Linux grants a process 65,530."""
+LENGTH = "--training.max_length"
 SMALLEST = (
     *("--data.max_dev", "8", "--data.max_test", "8"),
-    *("--training.max_length", "64", "--training.rows_per_update", "2"),
+    *("--training.rows_per_update", "2"),
 )
 
 
@@ -181,9 +182,10 @@ def merge(folder: Path) -> None:
 def smallest(cell: third.Cell) -> third.Cell:
     """Return a cell of two arms, one rate and two seeds, with a few sentences."""
     rate, length = cell.encoder.first[0], next(iter(cell.data.samples))
-    data = dataclasses.replace(
-        cell.data, flags=(*cell.data.flags, *SMALLEST), samples={length: (24, 2)}
-    )
+    flags = (*cell.data.flags, *SMALLEST)
+    if LENGTH not in flags:  # reading has its windows
+        flags += LENGTH, "64"
+    data = dataclasses.replace(cell.data, flags=flags, samples={length: (24, 2)})
     encoder = dataclasses.replace(cell.encoder, rates=(rate,), first=(rate,))
     changed = {"arms": cell.arms[:2], "seeds": cell.seeds[:2]}
     return dataclasses.replace(cell, data=data, encoder=encoder, **changed)
