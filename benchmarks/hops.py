@@ -37,8 +37,8 @@ QUICKSTART = Path(__file__).parents[1] / "experiments" / "quickstart.py"
 
 
 @functools.cache
-def imported_by(file: str) -> frozenset[str]:
-    """Return the files of the package that a file imports, and those that they do."""
+def imports_of(file: str) -> frozenset[str]:
+    """Return the files of the package that a file imports."""
     files: set[str] = set()
     for node in ast.parse(Path(file).read_text()).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
@@ -48,8 +48,18 @@ def imported_by(file: str) -> frozenset[str]:
             for name in (node.module, *modules):
                 path = Path(PACKAGE).parent / str(name).replace(".", "/")
                 files |= {str(path.with_suffix(".py")), str(path / "__init__.py")}
-    there = {name for name in files - {file} if Path(name).exists()}
-    return frozenset(there.union(*map(imported_by, there)))
+    return frozenset(name for name in files if Path(name).exists())
+
+
+@functools.cache
+def imported_by(file: str) -> frozenset[str]:
+    """Return the files that a file imports, and those that they do."""
+    seen, waiting = set[str](), [file]
+    while waiting:
+        new = imports_of(waiting.pop()) - seen
+        seen |= new
+        waiting += new
+    return frozenset(seen)
 
 
 def is_of_package(code: CodeType) -> bool:
