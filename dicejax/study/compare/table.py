@@ -45,7 +45,7 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     seeds = seeds_of(rows)
     more = f"; in the report: {', '.join(left)}" if left else ""
     caption = f"test set, {seeds}{more}"
-    out = Table(title=literal(title), caption=caption, box=SIMPLE_HEAD)
+    out = Table(title=literal(title), caption=literal(caption), box=SIMPLE_HEAD)
     out.add_column("loss", width=losses, overflow="fold")
     for name in names:
         out.add_column(literal(name), justify="right", no_wrap=True)
