@@ -16,7 +16,9 @@ from dicejax.study import significance
 from dicejax.study.compare.advice import cost, headline, recommended
 from dicejax.study.compare.finding import jobs_from
 from dicejax.study.compare.jobs import ScoredRun, candidates_of, with_candidate
+from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import rows_of
+from dicejax.study.report.sections import context
 from dicejax.tasks import QuestionAnswering
 
 from ..study.made_runs import EXPERIMENT, made, record_of, run_of, sentences
@@ -65,6 +67,18 @@ def test_frozen_needs_a_pretrained_encoder_and_questions_have_none():
     assert names == [*PLAIN]
     questions = dataclasses.replace(EXPERIMENT, task=QuestionAnswering())
     assert comparison.with_plain_models([Focal()], questions) == (Focal(),)
+
+
+def test_updates_are_those_of_a_training_though_a_control_comes_first():
+    runs = scored({"tfidf": 0.6, "wce": 0.6})
+    for run_ in runs:
+        run_.result["steps"] = 0 if run_.loss == "tfidf" else 64
+    settings = json.loads(config.to_json(EXPERIMENT))
+    of_both = [
+        dataclasses.replace(row, settings=settings) for row in rows_of(runs, "tfidf")
+    ]
+    both = Comparison(name="mine", rows=tuple(of_both))
+    assert context(both)["Training"].startswith("64 updates, ")
 
 
 def test_the_cheapest_that_nothing_is_shown_to_beat_is_advised():
