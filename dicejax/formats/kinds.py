@@ -24,6 +24,7 @@ from dicejax.formats.rows import (
     SENTENCE_NAMES,
     WORD_NAMES,
     Layout,
+    is_break,
 )
 from dicejax.formats.sample import RECORDS, Container, FileSample
 from dicejax.formats.source import FileSource
@@ -222,18 +223,26 @@ def comment_of(file: FileSample) -> str | None:
 
     They have other numbers of words than rows, or end in no label of a row.
     """
-    layout = Layout(0, -1, None, "#")
-    blocks = list(itertools.islice(layout.blocks(file.path), SAMPLE // 4))
-    before = [line for block in blocks for line in block.before]
-    marks = {line: mark[0] for line in before if (mark := _COMMENT.match(line))}
-    rows = [line for block in blocks for line in block.lines]
-    words = [[_WORD.findall(line) for line in some] for some in (marks, rows)]
-    widths, others = ({*map(len, some)} for some in words)
-    ends = set.intersection(*({x[-1] for x in some} for some in words))
-    if not marks or (widths == others and ends):
+    at_break, marks = True, set()
+    widths: dict[bool, set[int]] = {True: set(), False: set()}
+    ends: dict[bool, set[str]] = {True: set(), False: set()}
+    for _, line in itertools.islice(files.lines(file.path), SAMPLE):
+        if is_break(line):
+            at_break = True
+            continue
+        mark = _COMMENT.match(line) if at_break else None
+        if mark is not None:
+            marks.add(mark[0])
+        words = _WORD.findall(line)
+        is_header = not widths[False] and words[0].lower() in WORD_NAMES
+        at_break &= mark is not None or is_header
+        if is_header:
+            continue
+        widths[mark is not None].add(len(words))
+        ends[mark is not None].add(words[-1])
+    if not marks or (widths[True] == widths[False] and ends[True] & ends[False]):
         return None
-    distinct = {*marks.values()}
-    return distinct.pop() if len(distinct) == 1 else "#"
+    return marks.pop() if len(marks) == 1 else "#"
 
 
 def _are_columns(file: FileSample) -> bool:
