@@ -175,3 +175,17 @@ def test_folders_without_runs_are_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     words = [tmp_path / "runs", "--out", tmp_path / "file"]
     assert "cannot be written to" in error(capsys, *words)
+
+
+def test_control_characters_of_a_loss_that_lacks_a_run_are_escaped(tmp_path, capsys):
+    # Numbers of seeds that differ stand below the table, with the names of losses.
+    runs = {"ce": [70, 71, 72], "di\x1b[31mce": [70, 71]}
+    lines = [
+        f"{name},{n},{x}" for name, all_ in runs.items() for n, x in enumerate(all_)
+    ]
+    path = tmp_path / "scores.csv"
+    path.write_text("loss,seed,score\n" + "\n".join(lines) + "\n")
+    argv = ["report", "--scores", str(path), "--out", str(tmp_path / "out")]
+    assert run(argv) == 0
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed and r"di\x1b[31mce" in printed

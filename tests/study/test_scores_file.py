@@ -274,15 +274,6 @@ def test_a_missing_run_is_named(tmp_path, capsys):
     assert warnings_of(result.rows) == []
 
 
-def test_control_characters_of_a_loss_that_lacks_a_run_are_escaped(tmp_path, capsys):
-    # Numbers of seeds that differ stand below the table, with the names of losses.
-    few = [(*row[:1], "di\x1b[31mce", *row[2:]) for row in runs({"ce": [70, 71]})]
-    path = written(tmp_path / "scores.csv", runs({"ce": [70, 71, 72]}) + few)
-    assert cli.run(["report", "--scores", path, "--out", str(tmp_path / "out")]) == 0
-    printed = capsys.readouterr().out
-    assert "\x1b" not in printed and r"di\x1b[31mce" in printed
-
-
 MIXED = {"ce": POINTS["ce"], "dsc": [85.0, 86.0, 0.87, 85.5, 86.5]}
 UNLIKE = [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")]
 REGROUPED = [("a", "ce", n // 2, 5, "xy"[n % 2], f"d{n}") for n in range(4)]

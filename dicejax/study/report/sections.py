@@ -125,9 +125,9 @@ def context(comparison: Comparison) -> dict[str, str]:
     rows, texts = comparison.rows, sentences("page")
     experiment, _ = experiment_of(comparison)
     finished = [run for row in rows for run in row.runs if run.result]
-    own = [x for x in results_of(rows) if "control" not in x]
+    results = [x for x in results_of(rows) if "control" not in x]
     # A model that is no fine-tuned encoder has no updates, though it may come first.
-    first = next((x for x in own if x.get("steps")), own[0])
+    first = next((x for x in results if x.get("steps")), results[0])
     seeds = seeds_of(comparison)
     seeds_text = f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if seeds[1:] else "1"
     sizes = dict(first.get("examples") or {})
