@@ -37,11 +37,8 @@ def claims(rng: np.random.Generator, skills: np.ndarray) -> tuple[int, int, int]
     dev, test = (rng.integers(1, 4, size) for size in (DEV, TEST))
     # The leader by its mean has a further seed, until one with three leads.
     by_seed = [[float(score(runs(rng, x, 1, dev)).mean())] for x in skills]
-    while len(by_seed[leader := int(np.argmax([np.mean(x) for x in by_seed]))]) < 3:
-        by_seed[leader].append(float(score(runs(rng, skills[leader], 1, dev)).mean()))
-    most = max(map(len, by_seed))
-    full = [n for n in range(SETTINGS) if len(by_seed[n]) == most]
-    chosen = max(full, key=lambda n: np.mean(by_seed[n]))
+    while len(by_seed[chosen := int(np.argmax([np.mean(x) for x in by_seed]))]) < 3:
+        by_seed[chosen].append(float(score(runs(rng, skills[chosen], 1, dev)).mean()))
     control = runs(rng, SKILL, SEEDS, test)
     confirmed = seeds_and_items(runs(rng, skills[chosen], SEEDS, test), control)
     all_tested = [seeds_and_items(runs(rng, x, SEEDS, test), control) for x in skills]

@@ -202,7 +202,7 @@ ROWS = (
         OF_SETS,
         "1,350 of 45,592 sentences, nine in ten of train",
         rate=1e-4,
-        arms=("ce", "ce+prior", "dl-set", "dsc-official"),
+        arms=_OF_READING,
         encoder=third.MULTILINGUAL,
     ),
     _published(

@@ -137,19 +137,17 @@ class Search:
         its place by the next. It follows from the trials alone, so that an interrupted
         search goes on as it would have.
         """
-        tried = self.tried
-        first = [x for x in first_settings(self._experiment) if x not in tried]
-        if waiting := [x for x in first if x not in refused]:
-            return waiting[0]
+        done = {*self.tried, *refused}
+        for setting in first_settings(self._experiment):
+            if setting not in done:
+                return setting
         if (leader := self._leader()) is None:
             return None
-        steps = other_rates(leader)
-        steps += [leader] if len(self.scores(leader)) < SEEDS else []
+        if len(self.scores(leader)) < SEEDS and leader not in refused:
+            done.remove(leader)
+        steps = [*other_rates(leader), leader]
         steps += other_settings(leader, self._experiment)
-        left = [
-            x for x in steps if x not in refused and (x == leader or x not in tried)
-        ]
-        return next(iter(left), None)
+        return next((x for x in steps if x not in done), None)
 
     def _leader(self) -> Setting | None:
         """Return the best on dev of the fine-tuned encoders, the cheapest of equals."""
