@@ -192,12 +192,12 @@ def test_batches_have_room_for_as_many_sequences_as_asked():
 
 @pytest.mark.parametrize("count", [1, 4, 100])
 def test_words_around_are_those_of_the_whole_file(count):
-    draw, given, documents = random.Random(count), [], [[]]
+    draw, examples, documents = random.Random(count), [], [[]]
     for line in range(60):
         words = tuple(f"{line}.{n}" for n in range(draw.randint(0, 4)))
         is_last = draw.random() < 0.1
         text = Text(line, " ".join(words), after=("-DOCSTART-",) * is_last)
-        given.append((text, Tagging().of_words(words, line) if words else None))
+        examples.append((text, Tagging().of_words(words, line) if words else None))
         documents[-1] += [words] * bool(words)
         documents += [[]] * is_last
     expected = []
@@ -205,8 +205,8 @@ def test_words_around_are_those_of_the_whole_file(count):
         for place in range(len(document)):
             before, after = sum(document[:place], ()), sum(document[place + 1 :], ())
             expected.append((before[-count:], after[:count]))
-    pairs = list(conll.with_context(given, count, lambda text: bool(text.after)))
-    assert [text for text, _ in pairs] == [text for text, _ in given]
+    pairs = list(conll.with_context(examples, count, lambda text: bool(text.after)))
+    assert [text for text, _ in pairs] == [text for text, _ in examples]
     around = [(x.before, x.after) for _, x in pairs if x is not None]
     assert around == expected and any(before for before, _ in expected)
 

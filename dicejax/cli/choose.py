@@ -36,8 +36,8 @@ class Choose:
     Models that are no fine-tuned encoders are tried first, then cross-entropy, class
     weights, a better head, other rates and lengths, and other losses: on dev alone. The
     best, and the cheapest of the first that dev does not separate from it, are trained
-    again with fresh seeds and scored on test once. The same command goes on where it
-    was interrupted; with a longer budget it tries more.
+    again with fresh seeds and scored on test once. The same command resumes an
+    interrupted search; with a longer budget it tries more.
 
     Args:
       budget: time of all, such as 30m or 2h.
@@ -82,8 +82,8 @@ def with_experiment(words: list[str], *, is_help: bool) -> list[str]:
     Help is that without a file.
 
     Raises:
-      InputError: what is named is neither, the data cannot be read, or the budget is no
-        time, which is found before a file is written.
+      InputError: the path is neither an experiment file nor data, the data cannot be
+        read, or the budget is no time, which is found before a file is written.
     """
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for flag in ("--kind", "--encoder.path", "--budget"):

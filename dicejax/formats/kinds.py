@@ -54,7 +54,7 @@ class Format(NamedTuple):
       settings: the fields that read a file, defaults or not.
       containers: what its examples may be in.
       is_like: whether a file in one of them looks so.
-      looks: what a text file looks like, as in "has labels on each line".
+      looks: description of such a text file, as in "has labels on each line".
       title: what is in the files; empty for what the class says of itself.
       is_sure: whether a file that fits can hardly be of another format.
       layout: the field of the class that tells its formats apart, if it has several.

@@ -39,7 +39,7 @@ _ENDINGS = {"yml": "is YAML", "yaml": "is YAML", "toml": "is TOML", "xml": "is X
 _OF_ENTITIES = re.compile(r"(?i)(?=.*\b(start|begin))(?=.*\bend)")  # a header
 _NUMBERS = ("id", "idx", "index", "number", "no")  # names of columns of numbers
 
-# A word for what examples are in, and what a file looks like that is so.
+# The name of each container, and how a file in it is described.
 _CONTAINERS = {
     "table": ("a table", ""),
     "brat": ("brat's", "holds brat's .ann files"),

@@ -179,7 +179,7 @@ def _chosen(folder: epath.Path) -> list[str]:
 
 
 def _threshold(experiment: Experiment, result: Result) -> list[str]:
-    """Return what the threshold is, and what it promises."""
+    """Return the lines about the threshold and its guarantee."""
     rule = experiment.task.threshold_rule
     labels = (result.labels or {}).get("train", {})
     if isinstance(experiment.task, Classification) and len(labels) > 2:

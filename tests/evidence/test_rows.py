@@ -83,15 +83,15 @@ def test_counts_of_the_paper_and_the_article_are_those_of_the_data(
 
 
 def test_figures_in_headers_are_those_of_the_archives_that_they_name(evidence):
-    flaws, found = evidence("headers").flaws, 0
+    flaws, noticed = evidence("headers").flaws, 0
     assert [*flaws("measured: F1 74.94 ce")] and not [*flaws("measured: not run.")]
     for header in HEADERS.values():
         assert not [*flaws(header)], header
         for figure in re.finditer(r"\d(?= (ce|focal|dl|dsc-official)\b)", header):
             other = str((int(figure[0]) + 1) % 10)
             changed = header[: figure.start()] + other + header[figure.end() :]
-            found += len([*flaws(changed)]) == 1
-    assert found >= 13
+            noticed += len([*flaws(changed)]) == 1
+    assert noticed >= 13
 
 
 def test_pairs_that_share_a_question_stay_together(evidence):

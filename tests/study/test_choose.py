@@ -392,5 +392,5 @@ def test_a_choice_that_failed_with_a_fresh_seed_is_said_to():
             result = {"primary_metric": "f1", "test": test}
             runs.append(ScoredRun(setting.name, seed, "", "finished", result, shares))
     row = rows_of(runs, control.name)[1]
-    said = sentences("choose").choice(row, control, tried=9)
-    assert said == "Use tfidf: wce, the best on dev, failed in 1 of 4 runs."
+    sentence = sentences("choose").choice(row, control, tried=9)
+    assert sentence == "Use tfidf: wce, the best on dev, failed in 1 of 4 runs."

@@ -23,8 +23,8 @@ def test_differences_are_those_of_scikit_learn(metric, beta, tmp_path):
     task, expected = Classification(primary_metric=metric), {"ce": [], "dice": []}
     for job in jobs:
         rng = np.random.default_rng([job.seed, len(job.loss)])
-        kept = rng.random(300) < (0.9 if job.loss == "ce" else 0.6)
-        guesses = np.where(kept, gold, rng.choice(LABELS, 300))
+        is_right = rng.random(300) < (0.9 if job.loss == "ce" else 0.6)
+        guesses = np.where(is_right, gold, rng.choice(LABELS, 300))
         decided = [Prediction((c,), dict.fromkeys(LABELS, 0.5)) for c in guesses]
         scores, shares = scoring.score(task, examples, decided, LABELS)
         run, test = run_of(job), scores.to_json()

@@ -70,12 +70,12 @@ def test_constant_answers_score_what_scikit_learn_says(order):
             f1 = f1_score(gold, every, average="macro", zero_division=0)
         assert row["f1"] == pytest.approx(f1)
         assert scored(gold, every, labels)["f1"] == pytest.approx(f1)
-        own = f1_score(gold, every, labels=[label], average=None)
+        f_score = f1_score(gold, every, labels=[label], average=None)
         best = best_constant(scored(gold, gold, labels), f"f1:{label}")
-        assert best == (label, pytest.approx(own[0]))
-        own = fbeta_score(gold, every, beta=2, labels=[label], average=None)
+        assert best == (label, pytest.approx(f_score[0]))
+        f_score = fbeta_score(gold, every, beta=2, labels=[label], average=None)
         best = best_constant(scored(gold, gold, labels), f"f2:{label}")
-        assert best == (label, pytest.approx(own[0]))
+        assert best == (label, pytest.approx(f_score[0]))
     single = len(labels) == 2
     form = {"pos_label": labels[-1]} if single else {"average": "macro"}
     every = [

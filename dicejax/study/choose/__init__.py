@@ -85,7 +85,7 @@ def choose(
 
     Raises:
       InputError: the experiment or its data cannot be used, test is dev, dev is too
-        small for what the threshold is to keep, the folder holds a choice for another
+        small for the constraint of the threshold, the folder holds a choice for another
         experiment or other data, or the budget is no time.
       Stopped: a signal interrupted training.
     """
