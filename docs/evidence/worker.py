@@ -39,6 +39,7 @@ import rows
 import third
 import tyro
 
+from dicejax.cli.process import use_huge_pages
 from dicejax.errors import Diverged, InputError, Stopped
 from dicejax.training.train import train
 
@@ -192,4 +193,5 @@ def smallest(cell: third.Cell) -> third.Cell:
 
 
 if __name__ == "__main__":
+    use_huge_pages()
     sys.exit(main())
