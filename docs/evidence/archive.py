@@ -57,6 +57,7 @@ KEPT = (
     "device_kind",
     "versions",
     "settings",
+    "losses",
     "control",
 )
 

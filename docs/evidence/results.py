@@ -19,6 +19,7 @@ from pathlib import Path
 
 import archive
 import curve
+import curves
 import density
 import documents
 import early
@@ -75,6 +76,7 @@ def pages() -> dict[str, str]:
         "reading": reading,
         "reproduced": reproduced,
         "density": density,
+        "curves": curves,
         "forms": reading.finished(),
         "mechanism": mechanism,
         "part_1": mechanism.MECHANISM,
@@ -209,6 +211,8 @@ def main(argv: list[str]) -> None:
             "early": early.draw(early.archived()),
             "density": density.draw(),
         }
+        if curves.finished():
+            drawn["curves"] = curves.draw(curves.finished())
         if third_tables.finished():
             drawn["third"] = third_tables.draw(third_tables.finished())
         for name, figure in drawn.items():

@@ -290,7 +290,10 @@ class Run:
             return "diverged" if dev is None else f"dev {100 * dev:.2f}"
         outcome = scored(job)
         if outcome.result:
-            result = {**outcome.result, "settings": dataclasses.asdict(self.setting)}
+            settings = dataclasses.asdict(self.setting)
+            lines = ended.records("metrics.jsonl")
+            losses = [[line["step"], line["loss"]] for line in lines if "loss" in line]
+            result = {**outcome.result, "settings": settings, "losses": losses}
             outcome = dataclasses.replace(outcome, result=result)
         name = self.cell.archive_of(self.length)
         new = archive.Archived((outcome,), (), {})
