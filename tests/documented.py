@@ -62,7 +62,7 @@ SMALLER_SCRATCH = """
 """
 SMALLER_SYNTHETIC = "--data.train 24 --data.dev 8 --data.test 8"
 
-TAKES_EXPERIMENTS = ("train", "compare", "profile", "plan")
+TAKES_EXPERIMENTS = ("train", "compare", "choose", "profile", "plan")
 SHELL = {"|", ";", ">", ">>", "<", "&"}
 
 # Commands that are parsed even where the others of the page are run.
@@ -212,7 +212,10 @@ def smaller(words: list[str]) -> list[str]:
         return words
     if words[1] in ("EXPERIMENT.py", "quickstart"):
         words[1] = "experiments/quickstart.py"
-    (file,) = [word for word in words if word.endswith(".py")]
+    files = [word for word in words if word.endswith(".py")]
+    if not files:  # a choice begins with data
+        return words
+    (file,) = files
     experiment = config.load(file)
     if "--data.dir" in words and words[words.index("--data.dir") + 1] == "FOLDER":
         words[words.index("--data.dir") + 1] = data_for(experiment)

@@ -13,7 +13,6 @@ import time
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
 
 import dicejax as dj
 
@@ -165,7 +164,9 @@ def test_a_regression_takes_the_settings_that_are_best_on_dev(evidence):
         model = LogisticRegression(C=c, class_weight=weights, max_iter=2000)
         model.fit(features["train"], gold["train"])
         dev = model.decision_function(features["dev"])
-        scores = [f1_score(gold["dev"], dev >= limit) for limit in dev]
+        decided = dev >= dev[:, None]  # a row for each threshold
+        right = (decided & gold["dev"]).sum(1)
+        scores = 2 * right / (decided.sum(1) + gold["dev"].sum())
         by_hand.append((max(scores), model, dev[np.argmax(scores)]))
     best, model, limit = max(by_hand, key=lambda entry: entry[0])
     assert chosen.settings["dev"] == pytest.approx(best)
