@@ -136,31 +136,33 @@ CHECKERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
-@pytest.mark.parametrize(
-    ("right", "mistakes"),
-    [(EXPERIMENT, MISTAKES), (LOSSES, MISTAKES_OF_LOSSES)],
-    ids=["experiment", "losses"],
-)
-def test_a_type_checker_reports_each_mistake(checker, right, mistakes, tmp_path):
+def test_a_type_checker_reports_each_mistake(checker, tmp_path):
+    """Of experiments and of losses at once: the package is read once for both."""
     pytest.importorskip(checker, reason=f"{checker} is not installed")
-    lines, mistaken = set(), right
-    for correct, wrong in mistakes.items():
-        assert right.count(correct) == 1, correct
-        lines.add(right.partition(correct)[0].count("\n") + 1)
-        mistaken = mistaken.replace(correct, wrong)
-    # An int cannot be called: only the line that says so is a mistake.
-    mistaken = mistaken.replace("KIND()", "CrossEntropy()")
-    (tmp_path / "right.py").write_text(right)
-    (tmp_path / "wrong.py").write_text(mistaken)
+    expected, files = set(), []
+    for name, right, mistakes in (
+        ("experiment", EXPERIMENT, MISTAKES),
+        ("losses", LOSSES, MISTAKES_OF_LOSSES),
+    ):
+        mistaken, wrong_file = right, f"wrong_{name}.py"
+        for correct, wrong in mistakes.items():
+            assert right.count(correct) == 1, correct
+            expected.add((wrong_file, right.partition(correct)[0].count("\n") + 1))
+            mistaken = mistaken.replace(correct, wrong)
+        # An int cannot be called: only the line that says so is a mistake.
+        mistaken = mistaken.replace("KIND()", "CrossEntropy()")
+        (tmp_path / f"right_{name}.py").write_text(right)
+        (tmp_path / wrong_file).write_text(mistaken)
+        files += [f"right_{name}.py", wrong_file]
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     done = subprocess.run(
-        [sys.executable, "-m", checker, *CHECKERS[checker], "right.py", "wrong.py"],
+        [sys.executable, "-m", checker, *CHECKERS[checker], *files],
         cwd=tmp_path,
         env=os.environ | {"MYPYPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
     errors = re.findall(r"(\w+\.py):(\d+):(?:\d+ -)? error: ", done.stdout)
-    expected = {("wrong.py", line) for line in lines}
-    assert {(file, int(n)) for file, n in errors} == expected, done.stdout + done.stderr
+    found = {(file, int(n)) for file, n in errors}
+    assert found == expected, done.stdout + done.stderr
