@@ -259,6 +259,7 @@ class Compare:
     def __call__(self, console: Console) -> None:
         """Train all, print the table and write the report."""
         from dicejax.study.compare import compare
+        from dicejax.study.compare.tuning import remarks
         from dicejax.training.progress import TrainingProgress
 
         left_out = ("file", "scratch", "settings")
@@ -272,7 +273,7 @@ class Compare:
             show(f"the last shard to finish writes {file}")
         if comparison.rows:
             print_table(comparison)
-        for line in comparison.lines():
+        for line in [*comparison.lines(), *remarks(comparison.tuning)]:
             show(line)
         report = f", report in {comparison.report}" if comparison.report else ""
         show(f"runs in {comparison.folder}{report}")

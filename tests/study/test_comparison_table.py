@@ -11,9 +11,8 @@ from dicejax.study.compare import Comparison
 from dicejax.study.compare.advice import headline
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import table
-from dicejax.study.compare.tuning import Tuned
 
-from .made_runs import EXPERIMENT, compared, outcome
+from .made_runs import compared, outcome
 
 SCORES = ("accuracy", "precision", "recall", "f1", "matthews", "average_precision")
 LONG = "dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True"
@@ -83,9 +82,9 @@ def test_a_comparison_is_short_as_text_and_a_table_in_a_notebook():
 
 
 def test_a_comparison_without_rows_names_what_was_tuned():
-    tuned = (Tuned("focal", EXPERIMENT),)
+    tuning = {"losses": {"focal": {}}}
     for comparison, text in (
-        (Comparison(name="mine", folder="x", tuned=tuned), "tuned: focal"),
+        (Comparison(name="mine", folder="x", tuning=tuning), "tuned: focal"),
         (Comparison(name="mine", folder="x", unfinished=2), "2 unfinished, tuned: "),
     ):
         assert repr(comparison).startswith(f"Comparison(mine: {text}")

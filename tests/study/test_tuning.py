@@ -42,10 +42,6 @@ def tune(folder, trials=8, experiment=EXPERIMENT, **options):
     return tuning.tune(made, trials, str(folder), QUIET, **options)
 
 
-def by_loss(results):
-    return {tuned.loss: tuned for tuned in results}
-
-
 RATE = "optimizer.learning_rate"
 
 
@@ -92,7 +88,7 @@ def training(monkeypatch):
 
 
 def test_each_loss_gets_as_many_trials_and_the_first_as_given(tmp_path, training):
-    results = by_loss(tune(tmp_path, 5))
+    results = tune(tmp_path, 5)["losses"]
     assert list(results) == ["ce", "focal", "tversky"]
     kinds = [type(made.objective) for made in training.made]
     assert kinds == [CrossEntropy] * 5 + [Focal] * 5 + [Tversky] * 5
@@ -101,65 +97,65 @@ def test_each_loss_gets_as_many_trials_and_the_first_as_given(tmp_path, training
     firsts = training.made[::5]
     assert [x.objective for x in firsts] == [CrossEntropy(), Focal(), Tversky()]
     assert {x.optimizer for x in firsts} == {EXPERIMENT.optimizer}
-    assert {*results["ce"].trials[1].values} == {RATE}
-    for trial in results["tversky"].trials:
-        shares = trial.values["objective.alpha"], trial.values["objective.beta"]
+    assert {*results["ce"]["trials"][1]["values"]} == {RATE}
+    for trial in results["tversky"]["trials"]:
+        shares = [trial["values"][f"objective.{name}"] for name in ("alpha", "beta")]
         assert sum(shares) == pytest.approx(1)
     rates = {made.optimizer.learning_rate for made in training.made}
     assert min(rates) >= 2e-4 and max(rates) <= 5e-3
     for tuned in results.values():
-        assert len({trial.values[RATE] for trial in tuned.trials}) == 5
+        assert len({trial["values"][RATE] for trial in tuned["trials"]}) == 5
     # Nothing but what is tuned differs between trials.
-    trials = [trial for tuned in results.values() for trial in tuned.trials]
+    trials = [trial for tuned in results.values() for trial in tuned["trials"]]
     for trial, made in zip(trials, training.made, strict=True):
         changes = config.differences(training.made[0], made)
         assert all(text.startswith((f"{RATE} ", "objective")) for text in changes)
-        assert made == spaces.with_values(made, trial.values)
+        assert made == spaces.with_values(made, trial["values"])
 
 
 def test_the_chosen_trial_is_the_best_on_dev_and_the_runs_take_it(tmp_path, training):
-    results = by_loss(tune(tmp_path, 12))
-    content = json.loads((tmp_path / "tuning.json").read_text())
-    assert content == tuning.to_json([*results.values()])
+    content = tune(tmp_path, 12)
+    assert content == json.loads((tmp_path / "tuning.json").read_text())
     assert (content["trials"], content["seed"]) == (12, 1_000_000)
     assert (content["split"], content["primary_metric"]) == ("dev", "f1")
     varied = content["losses"]["focal"]["varied"]["objective.gamma"]
     assert varied == {"low": 0.0, "high": 5.0, "scale": "linear"}
-    for tuned in results.values():
-        settings = [trial.values for trial in tuned.trials]
-        experiments = [spaces.with_values(tuned.experiment, x) for x in settings]
+    before = jobs(tmp_path)
+    given = {job.loss: job.experiment for job in reversed(before)}
+    for loss, tuned in content["losses"].items():
+        settings = [trial["values"] for trial in tuned["trials"]]
+        experiments = [spaces.with_values(given[loss], x) for x in settings]
         scores = [Training.score(experiment) for experiment in experiments]
-        assert [trial.dev for trial in tuned.trials] == scores
-        assert scores[tuned.chosen] == max(scores) >= scores[0]
-        best = experiments[tuned.chosen]
-        for job in tuning.apply_settings(jobs(tmp_path), [tuned]):
-            if job.loss == tuned.loss:
+        assert [trial["dev"] for trial in tuned["trials"]] == scores
+        assert scores[tuned["chosen"]] == max(scores) >= scores[0]
+        best = experiments[tuned["chosen"]]
+        for job in tuning.apply_settings(before, {"losses": {loss: tuned}}):
+            if job.loss == loss:
                 assert job.experiment.objective == best.objective
                 assert job.experiment.optimizer == best.optimizer
                 assert job.seed in (0, 1)
     # The sampler learns: twelve trials come nearer than the given settings.
-    focal = results["focal"]
-    assert focal.trials[focal.chosen].dev > focal.trials[0].dev + 0.1
+    trials, chosen = (content["losses"]["focal"][x] for x in ("trials", "chosen"))
+    assert trials[chosen]["dev"] > trials[0]["dev"] + 0.1
     # The names of rows and their folders stay.
-    before = jobs(tmp_path)
-    after = tuning.apply_settings(before, [*results.values()])
+    after = tuning.apply_settings(before, content)
     for job, changed in zip(before, after, strict=True):
         assert (job.loss, job.folder) == (changed.loss, changed.folder)
-    assert tuning.apply_settings(before, []) == before
+    assert tuning.apply_settings(before, None) == before
 
 
 def test_the_first_trials_spread_over_the_space_alike_for_all_losses(
     tmp_path, training
 ):
-    results = by_loss(tune(tmp_path, 4))
-    rates = {k: [t.values[RATE] for t in v.trials] for k, v in results.items()}
+    trials = {k: x["trials"] for k, x in tune(tmp_path, 4)["losses"].items()}
+    rates = {k: [t["values"][RATE] for t in v] for k, v in trials.items()}
     assert rates["ce"] == rates["focal"] == rates["tversky"]
     # Van der Corput's sequence in base 2, to the three digits of a setting, as shares
     # of the range on its log scale.
     shares = [math.log(rate / 2e-4, 25) for rate in rates["ce"]]
     assert shares == pytest.approx([1 / 2, 1 / 4, 3 / 4, 1 / 8], abs=2e-3)
     # In base 3, of a range from 0 to 5.
-    gamma = [t.values["objective.gamma"] / 5 for t in results["focal"].trials[1:]]
+    gamma = [t["values"]["objective.gamma"] / 5 for t in trials["focal"][1:]]
     assert gamma == pytest.approx([2 / 3, 1 / 9, 4 / 9], abs=2e-3)
 
 
@@ -168,8 +164,11 @@ def test_the_same_command_makes_the_same_trials(tmp_path, training):
     half = len(training.made) // 2
     assert training.made[:half] == training.made[half:]
     # More trials begin with the same ones.
-    more, fewer = tune(tmp_path / "c", 9), tune(tmp_path / "d", 5)
-    assert [t.trials[:5] for t in more] == [t.trials for t in fewer]
+    more, fewer = (
+        [x["trials"] for x in tune(tmp_path / out, count)["losses"].values()]
+        for out, count in (("c", 9), ("d", 5))
+    )
+    assert [trials[:5] for trials in more] == fewer
 
 
 @pytest.mark.parametrize("killed_at", [0, 1, 7, 8, 13, 23])
@@ -209,21 +208,22 @@ def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
         experiment.optimizer.learning_rate > 1.5e-3
         or isinstance(experiment.objective, Tversky)
     )
-    results = by_loss(tune(tmp_path, 8))
+    results = tune(tmp_path, 8)
     assert len(training.made) == 24
-    ce = results["ce"]
-    diverged = [trial.dev is None for trial in ce.trials]
-    rates = [trial.values[RATE] for trial in ce.trials]
+    trials, chosen = (results["losses"]["ce"][x] for x in ("trials", "chosen"))
+    diverged = [trial["status"] == "diverged" for trial in trials]
+    rates = [trial["values"][RATE] for trial in trials]
     assert diverged == [rate > 1.5e-3 for rate in rates] and any(diverged)
-    assert ce.trials[ce.chosen].dev == max(trial.score for trial in ce.trials) > 0
+    scores = [trial["dev"] or 0 for trial in trials]
+    assert trials[chosen]["dev"] == max(scores) > 0
     # Where all diverge, the given settings are chosen.
-    assert results["tversky"].chosen == 0
-    head, of_ce, _, of_tversky = tuning.remarks(list(results.values()))
+    assert results["losses"]["tversky"]["chosen"] == 0
+    head, of_ce, _, of_tversky = tuning.remarks(results)
     assert head == "chosen on dev, of 8 trials for each loss:"
     assert of_ce.endswith(f"; {sum(diverged)} of 8 diverged")
     assert of_tversky.endswith("as given: all 8 trials diverged")
     # They are not tried again.
-    assert tune(tmp_path, 8) == list(results.values())
+    assert tune(tmp_path, 8) == results
     assert len(training.made) == 24
     content = json.loads((tmp_path / "tuning.json").read_text())
     trials = content["losses"]["tversky"]["trials"]
@@ -231,14 +231,17 @@ def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
 
 
 def test_remarks_show_what_was_chosen_vs_what_was_given():
-    values = {RATE: 1e-3, "objective.smooth": 1.0}
-    first = tuning.Trial(values, 0.81)
-    better = tuning.Trial(values | {"objective.smooth": 0.02}, 0.832)
-    trials = ((first, better, first), (first, first))
-    tuned = [tuning.Tuned("dice", EXPERIMENT, each) for each in trials]
-    assert tuning.remarks(tuned)[1:] == [
-        "  dice: learning_rate 0.001, smooth 0.02: dev F1 83.20, as given 81.00",
-        "  dice: learning_rate 0.001, smooth 1, as given: dev F1 81.00",
+    first = {"dev": 0.81, "values": {RATE: 1e-3, "objective.smooth": 1.0}}
+    better = {"dev": 0.832, "values": {RATE: 1e-3, "objective.smooth": 0.02}}
+    losses = {
+        "dice seed 0": {"trials": [first, better, first], "chosen": 1},
+        "dice seed 1": {"trials": [first, first], "chosen": 0},
+    }
+    record = {"trials": 3, "primary_metric": "f1", "losses": losses}
+    assert tuning.remarks(record) == [
+        "chosen on dev, of 3 trials for each loss and seed:",
+        "  dice seed 0: learning_rate 0.001, smooth 0.02: dev F1 83.20, as given 81.00",
+        "  dice seed 1: learning_rate 0.001, smooth 1, as given: dev F1 81.00",
     ]
 
 
@@ -286,10 +289,9 @@ def test_what_cannot_be_tuned_is_refused_before_any_training(tmp_path, training)
     assert len(training.made) == 24 + 12
     # Settings of the experiment are not mixed with tuned ones.
     refused("the losses of this folder were tuned", 0)
-    assert tune(tmp_path, 0, overwrite=True) == []
+    assert tune(tmp_path, 0, overwrite=True) is None
     assert not (tmp_path / "tuning.json").exists()
-    assert tune(tmp_path, 0) == [] == tuning.remarks([])
-    assert tuning.to_json([]) is None
+    assert tune(tmp_path, 0) is None and tuning.remarks(None) == []
 
 
 @pytest.mark.exhaustive  # tests/test_own_loss.py tunes by default

@@ -16,10 +16,10 @@ from typing import Any, Literal
 from etils import epath
 
 from dicejax import config
-from dicejax.config import Experiment, ExperimentOrFile
+from dicejax.config import ExperimentOrFile
 from dicejax.errors import InputError, quote
 from dicejax.io.files import file_name, write_together
-from dicejax.objectives import Candidate, Candidates, name_of
+from dicejax.objectives import Candidates, name_of
 from dicejax.objectives.parsing import candidate_named
 from dicejax.study import report
 from dicejax.study.compare import record, scores_file, tuning
@@ -54,7 +54,7 @@ from dicejax.study.compare.testing import MARGIN
 from dicejax.study.compare.until import seconds_of, train_until_decided
 from dicejax.study.significance import MIN_SEEDS
 from dicejax.training.checkpoint_folder import require_orbax
-from dicejax.training.progress import Progress, TrainingProgress, progress_of
+from dicejax.training.progress import Progress, progress_of
 
 MOST_DRAWN = 50  # data sets of scores with figures, which take half a second each
 
@@ -110,7 +110,7 @@ def compare(
       InputError: a name, an argument, the data or a run there cannot be used.
       Stopped: a signal interrupted training.
     """
-    experiment = config.load(experiment)
+    shared = config.load(experiment)
     if isinstance(losses, str):  # each letter would be the name of one
         raise InputError(f"losses is {quote(losses)}; want a list, [{losses!r}]")
     named = [candidate_named(x) if isinstance(x, str) else x for x in losses]
@@ -127,132 +127,100 @@ def compare(
             "--seeds 0 with --resample: each seed has its own trials; give the number "
             "of seeds; with --shard each process tunes those of its runs"
         )
-    folder = os.fspath(out or f"runs/{experiment.name}")
+    folder = os.fspath(out or f"runs/{shared.name}")
     require_orbax(folder)
     fraction = _fraction(margin)
-    result = Comparison(name=experiment.name, folder=folder, margin=fraction)
+    result = Comparison(name=shared.name, folder=folder, margin=fraction)
     limit = None if budget is None else seconds_of(budget)
-    objectives = tuple(named) or experiment.compared
+    objectives = tuple(named) or shared.compared
     if baselines:
-        plain = dataclasses.replace(experiment, objective=BASELINE)
+        plain = dataclasses.replace(shared, objective=BASELINE)
         objectives = with_baselines(objectives, plain.task)
     is_shard = shard is not None
-    with progress_of(progress) as display:
-        steps = _Steps(
-            *(experiment, objectives, folder, fraction, display),
-            trials=tune,
-            baselines=baselines,
-            resample=resample,
-            is_shard=is_shard,
-            tunes_part=is_shard and (resample or not seeds),
-            overwrite=overwrite,
-            check=DataCheck(display.note),
+    tunes_part = is_shard and (resample or not seeds)  # other shards tune the rest
+    tuned: tuning.Record | None = None
+
+    def jobs_with(count: int) -> list[Job]:
+        """Return the runs of all losses with a number of seeds."""
+        jobs = jobs_of(shared, objectives, count, folder, resample=resample)
+        if resample:
+            experiments = [job.experiment for job in jobs]
+            trials = map(tuning.of_trial, experiments if tune else ())
+            require_one_label_set([*experiments, *trials])
+        return jobs
+
+    def choose_settings(jobs: Sequence[Job], *, of_all_shards: bool = False) -> None:
+        """Choose the settings of the losses of runs, or read those of all shards."""
+        nonlocal tuned
+        tuned = tuning.tune(
+            *(jobs, tune, folder, display),
+            overwrite=overwrite and not of_all_shards,
+            may_train=tunes_part or not is_shard,
+            earlier=tuned,
+            is_part=tunes_part and not of_all_shards,
         )
-        jobs = steps.jobs(max(seeds, 1))
+
+    def train(jobs: Sequence[Job]) -> None:
+        """Train runs, tuned first where each seed has trials, and score baselines."""
+        if resample:
+            choose_settings(jobs)
+        jobs = tuning.apply_settings(jobs, tuned)
+        if not overwrite:
+            check(jobs, trains=unfinished(jobs) > 0)
+        train_all(jobs, display, overwrite=overwrite)
+        if baselines:
+            score_baselines(jobs, display.say)
+
+    def evaluate(jobs: Sequence[Job]) -> Comparison:
+        """Compare runs, which records a look."""
+        jobs = tuning.apply_settings(jobs, tuned)
+        return evaluate_runs(jobs, folder, tuned, margin=fraction)
+
+    with progress_of(progress) as display:
+        check = DataCheck(display.note)
+        jobs = jobs_with(max(seeds, 1))
         if baselines:  # after what is refused without the encoder
-            steps.objectives = with_plain_models(
-                with_prior_head(objectives, plain, folder), experiment
-            )
-            jobs = steps.jobs(max(seeds, 1))
+            objectives = with_prior_head(objectives, plain, folder)
+            objectives = with_plain_models(objectives, shared)
+            jobs = jobs_with(max(seeds, 1))
         # Refuse before anything is trained; finished runs need no data.
         ours = shard_of(jobs, shard)
         left = unfinished(ours if seeds else tuning.trial_jobs(ours, tune, folder))
         trials = tuning.trial_jobs(jobs, tune, folder)
         if not overwrite:
-            steps.check([*trials, *(jobs if seeds else ())], trains=left > 0)
+            check([*trials, *(jobs if seeds else ())], trains=left > 0)
         if overwrite or left:
             require_fit(jobs, overwrite=overwrite)
         if not resample:
-            steps.tune(jobs if seeds else ours)
+            choose_settings(jobs if seeds else ours)
         if until is not None:
             least = max(seeds, MIN_SEEDS)
-            acts = steps.jobs, steps.train, steps.evaluate
+            acts = jobs_with, train, evaluate
             judged, ended = train_until_decided(
                 *acts, least=least, budget=limit, say=display.say
             )
         else:
             if seeds:
-                steps.train(ours)
+                train(ours)
                 left = unfinished(jobs) if is_shard else 0
             else:
                 left = unfinished(trials)
             waits = is_shard and left > 0
-            if steps.tunes_part and not waits:
-                steps.tune(jobs, of_all_shards=True)
+            if tunes_part and not waits:
+                choose_settings(jobs, of_all_shards=True)
             if waits or not seeds:
-                tuned = tuple(steps.tuned)
-                return dataclasses.replace(result, tuned=tuned, unfinished=left)
-            judged, ended = steps.evaluate(jobs), None
+                return dataclasses.replace(result, tuning=tuned, unfinished=left)
+            judged, ended = evaluate(jobs), None
 
     def read_examples() -> Sequence[Any] | None:
-        if "test" in steps.check.changed:
+        if "test" in check.changed:
             return None
         with contextlib.suppress(InputError):  # finished runs need no data
-            return experiment.data.load().test
+            return shared.data.load().test
         return None
 
-    result = dataclasses.replace(judged, tuned=tuple(steps.tuned), ended=ended)
+    result = dataclasses.replace(judged, ended=ended)
     return report.write(quote_changed(result, read_examples))
-
-
-@dataclasses.dataclass
-class _Steps:
-    """Steps of `compare`, whose arguments these are, with the trials so far."""
-
-    experiment: Experiment
-    objectives: Sequence[Candidate]
-    folder: str
-    margin: float
-    display: TrainingProgress
-    _: dataclasses.KW_ONLY
-    trials: int
-    baselines: bool
-    resample: bool
-    is_shard: bool
-    tunes_part: bool  # other shards tune the rest
-    overwrite: bool
-    check: DataCheck
-    tuned: Sequence[tuning.Tuned] = ()
-
-    def jobs(self, seeds: int) -> list[Job]:
-        """Return the runs of all losses with a number of seeds."""
-        arguments = self.experiment, self.objectives, seeds, self.folder
-        jobs = jobs_of(*arguments, resample=self.resample)
-        if self.resample:
-            experiments = [job.experiment for job in jobs]
-            trials = map(tuning.of_trial, experiments if self.trials else ())
-            require_one_label_set([*experiments, *trials])
-        return jobs
-
-    def tune(self, jobs: Sequence[Job], *, of_all_shards: bool = False) -> None:
-        """Choose the settings of the losses of runs, or read those of all shards."""
-        self.tuned = tuning.tune(
-            jobs,
-            self.trials,
-            self.folder,
-            self.display,
-            overwrite=self.overwrite and not of_all_shards,
-            may_train=self.tunes_part or not self.is_shard,
-            earlier=self.tuned,
-            is_part=self.tunes_part and not of_all_shards,
-        )
-
-    def train(self, jobs: Sequence[Job]) -> None:
-        """Train runs, tuned first where each seed has trials, and score baselines."""
-        if self.resample:
-            self.tune(jobs)
-        jobs = tuning.apply_settings(jobs, self.tuned)
-        if not self.overwrite:
-            self.check(jobs, trains=unfinished(jobs) > 0)
-        train_all(jobs, self.display, overwrite=self.overwrite)
-        if self.baselines:
-            score_baselines(jobs, self.display.say)
-
-    def evaluate(self, jobs: Sequence[Job]) -> Comparison:
-        """Compare runs, which records a look."""
-        jobs = tuning.apply_settings(jobs, self.tuned)
-        trials = tuning.to_json(self.tuned)
-        return evaluate_runs(jobs, self.folder, trials, margin=self.margin)
 
 
 def compare_runs(

@@ -22,7 +22,6 @@ from etils import epath
 from dicejax.errors import InputError
 from dicejax.io import json_text
 from dicejax.io.html_table import html_table
-from dicejax.study.compare import tuning
 from dicejax.study.compare.advice import headline, versus_controls
 from dicejax.study.compare.failures import Failures
 from dicejax.study.compare.jobs import ScoredRun
@@ -83,7 +82,6 @@ class Comparison:
       tuning: contents of `tuning.json`; None without tuning.
       command: what reads scores from elsewhere again.
       quoted: test examples whose answers change.
-      tuned: trials and chosen settings of each loss; empty without tuning.
       unfinished: number of runs, or after tuning alone of trials, left to other shards.
       report: path of the HTML page; None without rows.
       ended: why `until` added no further seeds, and how much they would tell.
@@ -98,7 +96,6 @@ class Comparison:
     quoted: Quoted = Quoted()
     # Of this machine, and not in the record.
     folder: str = ""
-    tuned: tuple[tuning.Tuned, ...] = ()
     unfinished: int = 0
     report: str | None = None
     ended: str | None = None
@@ -106,7 +103,7 @@ class Comparison:
     def __repr__(self) -> str:
         if not self.rows:
             left = f"{self.unfinished} unfinished, " if self.unfinished else ""
-            tuned = ", ".join(each.loss for each in self.tuned) or "none"
+            tuned = ", ".join(self.tuning["losses"]) if self.tuning else "none"
             return f"Comparison({self.name}: {left}tuned: {tuned})"
         losses = ", ".join(row.loss for row in self.rows)
         seeds = max(len(row.runs) for row in self.rows)
@@ -149,7 +146,7 @@ class Comparison:
         return table(self.rows, self.name, width)
 
     def lines(self) -> list[str]:
-        """Return verdicts, failed runs and tuned settings as lines of text."""
+        """Return verdicts and failed runs as lines of text."""
         lines, rows = [], self.rows
         if rows:
             lines += [*self.verdict.split("\n"), ""]
@@ -159,8 +156,7 @@ class Comparison:
             lines += [f"  {line}" for line in remarks(rows)]
             best, differences = versus_controls(rows)
             lines += [f"  {best} vs. {k}: {text}" for k, text in differences.items()]
-        lines += [self.ended] if self.ended else []
-        return lines + tuning.remarks(self.tuned)
+        return [*lines, self.ended] if self.ended else lines
 
     def placed(self) -> Comparison:
         """Return it with folders of runs relative to its own: both can be moved."""
@@ -290,7 +286,7 @@ def _converter() -> cattrs.Converter:
             converter.structure(x, Row) for x in losses.values()
         ),
     )
-    of_machine = ("folder", "tuned", "unfinished", "report", "ended")
+    of_machine = ("folder", "unfinished", "report", "ended")
     quoted = override(rename="changed")
     change(Comparison, **dict.fromkeys(of_machine, omitted), rows=rows, quoted=quoted)
     return converter

@@ -43,62 +43,8 @@ _WORST = -1.0
 """No score is below: Matthews' correlation reaches it, shares end at 0."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Trial:
-    """Settings by path in the experiment, and the best score on dev, if any."""
-
-    values: Mapping[str, float]
-    dev: float | None
-
-    @property
-    def score(self) -> float:
-        """Score on dev to rank trials by, the worst possible if diverged."""
-        return _WORST if self.dev is None else self.dev
-
-    def percent(self, metric: str | None = None) -> str:
-        """Format the score, after the name of the metric if there is one."""
-        name = "" if metric is None else f"dev {heading(metric)} "
-        return "diverged" if self.dev is None else f"{name}{100 * self.dev:.2f}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Tuned:
-    """The trials of a loss, the first as given, for the runs of a seed or all."""
-
-    loss: str
-    experiment: Experiment
-    trials: tuple[Trial, ...] = ()
-    seed: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the loss, with the seed if there is one."""
-        return self.loss if self.seed is None else f"{self.loss} seed {self.seed}"
-
-    def runs(self, folder: str, trials: int) -> list[Run]:
-        """Return the runs of the trials, which may not exist yet."""
-        path = epath.Path(folder) / TRIALS / self.loss
-        if self.seed is not None:
-            path /= f"seed-{self.seed}"
-        return [Run(path / f"trial-{number}") for number in range(trials)]
-
-    @property
-    def chosen(self) -> int:
-        """Index of the best trial on dev, the first of equals; 0 if all diverged."""
-        scores = [trial.score for trial in self.trials]
-        return scores.index(max(scores))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return ranges and trials as plain dictionaries."""
-        varied = {
-            path: {"low": x.low, "high": x.high, "scale": x.scale}
-            for path, x in spaces.ranges_of(self.experiment).items()
-        }
-        trials = []
-        for x in self.trials:
-            status = "diverged" if x.dev is None else "finished"
-            trials.append({"status": status, "dev": x.dev, "values": dict(x.values)})
-        return {"varied": varied, "trials": trials, "chosen": self.chosen}
+Record = Mapping[str, Any]
+"""Contents of `tuning.json`: trials and the chosen one of each loss, by name."""
 
 
 def tune(
@@ -109,9 +55,9 @@ def tune(
     *,
     overwrite: bool = False,
     may_train: bool = True,
-    earlier: Sequence[Tuned] = (),
+    earlier: Record | None = None,
     is_part: bool = False,
-) -> list[Tuned]:
+) -> Record | None:
     """Choose the settings of each loss, and write `folder/tuning.json`.
 
     Each loss gets the same number of trials: the first with its settings as they are,
@@ -119,7 +65,8 @@ def tune(
     tree-structured Parzen estimator. Proposals depend on the scores so far alone, so an
     interrupted tuning resumes exactly. Runs that have a training sample for each seed
     are tuned seed by seed, results of earlier calls taken as they are, and of a part
-    of the runs nothing is written. Losses are in the order of the runs.
+    of the runs nothing is written. Losses are in the order of the runs. Without trials
+    there is no record.
 
     Raises:
       InputError: thresholds are to keep a constraint on new data; a folder holds a
@@ -138,7 +85,7 @@ def tune(
                 f"{file}: the losses of this folder were tuned; give --tune as before, "
                 "name another folder with --out, or replace it with --overwrite"
             )
-        return []
+        return None
     rules = (job.experiment.task.threshold_rule for job in jobs)
     if any(rule is not None and rule.constraint is not None for rule in rules):
         raise InputError(
@@ -151,107 +98,118 @@ def tune(
             f"seeds from {SEED} on are those of trials and cannot be in a comparison; "
             "choose another --training.seed"
         )
-    done = {(tuned.loss, tuned.seed): tuned for tuned in earlier}
-    studies = _untuned(jobs)
-    untuned = [study for key, study in studies.items() if key not in done]
-    for study in untuned:
-        runs = study.runs(folder, trials)
-        Run.create(str(runs[0].path), of_trial(study.experiment), overwrite=overwrite)
+    searches = _searches(jobs, folder)
+    done = dict(earlier["losses"]) if earlier else {}
+    left = [search for name, search in searches.items() if name not in done]
+    for search in left:
+        runs = _runs(search, trials)
+        Run.create(str(runs[0].path), of_trial(search.experiment), overwrite=overwrite)
         if all(run.has_ended for run in runs):
             continue
         if not may_train:
             raise InputError(
-                f"{folder}: {study.name} has not finished {trials} trials; run with "
+                f"{folder}: {search.loss} has not finished {trials} trials; run with "
                 f"--tune {trials} --seeds 0 first, with or without --shard"
             )
         for job in jobs if not overwrite else ():
-            takes = job.loss == study.loss and study.seed in (None, job.seed)
-            if takes and epath.Path(job.folder).exists():
+            if search.loss in _names(job) and epath.Path(job.folder).exists():
                 raise InputError(
                     f"{job.folder}: was trained before the tuning is done; name "
                     "another folder with --out, or replace it with --overwrite"
                 )
-    overall = progress.begin("all trials", len(untuned) * trials, status="")
-    for study in untuned:
-        results = []
-        for trial in _search(study, folder, trials, progress, overwrite):
-            results.append(trial)
+    overall = progress.begin("all trials", len(left) * trials, status="")
+    for search in left:
+        made = []
+        for trial in _search(search, trials, progress, overwrite):
+            made.append(trial)
             progress.advance(overall)
-        key = study.loss, study.seed
-        done[key] = dataclasses.replace(study, trials=tuple(results))
+        varied = {
+            path: {"low": x.low, "high": x.high, "scale": x.scale}
+            for path, x in spaces.ranges_of(search.experiment).items()
+        }
+        # The best on dev, the first of equals; the first if all diverged.
+        chosen = max(range(trials), key=lambda number: _score(made[number]))
+        done[search.loss] = {"varied": varied, "trials": made, "chosen": chosen}
     progress.remove_task(overall)
-    # In the order of the runs: that of the trials varies by shard.
-    ordered = [*{**studies, **done}.values()]
+    if not done:
+        return None
+    record = {
+        "trials": trials,
+        "seed": SEED,
+        "split": "dev",
+        "primary_metric": jobs[0].experiment.task.primary_metric,
+        # In the order of the runs: that of the trials varies by shard.
+        "losses": {name: done[name] for name in searches} | done,
+    }
     if not is_part:
-        text = json.dumps(to_json(ordered), indent=2) + "\n"
+        text = json.dumps(record, indent=2) + "\n"
         files.write_checked(file.parent, FILE, text)  # shards write the same
-    return ordered
+    return record
 
 
-def _untuned(jobs: Sequence[Job]) -> dict[tuple[str, int | None], Tuned]:
-    """Return what has trials, before the first of them, in the order of the runs.
+def _names(job: Job) -> tuple[str, str]:
+    """Return the names under which a run may have trials: of all seeds, or its own."""
+    return job.loss, f"{job.loss} seed {job.seed}"
+
+
+def _searches(jobs: Sequence[Job], folder: str) -> dict[str, Job]:
+    """Return what has trials, by name and in the order of the runs, with their folder.
 
     Controls that are no encoders have none: each fit chooses its settings by dev.
     """
-    studies: dict[tuple[str, int | None], Tuned] = {}
+    searches: dict[str, Job] = {}
     for job in jobs:
-        if job.experiment.control is not None:
-            continue
-        key = job.loss, job.seed if is_resampled(job.experiment) else None
-        studies.setdefault(key, Tuned(job.loss, job.experiment, seed=key[1]))
-    return studies
+        if job.experiment.control is None:
+            path, sampled = epath.Path(folder) / TRIALS / job.loss, job.experiment
+            name = _names(job)[is_resampled(sampled)]
+            path = path / f"seed-{job.seed}" if is_resampled(sampled) else path
+            searches.setdefault(name, Job(name, job.experiment, str(path)))
+    return searches
+
+
+def _runs(search: Job, trials: int) -> list[Run]:
+    """Return the runs of the trials of a loss, which may not exist yet."""
+    path = epath.Path(search.folder)
+    return [Run(path / f"trial-{number}") for number in range(trials)]
 
 
 def trial_jobs(jobs: Sequence[Job], trials: int, folder: str) -> list[Job]:
     """Return the trials for the runs of a comparison, without their settings."""
     return [
-        Job(x.name, of_trial(x.experiment), str(run.path))
-        for x in _untuned(jobs).values()
-        for run in x.runs(folder, trials)
+        Job(search.loss, of_trial(search.experiment), str(run.path))
+        for search in _searches(jobs, folder).values()
+        for run in _runs(search, trials)
     ]
 
 
-def read(folder: epath.Path) -> dict[str, Any]:
+def read(folder: epath.Path) -> Record:
     """Read the tuning record of a comparison, an InputError if it is damaged."""
     return json.loads(files.read_checked(folder, FILE))
 
 
-def apply_settings(jobs: Sequence[Job], tuned: Sequence[Tuned]) -> list[Job]:
+def apply_settings(jobs: Sequence[Job], record: Record | None) -> list[Job]:
     """Return the runs of a comparison with the chosen settings."""
-    chosen = {(t.loss, t.seed): t.trials[t.chosen].values for t in tuned}
-    result = []
+    losses, tuned = record["losses"] if record else {}, []
     for job in jobs:
-        values = chosen.get((job.loss, None)) or chosen.get((job.loss, job.seed))
-        if values:
-            experiment = spaces.with_values(job.experiment, values)
-            job = dataclasses.replace(job, experiment=experiment)
-        result.append(job)
-    return result
+        for name in _names(job):
+            if entry := losses.get(name):
+                values = entry["trials"][entry["chosen"]]["values"]
+                experiment = spaces.with_values(job.experiment, values)
+                job = dataclasses.replace(job, experiment=experiment)
+        tuned.append(job)
+    return tuned
 
 
-def to_json(tuned: Sequence[Tuned]) -> dict[str, Any] | None:
-    """Return trials and chosen settings as plain dictionaries; None without tuning."""
-    if not tuned:
-        return None
-    return {
-        "trials": len(tuned[0].trials),
-        "seed": SEED,
-        "split": "dev",
-        "primary_metric": tuned[0].experiment.task.primary_metric,
-        "losses": {result.name: result.to_json() for result in tuned},
-    }
-
-
-def remarks(tuned: Sequence[Tuned]) -> list[str]:
+def remarks(record: Record | None) -> list[str]:
     """Return a line per loss on its chosen settings, below a heading."""
-    if not tuned:
+    if not record:
         return []
-    texts = sentences("tuning")
-    lines = [texts.heading(tuned[0])]
-    for result in tuned:
-        values = settings_text(result.trials[result.chosen].values)
-        lines.append(f"  {texts.chosen(result, values)}")
-    return lines
+    texts, lines = sentences("tuning"), []
+    for name, entry in record["losses"].items():
+        settings = settings_text(entry["trials"][entry["chosen"]]["values"])
+        metric = heading(record["primary_metric"])
+        lines.append(f"  {texts.chosen(name, entry, metric, settings)}")
+    return [texts.heading(record), *lines]
 
 
 def of_trial(experiment: Experiment) -> Experiment:
@@ -265,43 +223,51 @@ def of_trial(experiment: Experiment) -> Experiment:
 
 
 def _search(
-    study: Tuned, folder: str, trials: int, progress: TrainingProgress, overwrite: bool
-) -> Iterator[Trial]:
-    """Yield the trials of a loss one by one."""
-    untuned, metric = study.experiment, study.experiment.task.primary_metric
+    search: Job, trials: int, progress: TrainingProgress, overwrite: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the trials of a loss one by one, as the record has them."""
+    untuned, metric = search.experiment, search.experiment.task.primary_metric
     ranges = spaces.ranges_of(untuned)
     if list(ranges) == [spaces.LEARNING_RATE]:
-        progress.say(f"{study.name}: has only the learning rate to tune")
+        progress.say(f"{search.loss}: has only the learning rate to tune")
     distributions = {}
     for path, x in ranges.items():
         kind = IntDistribution if x.whole else FloatDistribution
         distributions[path] = kind(*x.drawn, log=x.scale != "linear")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.TPESampler(
-        seed=study.seed or 0, n_startup_trials=_FIRST_SPREAD
-    )
-    search = optuna.create_study(direction="maximize", sampler=sampler)
+    seed = search.seed if is_resampled(untuned) else 0
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_FIRST_SPREAD)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
     for draw in spaces.spread(ranges, _FIRST_SPREAD - 1):
-        search.enqueue_trial(draw)
-    for number, run in enumerate(study.runs(folder, trials)):
+        study.enqueue_trial(draw)
+    for number, run in enumerate(_runs(search, trials)):
         asked, values = None, spaces.given_values(untuned)
         if number:
-            asked = search.ask(distributions)
+            asked = study.ask(distributions)
             values = spaces.drawn_values(untuned, asked.params)
         experiment = of_trial(spaces.with_values(untuned, values))
         run = Run.create(str(run.path), experiment, overwrite=overwrite)
-        message = f"{study.name} trial-{number}, {number + 1} of {trials}"
+        message = f"{search.loss} trial-{number}, {number + 1} of {trials}"
         if run.continues and run.has_ended:
             message += f", used again from {run.path}"
-        trial = Trial(values, _dev_score(run, experiment, progress, overwrite))
+        dev = _dev_score(run, experiment, progress, overwrite)
+        status = "diverged" if dev is None else "finished"
+        trial = {"status": status, "dev": dev, "values": values}
         if asked is not None:
-            search.tell(asked, trial.score)
+            study.tell(asked, _score(trial))
         else:
             settings: dict[str, Any] = {"distributions": distributions}
             settings["params"] = {k: r.to_drawn(values[k]) for k, r in ranges.items()}
-            search.add_trial(optuna.trial.create_trial(value=trial.score, **settings))
-        progress.say(f"{message}: {settings_text(values)}: {trial.percent(metric)}")
+            first = optuna.trial.create_trial(value=_score(trial), **settings)
+            study.add_trial(first)
+        text = status if dev is None else f"dev {heading(metric)} {100 * dev:.2f}"
+        progress.say(f"{message}: {settings_text(values)}: {text}")
         yield trial
+
+
+def _score(trial: Mapping[str, Any]) -> float:
+    """Return the score on dev to rank a trial by, the worst possible if diverged."""
+    return _WORST if trial["dev"] is None else trial["dev"]
 
 
 def _dev_score(
