@@ -312,7 +312,7 @@ class Plot:
         if self.batches < 1:
             raise InputError(f"--batches is {self.batches}; want at least 1")
         run, losses = Run.at(self.run), [objective_named(name) for name in self.losses]
-        agreements: list[agreement.Agreement] = []
+        agreements = None
         if losses:
             agreements = agreement.agreements(
                 self.run,

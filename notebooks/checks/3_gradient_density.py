@@ -62,5 +62,5 @@ shares = [
 assert shares[1] > shares[0]
 
 # %% gradient-density-19
-assert all(np.abs(row.logits).max() < 1 + 1e-5 for row in found)
-assert {row.loss for row in found} == set(asked)
+assert all(np.abs(row["logits"]).max() < 1 + 1e-5 for row in found)
+assert {row["loss"] for row in found} == set(asked)

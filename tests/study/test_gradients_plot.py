@@ -106,18 +106,17 @@ def _agreement_of_known_losses():
     against = WeightedSum(parts=(primary_metric,), weights=(-1.0,))
     losses = {"itself": primary_metric, "against": against, "ce": CrossEntropy()}
     single = agreement.agreements("run", losses, batches=1, warn=lambda text: None)
-    by_name = {(result.loss, result.average): result for result in single}
+    by_name = {(row["loss"], row["average"]): row for row in single["found"]}
     for loss, expected in (("itself", 1.0), ("against", -1.0)):
         x = by_name[loss, "micro"]
-        cosines = [*x.logits, *x.heads, x.heads_of_all]
+        cosines = [*x["logits"], *x["heads"], x["heads_of_all"]]
         assert cosines == pytest.approx([expected] * 3, abs=1e-4)
-    assert -0.99 < by_name["ce", "micro"].logits[0] < 0.99
-    assert 0 < by_name["ce", "micro"].share_of_positives < 1
+    assert -0.99 < by_name["ce", "micro"]["logits"][0] < 0.99
+    assert 0 < by_name["ce", "micro"]["share_of_positives"] < 1
     # With counts of more batches the F1 of a single one has another direction.
     only = {"itself": primary_metric}
     more = agreement.agreements("run", only, batches=3, warn=lambda text: None)
-    result = more[0]
-    assert 0.5 < min(result.logits) < 1 - 1e-6
+    assert 0.5 < min(more["found"][0]["logits"]) < 1 - 1e-6
 
 
 def _bad_input(project, capsys):

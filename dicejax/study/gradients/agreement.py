@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -27,24 +26,8 @@ from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate, to_host
 
-
-@dataclasses.dataclass(frozen=True)
-class Agreement:
-    """Cosine between the gradients of a loss and of a soft F1, micro or macro.
-
-    With respect to the logits and to the heads' parameters of each batch, and of all
-    batches. The share of positives is that of the gradient. The step is that of the
-    checkpoint.
-    """
-
-    step: int
-    loss: str
-    output: str
-    average: str
-    logits: list[float]
-    heads: list[float]
-    heads_of_all: float
-    share_of_positives: float | None
+PARTS = ("logits", "heads")
+"""What the gradients of each batch are taken with respect to."""
 
 
 def agreements(
@@ -54,7 +37,7 @@ def agreements(
     which: Which = "best",
     batches: int = 20,
     warn: Callable[[str], None] = print,
-) -> list[Agreement]:
+) -> dict[str, Any]:
     r"""Compare the gradients of losses with that of soft F1, at a checkpoint of a run.
 
     The data set is the first training batches of the run, without dropout; the slope of
@@ -68,7 +51,10 @@ def agreements(
     their initial state, schedules are at the checkpoint's step.
 
     Returns:
-      A result per loss, output and average.
+      The step of the checkpoint, the number of batches, and for each loss, output and
+      average, "micro" or "macro", the cosines of each batch with respect to the
+      logits and to the heads' parameters, the latter of all batches too, and the
+      positives' share of the gradient.
 
     Raises:
       InputError: the run, its data or a loss cannot be used.
@@ -89,7 +75,8 @@ def agreements(
     packed = setup.batches(mesh)
     first = range(min(batches, packed.plan.epoch_ends()[0]))
     arrays = [global_batch(packed[x].arrays, mesh, packed.rows) for x in first]
-    progress, results = step / run.result()["steps"], []
+    progress = step / run.result()["steps"]
+    rows: list[dict[str, Any]] = []
     for name, loss in losses.items():
         objective = setup.bind(loss)
         outputs = probe.outputs_of(task, labels, objective, in_layout)
@@ -102,14 +89,14 @@ def agreements(
             inputs = (params, batch, objective, former, pieces)
             of_batch = _measure(*inputs, progress=progress, **options)
             measured.append(to_host(of_batch, mesh))
-        results += [
-            _agreement(step, name, output, average, [x[output.name] for x in measured])
+        rows += [
+            _agreement(name, output, average, [x[output.name] for x in measured])
             for output in outputs
             for average in averages(output.groups)
         ]
-    if not results:
+    if not rows:
         raise InputError(f"{folder}: its outputs are positions, which have no classes")
-    return results
+    return {"step": step, "batches": len(arrays), "found": rows}
 
 
 _STATIC = ("outputs", "progress", "network", "task", "micro_batches", "mesh")
@@ -135,45 +122,36 @@ def _measure(
 
 
 def _agreement(
-    step: int, loss: str, output: Output, average: str, measured: list[OutputMeasures]
-) -> Agreement:
+    loss: str, output: Output, average: str, measured: list[OutputMeasures]
+) -> dict[str, Any]:
     heads = _sum([x.head_gradients for x in measured])
     norm = sum(x.measures.gradient_norm for x in measured)
     share = float(1 - norm[0] / norm.sum()) if norm.sum() else 0.0
-    return Agreement(
-        step=step,
-        loss=loss,
-        output=output.name,
-        average=average,
-        logits=[float(x.cosine[average]) for x in measured],
-        heads=[float(x.cosine_heads[average]) for x in measured],
-        heads_of_all=float(cosine(heads["loss"], heads[average])),
-        share_of_positives=share if output.groups.has_negative else None,
-    )
+    return {
+        "loss": loss,
+        "output": output.name,
+        "average": average,
+        "logits": [float(x.cosine[average]) for x in measured],
+        "heads": [float(x.cosine_heads[average]) for x in measured],
+        "heads_of_all": float(cosine(heads["loss"], heads[average])),
+        "share_of_positives": share if output.groups.has_negative else None,
+    }
 
 
 def _sum(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: sum(leaves), *trees)
 
 
-def to_json(results: Sequence[Agreement]) -> dict[str, Any]:
-    """Return the results at a checkpoint as plain dictionaries."""
-    step, batches = results[0].step, len(results[0].logits)
-    rows = [dataclasses.asdict(result) for result in results]
-    rows = [{k: x for k, x in row.items() if k != "step"} for row in rows]
-    return {"step": step, "batches": batches, "found": rows}
-
-
-def table(results: Sequence[Agreement]) -> Table:
+def table(agreement: Mapping[str, Any]) -> Table:
     """Return a table: one row per loss and output, for the primary average."""
-    primary: dict[tuple[str, str], Agreement] = {}
-    for result in results:
-        primary.setdefault((result.loss, result.output), result)
-    names = " and ".join(dict.fromkeys(result.average for result in primary.values()))
+    primary: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for row in agreement["found"]:
+        primary.setdefault((row["loss"], row["output"]), row)
+    names = " and ".join(dict.fromkeys(row["average"] for row in primary.values()))
     cosines = Table(
         title=f"cosine of the gradients of loss and soft F1 ({names}), "
-        f"step {results[0].step}",
-        caption=f"mean ± SD over {len(results[0].logits)} training batches; head: "
+        f"step {agreement['step']}",
+        caption=f"mean ± SD over {agreement['batches']} training batches; head: "
         "with respect to the head's parameters, of a batch and of all added; "
         "positives: their share of the gradient",
         box=SIMPLE_HEAD,
@@ -182,14 +160,12 @@ def table(results: Sequence[Agreement]) -> Table:
     for heading in ("logits", "head", "all", "positives"):
         cosines.add_column(heading, justify="right", no_wrap=True)
     several = len({output for _, output in primary}) > 1
-    for (loss, output), result in primary.items():
-        share = result.share_of_positives
-        spreads = [
-            f"{np.mean(x):.3f} ± {np.std(x):.3f}" for x in (result.logits, result.heads)
-        ]
+    for (loss, output), row in primary.items():
+        share = row["share_of_positives"]
         cosines.add_row(
             literal(f"{loss}, {output}" if several else loss),
-            *(*spreads, f"{result.heads_of_all:.3f}"),
+            *(f"{np.mean(row[x]):.3f} ± {np.std(row[x]):.3f}" for x in PARTS),
+            f"{row['heads_of_all']:.3f}",
             "" if share is None else f"{share:.1%}",
         )
     return cosines

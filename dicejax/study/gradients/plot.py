@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from etils import epath
 from dicejax.io.files import write_together
 from dicejax.objectives import Objective
 from dicejax.study import figures
-from dicejax.study.gradients.agreement import Agreement, to_json
+from dicejax.study.gradients.agreement import PARTS
 from dicejax.study.gradients.curves import draw_losses, of_objective
 from dicejax.study.gradients.history import History, read, share
 from dicejax.training.gradients.measures import FEWEST, NORM_BINS, NORM_DECADES
@@ -59,7 +59,7 @@ def write(
     folder: str,
     objective: Objective,
     histories: tuple[History, ...],
-    agreements: Sequence[Agreement] = (),
+    agreement: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Write the figures of a run as SVG and PNG, and return the names of all files.
 
@@ -68,11 +68,11 @@ def write(
     """
     with look(histories):
         drawn = [*draw(histories), ("loss", draw_losses([of_objective(objective)]))]
-        if agreements:
-            drawn.append(("losses", draw_agreements(agreements)))
+        if agreement is not None:
+            drawn.append(("losses", draw_agreements(agreement["found"])))
         content = figures.files(drawn)
-    if agreements:
-        text = json.dumps(to_json(agreements), indent=2) + "\n"
+    if agreement is not None:
+        text = json.dumps(agreement, indent=2) + "\n"
         content["losses.json"] = text.encode()
     write_together(epath.Path(folder), content)
     return list(content)
@@ -225,28 +225,29 @@ def draw_alarms(history: History) -> Figure:
     return figure
 
 
-def draw_agreements(results: Sequence[Agreement]) -> Figure:
+def draw_agreements(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the agreement of several losses with soft F1, at one checkpoint."""
-    several = len({result.output for result in results}) > 1
-    height, (color, other) = 0.9 + 0.28 * len(results), figures.COLORS[:2]
+    several = len({row["output"] for row in rows}) > 1
+    height, (color, other) = 0.9 + 0.28 * len(rows), figures.COLORS[:2]
     figure, panels = figures.panels(1, 2, width=8.6, height=height)
-    y = np.arange(len(results))
-    for axes, key, part in zip(
-        panels, ("logits", "heads"), ("logits", "head's parameters"), strict=True
-    ):
-        values = [getattr(result, key) for result in results]
+    y = np.arange(len(rows))
+    for axes, key in zip(panels, PARTS, strict=True):
+        values = [row[key] for row in rows]
         means, spreads = np.mean(values, axis=1), np.std(values, axis=1)
         axes.barh(y, means, 0.6, xerr=spreads, color=color, label="one batch")
         axes.axvline(0, **figures.REFERENCE)
-        axes.set(ylim=(len(results) - 0.4, -0.6), xlabel="cosine with soft F1")
-        axes.set_title(f"gradient of the {part}")
-    marks = [result.heads_of_all for result in results]
+        axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel="cosine with soft F1")
+    panels[0].set_title("gradient of the logits")
+    panels[1].set_title("gradient of the head's parameters")
+    marks = [row["heads_of_all"] for row in rows]
     panels[1].plot(marks, y, "D", color=other, label="all batches")
+    outputs = [f"{row['output']}, " * several for row in rows]
     names = [
-        f"{x.loss}: {x.output + ', ' if several else ''}{x.average}" for x in results
+        f"{x['loss']}: {output}{x['average']}"
+        for x, output in zip(rows, outputs, strict=True)
     ]
     panels[0].set_yticks(y, map(figures.plain, names))
-    panels[1].set_yticks(y, [""] * len(results))
+    panels[1].set_yticks(y, [""] * len(rows))
     figures.legend(figure, panels[1])
     return figure
 
