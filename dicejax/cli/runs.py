@@ -195,10 +195,9 @@ class Report:
             if getattr(self, flag):
                 raise InputError(f"--{flag} goes with --scores")
         if self.across:
-            from dicejax.study.compare.across import combined, lines
+            from dicejax.study.compare.across import combined
 
-            baseline, losses = combined(self.runs, self.out)
-            for line in lines(baseline, losses, len(self.runs)):
+            for line in combined(self.runs, self.out):
                 show(line)
             return
         result = compare_runs(

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from etils import epath
@@ -19,43 +20,20 @@ from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.testing import LEVEL, Contrast, baseline_name
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import MIN_SEEDS, holm
-from dicejax.study.significance.across import AcrossSets, across_sets, holds_on
+from dicejax.study.significance.across import across_sets, holds_on
 from dicejax.training.identity import test_checksum
 
 FILE = "several.json"
 
 
-@dataclasses.dataclass(frozen=True)
-class LossOnSets:
-    """A loss over several data sets, better and worse on at least so many, at 5 %.
+def combined(folders: Sequence[str], out: str | None = None) -> list[str]:
+    """Combine comparisons by their `comparison.json`, and say what that tells.
 
-    There is no estimate where all predictions on a set are the baseline's. The rank is
-    the mean among all losses, the improvement the share of pairs of runs in which it is
-    ahead, ties half.
-    """
-
-    loss: str
-    estimate: AcrossSets | None
-    p_holm: float | None
-    better_on: int
-    worse_on: int
-    rank: float
-    improvement: float
-
-    @property
-    def outcome(self) -> str:
-        """Whether its mean over such sets is better or worse."""
-        if self.estimate is None or self.p_holm is None or self.p_holm > LEVEL:
-            return "inconclusive"
-        return "better" if self.estimate.mean > 0 else "worse"
-
-
-def combined(
-    folders: Sequence[str], out: str | None = None
-) -> tuple[str, list[LossOnSets]]:
-    """Combine comparisons by their `comparison.json`, and write `out/several.json`.
-
-    Returned are the baseline's name and the losses that are in two comparisons or more.
+    `out/several.json` has the same of each loss that is in two comparisons or more: its
+    mean over such sets, with a p-value of all losses together; none where all of its
+    predictions on a set are the baseline's. It is better and worse on at least so many
+    sets, at 5 %. The rank is the mean among all losses, the improvement the share of
+    pairs of runs in which it is ahead, ties half.
 
     Raises:
       InputError: a comparison cannot be read or has no interval, baselines differ, or
@@ -103,36 +81,31 @@ def combined(
     }
     p_holm = holm([estimate.p_value for estimate in estimates.values()]).tolist()
     adjusted = dict(zip(estimates, p_holm, strict=True))
-    losses = []
+    losses: dict[str, dict[str, Any]] = {}
     for (name, results), rank in zip(by_loss.items(), ranks, strict=True):
+        estimate = estimates.get(name)
         better, worse = (
             holds_on([_one_sided(x, sign) for x in results]) for sign in (1, -1)
         )
         ahead = [np.mean(np.sign(x.differences) / 2 + 0.5) for x in results]
-        loss = LossOnSets(
-            loss=name,
-            estimate=estimates.get(name),
-            p_holm=adjusted.get(name),
-            better_on=better,
-            worse_on=worse,
-            rank=rank,
-            improvement=float(np.mean(ahead)),
-        )
-        losses.append(loss)
-    if out is not None:
-        content = {
-            "comparisons": list(folders),
-            "losses": {x.loss: dataclasses.asdict(x) for x in losses},
+        losses[name] = {
+            "loss": name,
+            "estimate": None if estimate is None else dataclasses.asdict(estimate),
+            "p_holm": adjusted.get(name),
+            "better_on": better,
+            "worse_on": worse,
+            "rank": rank,
+            "improvement": float(np.mean(ahead)),
         }
+    if out is not None:
+        content = {"comparisons": list(folders), "losses": losses}
         write_whole(epath.Path(out), FILE, json.dumps(content, indent=2) + "\n")
-    return next(iter(baselines)), losses
-
-
-def lines(baseline: str, losses: Sequence[LossOnSets], sets: int) -> list[str]:
-    """Return the statements as lines of text."""
-    texts = sentences("across")
-    statements = [f"  {x.loss}: {texts.statement(loss=x)}" for x in losses]
-    return [texts.heading(sets=sets, baseline=baseline_name(baseline)), *statements]
+    texts, (baseline,) = sentences("across"), baselines
+    statements = [
+        f"  {x}: {texts.statement(loss, LEVEL)}" for x, loss in losses.items()
+    ]
+    heading = texts.heading(sets=len(folders), baseline=baseline_name(baseline))
+    return [heading, *statements]
 
 
 def _tested(folder: str, rows: Sequence[Row]) -> dict[str, Contrast]:
