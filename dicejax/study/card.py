@@ -20,7 +20,7 @@ from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import names_of
 from dicejax.study.compare.finding import CHOICE
 from dicejax.study.compare.record import FILE, read
-from dicejax.study.report.document import Section, TextTable, markdown_of, plain
+from dicejax.study.report.document import Lines, Section, markdown_of, plain
 from dicejax.study.sentences import paragraphs, sentences
 from dicejax.tasks import Classification
 from dicejax.training.export import opening
@@ -90,7 +90,7 @@ def model_card(
     (name,) = names_of([experiment.objective])
     begin = texts.begin(encoder or RANDOM, name, run.network().text_summary)
     sections = [
-        Section("scores", "Scores on test", tables=[_table(scores)]),
+        Section("scores", "Scores on test", tables=_table(scores)),
         Section("loss", "Why this loss", _verdict(run)),
         Section("threshold", "Threshold", _threshold(experiment, result)),
         Section("calibration", "Calibration", paragraphs(texts.calibration(result))),
@@ -126,7 +126,7 @@ def _files(experiment: Experiment) -> dict[str, str]:
     return {name: file or f"held out of {data.train}" for name, file in files.items()}
 
 
-def _labels(result: Result) -> list[TextTable]:
+def _labels(result: Result) -> dict[str, Lines]:
     """Return the numbers of examples with each label; none where they are unknown."""
     counts = result.labels or {}
     train = counts.get("train", {})
@@ -137,16 +137,16 @@ def _labels(result: Result) -> list[TextTable]:
         for x in ranked[:MOST_ROWS]
     ]
     caption = sentences("card").counts(len(ranked) - len(lines))
-    return [TextTable(caption, lines)] if lines else []
+    return {caption: lines} if lines else {}
 
 
-def _table(scores: Scores) -> TextTable:
+def _table(scores: Scores) -> dict[str, Lines]:
     rows = scores.rows()
     lines = [
         {"": label, **{heading(name): _cell(x) for name, x in row.items()}}
         for label, row in list(rows.items())[:MOST_ROWS]
     ]
-    return TextTable(sentences("card").scores(len(rows) - len(lines)), lines)
+    return {sentences("card").scores(len(rows) - len(lines)): lines}
 
 
 def _cell(value: float | None) -> str:

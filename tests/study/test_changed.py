@@ -35,7 +35,7 @@ def answers_of(rows, read_examples, earlier=NOTHING):
 
 
 def lines_of(changed):
-    return [[tuple(line.values()) for line in each.lines] for each in changed.tables]
+    return [[tuple(line.values()) for line in each] for each in changed.tables.values()]
 
 
 def test_gains_and_losses_have_a_table_each_with_text_and_gold():
@@ -75,15 +75,15 @@ def test_as_many_gains_as_losses_of_the_advised_loss_are_shown():
     rows = compared({"ce": 0.7, "wce": 0.8, "dsc": 0.8}, controls=["wce"])
     answers, _ = answers_of(rows, lambda: None)
     assert answers.text[0].startswith("wce is right in more seeds than ce on ")
-    assert [len(each.lines) for each in answers.tables] == [MOST, MOST]
+    assert [len(lines) for lines in answers.tables.values()] == [MOST, MOST]
     right = {
         x.loss: sum(run.example_statistics[:, 0, 0] for run in x.runs) for x in rows
     }
     gain = right["wce"] - right["ce"]
     up, down = int((gain > 0).sum()), int((gain < 0).sum())
     assert f"on {up:,} test examples, and in fewer on {down:,}" in answers.text[0]
-    for sign, each in zip((1, -1), answers.tables, strict=True):
-        numbers = [int(line["test example"]) - 1 for line in each.lines]
+    for sign, each in zip((1, -1), answers.tables.values(), strict=True):
+        numbers = [int(line["test example"]) - 1 for line in each]
         assert min(sign * gain[numbers]) >= np.sort(sign * gain)[-MOST]
 
 
@@ -96,8 +96,8 @@ def test_predictions_are_those_that_most_seeds_agree_on(tmp_path):
             texts = np.array(["-"] * SENTENCES)
         run.write_statistics(run.example_statistics(), predictions=texts)
     rows = rows_of([scored(job) for job in jobs], "ce")
-    for table in answers_of(rows, lambda: None)[0].tables:
-        for line in table.lines:
+    for table in answers_of(rows, lambda: None)[0].tables.values():
+        for line in table:
             n = int(line["test example"]) - 1
             for loss in ("ce", "focal"):
                 assert line[f"{loss} predicted"] == f"{loss} {n} (2 of 3)"
@@ -105,7 +105,7 @@ def test_predictions_are_those_that_most_seeds_agree_on(tmp_path):
     run = run_of(jobs[0])
     run.write_statistics(run.example_statistics())
     rows = rows_of([scored(job) for job in jobs], "ce")
-    (line, *_), *_ = (table.lines for table in answers_of(rows, list)[0].tables)
+    (line, *_), *_ = answers_of(rows, list)[0].tables.values()
     assert [name for name in line if "predicted" in name] == ["focal predicted"]
 
 

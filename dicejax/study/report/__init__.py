@@ -76,7 +76,7 @@ def contents_of(comparison: Comparison, *, drawn: bool = True) -> dict[str, str]
         about += f"command:  {rerun['command']}\n"
         contents[RERUN] = experiment_file(experiment, about)
     contents |= {"report.md": markdown(document), PAGE: page(document)}
-    sections = {s.title: s.text for s in document.sections}
+    sections = {s.title: s.text for s in document["sections"]}
     more = {"curves": curves(comparison), "rerun": rerun, "sections": sections}
     return contents | texts_of(comparison, more)
 

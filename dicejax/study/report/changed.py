@@ -9,7 +9,7 @@ from dicejax.study.compare.changed import (
     right_of,
 )
 from dicejax.study.compare.record import Comparison
-from dicejax.study.report.document import Section, TextTable
+from dicejax.study.report.document import Lines, Section
 from dicejax.study.sentences import sentences
 
 
@@ -23,7 +23,7 @@ def changed_answers(comparison: Comparison) -> Section:
         (row, *right_of(row)) for row in pair
     )
     names = first.runs[0].names
-    tables = []
+    tables: dict[str, Lines] = {}
     for sign, places in most_changed(gain).items():
         lines = []
         for n in places:
@@ -41,8 +41,7 @@ def changed_answers(comparison: Comparison) -> Section:
         if lines:
             which = "more" if sign > 0 else "fewer"
             caption = f"{best.loss} is right in {which} seeds than {first.loss}"
-            words = {"text", "gold", *(f"{row.loss} predicted" for row in pair)}
-            tables.append(TextTable(caption, lines, words))
+            tables[caption] = lines
     up, down = int((gain > 0).sum()), int((gain < 0).sum())
     summary = sentences("page").changed(
         loss=best.loss,

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -15,7 +15,6 @@ from markupsafe import Markup, escape
 from dicejax.errors import visible
 from dicejax.study import figures
 from dicejax.study.compare.statistics import Row
-from dicejax.study.significance import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,19 +34,10 @@ MARKS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class TextTable:
-    """A table: the cells of each line by column; those of `texts` hold prose."""
-
-    caption: str
-    lines: Sequence[Mapping[str, str]]
-    texts: Collection[str] = ()
-
-    @property
-    def wordy(self) -> set[str]:
-        """Columns of texts, those with a cell of more than 24 characters among them."""
-        cells = [cell for line in self.lines for cell in list(line.items())[1:]]
-        return {*self.texts, *(column for column, text in cells if len(text) > 24)}
+Lines = Sequence[Mapping[str, str]]
+"""Cells of each line of a table, by column."""
+PROSE = re.compile("text|gold|models say|kind|copies say|.* predicted")
+"""Columns of prose, whatever their cells."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +48,7 @@ class Picture:
       key: classes of the style sheet with their descriptions.
       panels: the figure of each panel, by its name.
       notes: a line on each panel, which is shown with its name; without any neither is.
-      data: the numbers; None where a file of the run has them.
+      data: the numbers by caption; empty where a file of the run has them.
       about: description of the only panel; others are described by their axes.
     """
 
@@ -67,7 +57,7 @@ class Picture:
     key: Sequence[tuple[str, str]]
     panels: Mapping[str, Figure]
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    data: TextTable | None = None
+    data: Mapping[str, Lines] = dataclasses.field(default_factory=dict)
     about: str = ""
 
     def description(self, name: str) -> str:
@@ -80,47 +70,37 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A section of the report; without content it is left out."""
+    """A section of the report, with tables by caption; left out without content."""
 
     key: str
     title: str
     text: Sequence[str] = ()
-    tables: Sequence[TextTable] = ()
+    tables: Mapping[str, Lines] = dataclasses.field(default_factory=dict)
     pictures: Sequence[Picture] = ()
     code: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Document:
-    """A whole report; of sections whose keys are folded the page shows the heading.
+def page(document: Mapping[str, Any]) -> str:
+    """Return a report as one HTML page, with its figures and its style sheet.
 
-    `heading` stands above the verdict.
+    Args:
+      document: title, heading of the verdict, context by name, verdict, warnings,
+        sections, keys of those that are folded, what losses are by name, the verdict
+        on each (claims), and the picture of differences (forest) or None.
     """
-
-    title: str
-    context: Mapping[str, str]
-    verdict: str
-    warnings: Sequence[str]
-    sections: Sequence[Section]
-    folded: Sequence[str]
-    heading: str = "Verdict"
-    losses: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    forest: Picture | None = None
-    claims: Mapping[str, Verdict] = dataclasses.field(default_factory=dict)
-
-
-def page(document: Document) -> str:
-    """Return a report as one HTML page, with its figures and its style sheet."""
-    pictures = [document.forest, *(x for s in document.sections for x in s.pictures)]
+    pictures = [
+        document["forest"],
+        *(x for s in document["sections"] for x in s.pictures),
+    ]
     with figures.look() if any(pictures) else contextlib.nullcontext():
         template = _templates().get_template("page.html.jinja")
-        return template.render(document=document, marks=MARKS)
+        return template.render(document, marks=MARKS)
 
 
-def markdown(document: Document) -> str:
+def markdown(document: Mapping[str, Any]) -> str:
     """Return a report as Markdown, with tables in the place of figures."""
     template = _templates().get_template("page.md.jinja")
-    return _without_gaps(template.render(document=document, marks=MARKS))
+    return _without_gaps(template.render(document, marks=MARKS))
 
 
 def markdown_of(sections: Sequence[Section]) -> str:
@@ -151,8 +131,15 @@ def _templates() -> jinja2.Environment:
         "code": lambda text: escape(visible(text, "\n")),
         "plain": plain,
         "svg": figures.element,
+        "wordy": wordy,
     }
     return environment
+
+
+def wordy(lines: Lines) -> set[str]:
+    """Return the columns of prose, those with a cell of over 24 characters too."""
+    cells = [cell for line in lines for cell in list(line.items())[1:]]
+    return {name for name, text in cells if PROSE.fullmatch(name) or len(text) > 24}
 
 
 def breaking(text: str) -> Markup:
@@ -180,7 +167,7 @@ def plain(text: str) -> str:
     return re.sub(r"^(\d*)([.)+-](?= |$)|-(?=[- ]+$)|#)", r"\1\\\2", text)
 
 
-def scores_of_runs(rows: Sequence[Row]) -> TextTable:
+def scores_of_runs(rows: Sequence[Row]) -> dict[str, Lines]:
     """Return the test score of each run, a line per loss and a column per seed."""
     scores = [{r.seed: 100 * r.score for r in x.runs if r.result} for x in rows]
     seeds = sorted({seed for by_seed in scores for seed in by_seed})
@@ -188,7 +175,7 @@ def scores_of_runs(rows: Sequence[Row]) -> TextTable:
         {"loss": row.loss, **{f"seed {s}": number(by_seed.get(s)) for s in seeds}}
         for row, by_seed in zip(rows, scores, strict=True)
     ]
-    return TextTable(f"Test {rows[0].metric} (%) of each run", lines)
+    return {f"Test {rows[0].metric} (%) of each run": lines}
 
 
 def number(value: float | None) -> str:

@@ -20,8 +20,8 @@ from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.report.document import (
     MARKS,
+    Lines,
     Picture,
-    TextTable,
     number,
     scores_of_runs,
 )
@@ -219,8 +219,8 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
             values = {"first": mean[0], extreme: best(mean), "last": mean[-1]}
             line = {name: f"{value:.4g}" for name, value in values.items()}
             lines.append({"loss": loss, **line, "steps": f"{steps[-1]:.0f}"})
-        data = TextTable(f"{measure}, mean over seeds", lines)
-        notes = _notes(data, "final", "last")
+        data = {f"{measure}, mean over seeds": lines}
+        notes = _notes(lines, "final", "last")
         panels = new_panels(notes, "Training step", measure)
         least, most = min(map(min, lows.values())), max(map(max, highs.values()))
         room = max(0.04 * (most - least), 0.5)
@@ -288,10 +288,8 @@ def by_class(comparison: Comparison) -> Iterator[Picture]:
             x = [counts[name] for name in scores]
             axes.plot(x, list(scores.values()), marker, ms=6, mec=edge, mfc=face)
     title, caption = "F1 of each class by its frequency", sentences("page").by_class
-    data = TextTable(heading, lines)
-    yield Picture(
-        title, caption(values=heading), (DOT_KEY, SQUARE_KEY), panels, notes, data
-    )
+    key, data = (DOT_KEY, SQUARE_KEY), {heading: lines}
+    yield Picture(title, caption(values=heading), key, panels, notes, data)
 
 
 def thresholds(comparison: Comparison) -> Iterator[Picture]:
@@ -299,12 +297,11 @@ def thresholds(comparison: Comparison) -> Iterator[Picture]:
     key = (("mean", "all seeds"), ("seed", "each seed"), BASELINE_KEY)
     baseline, texts = comparison.rows[0].loss, sentences("page")
     for output, losses in _by_output(comparison.rows).items():
-        data = _table_of_seeds(
-            f"Average precision (%) on the test set{output}",
-            losses,
-            lambda counts: 100 * score_counts.curve(counts).average_precision,
+        lines = _lines_of_seeds(
+            losses, lambda counts: 100 * score_counts.curve(counts).average_precision
         )
-        notes = _notes(data, "AP", "all seeds", baseline)
+        data = {f"Average precision (%) on the test set{output}": lines}
+        notes = _notes(lines, "AP", "all seeds", baseline)
         panels = new_panels(notes, "Recall", "Precision", are_shares=True)
         _draw_curves(  # where anything is predicted
             panels,
@@ -321,8 +318,8 @@ def thresholds(comparison: Comparison) -> Iterator[Picture]:
             line = {"loss": loss, at_default: number(100 * curve.f1_at(THRESHOLD))}
             line["at best"] = number(100 * curve.f1[best])
             lines.append(line | {"best threshold": f"{curve.thresholds[best]:.3f}"})
-        data = TextTable(f"F1 (%) of elements by threshold{output}, all seeds", lines)
-        notes = _notes(data, f"{at_default}:", at_default, baseline)
+        data = {f"F1 (%) of elements by threshold{output}, all seeds": lines}
+        notes = _notes(lines, f"{at_default}:", at_default, baseline)
         panels = new_panels(notes, "Threshold", "F1", are_shares=True)
         rule = {"color": figures.RULE, "linewidth": 1.5, "linestyle": "--"}
         for figure in panels.values():
@@ -354,12 +351,11 @@ def calibration(comparison: Comparison) -> Iterator[Picture]:
     """Draw reliability diagrams, by output."""
     baseline = comparison.rows[0].loss
     for output, losses in _by_output(comparison.rows).items():
-        data = _table_of_seeds(
-            f"Expected calibration error (%) on the test set{output}",
-            losses,
-            lambda counts: 100 * score_counts.calibration_error(counts),
+        lines = _lines_of_seeds(
+            losses, lambda counts: 100 * score_counts.calibration_error(counts)
         )
-        notes = _notes(data, "ECE", "all seeds", baseline)
+        data = {f"Expected calibration error (%) on the test set{output}": lines}
+        notes = _notes(lines, "ECE", "all seeds", baseline)
         names = "Predicted probability", "Frequency"
         panels = new_panels(notes, *names, are_shares=True)
         for loss, figure in panels.items():
@@ -388,26 +384,24 @@ def _by_output(rows: Sequence[Row]) -> dict[str, dict[str, CountsBySeed]]:
     return {"": by_output.popitem()[1]} if len(by_output) == 1 else by_output
 
 
-def _table_of_seeds(
-    caption: str,
-    losses: Mapping[str, CountsBySeed],
-    score: Callable[[np.ndarray], float],
-) -> TextTable:
-    """Return a table of a score: pooled over seeds, and for each seed."""
+def _lines_of_seeds(
+    losses: Mapping[str, CountsBySeed], score: Callable[[np.ndarray], float]
+) -> Lines:
+    """Return the lines of a score: pooled over seeds, and for each seed."""
     seeds = sorted({seed for by_seed in losses.values() for seed in by_seed})
     lines = []
     for loss, by_seed in losses.items():
         each = {seed: score(counts) for seed, counts in by_seed.items()}
         line = {"loss": loss, "all seeds": number(score(pooled(by_seed)))}
         lines.append(line | {f"seed {seed}": number(each.get(seed)) for seed in seeds})
-    return TextTable(caption, lines)
+    return lines
 
 
 def _notes(
-    data: TextTable, measure: str, column: str, baseline: str | None = None
+    lines: Lines, measure: str, column: str, baseline: str | None = None
 ) -> dict[str, str]:
     """Return a note on each loss: its number in a table, vs. the baseline's."""
-    numbers = {line["loss"]: line[column] for line in data.lines}
+    numbers = {line["loss"]: line[column] for line in lines}
     versus = f" vs. {numbers.get(baseline, '-')}" if baseline else ""
     return {
         loss: f"{measure} {text}{versus * (loss != baseline)}"

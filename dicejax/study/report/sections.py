@@ -26,10 +26,9 @@ from dicejax.study.gradients import plot
 from dicejax.study.report import pictures
 from dicejax.study.report.changed import changed_answers
 from dicejax.study.report.document import (
-    Document,
+    Lines,
     Picture,
     Section,
-    TextTable,
     scores_of_runs,
 )
 from dicejax.study.report.measured import classes_of
@@ -62,7 +61,7 @@ def reading(rows: Sequence[Row]) -> list[str]:
     return paragraphs(text)
 
 
-def document_of(comparison: Comparison, *, drawn: bool = True) -> Document:
+def document_of(comparison: Comparison, *, drawn: bool = True) -> dict[str, Any]:
     """Return the report of a comparison; sections without content are left out.
 
     Where nothing is drawn a table of all runs is in the place of figures.
@@ -73,8 +72,7 @@ def document_of(comparison: Comparison, *, drawn: bool = True) -> Document:
     if drawn:
         differences, figures_ = figures_of(comparison)
     else:
-        table = scores_of_runs(rows)
-        figures_ = [Section("runs", "Every run", tables=[table])]
+        figures_ = [Section("runs", "Every run", tables=scores_of_runs(rows))]
     losses = {row.loss: text for row in rows if (text := described(row))}
     folded = [
         *figures_,
@@ -83,17 +81,18 @@ def document_of(comparison: Comparison, *, drawn: bool = True) -> Document:
         Section("reading", "How to read this", reading(rows)),
         reproduce(comparison),
     ]
-    return Document(
-        title=f"{comparison.name}: loss comparison",
-        context=context(comparison),
-        losses=losses,
-        verdict=comparison.verdict,
-        forest=differences,
-        warnings=warnings_of(rows),
-        claims=comparison.verdicts,
-        sections=[s for s in [*plain, *folded] if s.text or s.tables or s.pictures],
-        folded=[section.key for section in folded],
-    )
+    return {
+        "title": f"{comparison.name}: loss comparison",
+        "heading": "Verdict",
+        "context": context(comparison),
+        "losses": losses,
+        "verdict": comparison.verdict,
+        "forest": differences,
+        "warnings": warnings_of(rows),
+        "claims": comparison.verdicts,
+        "sections": [s for s in [*plain, *folded] if s.text or s.tables or s.pictures],
+        "folded": [section.key for section in folded],
+    }
 
 
 def described(row: Row) -> str:
@@ -176,13 +175,13 @@ def scores(rows: Sequence[Row]) -> Section:
         others_of = {name: mean_and_spread(values[place]) for name, values in others}
         more.append({"loss": row.loss, **others_of})
     name, texts = rows[0].name, sentences("page")
-    tables = [_filled(texts.differences(metric, name, interval_of(rows)), lines)]
+    tables = {texts.differences(metric, name, interval_of(rows)): _filled(lines)}
     if others:
-        tables.append(_filled(texts.other_scores(), more))
+        tables[texts.other_scores()] = _filled(more)
     best, differences = versus_controls(rows)
-    apart = [{"control": k, "difference": x} for k, x in differences.items()]
-    if apart:
-        tables.append(TextTable(f"{best} minus each control", apart))
+    if differences:
+        apart = [{"control": k, "difference": x} for k, x in differences.items()]
+        tables[f"{best} minus each control"] = apart
     return Section("scores", "Scores", all_positive(scored), tables)
 
 
@@ -218,7 +217,7 @@ def classes(comparison: Comparison) -> Section:
                 line[f"{heading(score)} {loss}"] = mean
         lines.append(line)
     caption = sentences("page").classes(list(both))
-    tables = [_filled(caption, lines)] if lines else []
+    tables = {caption: _filled(lines)} if lines else {}
     return Section("classes", "Classes", _few(support), tables)
 
 
@@ -230,15 +229,11 @@ def _few(support: Mapping[str, int]) -> list[str]:
     return [sentences("page").few_of_class(count=support[name], name=name)]
 
 
-def _table(caption: str, lines: Sequence[Mapping[str, str]]) -> list[TextTable]:
-    return [TextTable(caption, lines)] if lines else []
-
-
-def _filled(caption: str, lines: Sequence[Mapping[str, str]]) -> TextTable:
-    """Return a table without the columns that are empty in all lines."""
+def _filled(lines: Lines) -> Lines:
+    """Return lines without the columns that are empty in all of them."""
     first, *names = lines[0]
     names = [k for k in names if any(line[k] not in ("", "-") for line in lines)]
-    return TextTable(caption, [{k: line[k] for k in (first, *names)} for line in lines])
+    return [{k: line[k] for k in (first, *names)} for line in lines]
 
 
 def time(rows: Sequence[Row]) -> Section:
@@ -255,7 +250,7 @@ def time(rows: Sequence[Row]) -> Section:
     names = dict.fromkeys(name for line in lines for name in line)
     lines = [{name: line.get(name, "") for name in names} for line in lines]
     title = "Training time" if are_ours else "Time and price"
-    tables = _table(sentences("page").time(are_ours), lines)
+    tables = {sentences("page").time(are_ours): lines} if lines else {}
     return Section("time", title, tables=tables)
 
 
@@ -278,7 +273,7 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
         line |= {metric: devs[0], f"{metric} as given": devs[1]}
         diverged = sum(trial["dev"] is None for trial in trials)
         lines.append(line | {"diverged": str(diverged)})
-    tables = _table(f"Chosen settings and their {metric} (%)", lines)
+    tables = {f"Chosen settings and their {metric} (%)": lines} if lines else {}
     return Section("tuning", "Tuning", [text], tables)
 
 
@@ -304,5 +299,4 @@ def reproduce(comparison: Comparison) -> Section:
         caption = "Hardware, versions and data of the runs"
         code["Folders of the runs"] = "\n".join(map(visible, folders_of(comparison)))
     texts = [text, *(f"{difference}." for difference in differences)]
-    tables = [TextTable(caption, lines)]
-    return Section("reproduce", "Reproduce", texts, tables, code=code)
+    return Section("reproduce", "Reproduce", texts, {caption: lines}, code=code)

@@ -122,7 +122,7 @@ def review(
     contents[RECORD] = json.dumps(_record(held_out, every, lines), indent=1) + "\n"
     files.write_together(folder, contents)
     _remove_others(folder, corrections)
-    return [*lines, content.verdict.split("\n")[-1], f"page in {folder / PAGE}"]
+    return [*lines, content["verdict"].split("\n")[-1], f"page in {folder / PAGE}"]
 
 
 def _drawn(data: Any) -> tuple[Any, Any]:

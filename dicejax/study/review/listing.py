@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dicejax.data.source import text_of
-from dicejax.study.report.document import Document, Section, TextTable
+from dicejax.study.report.document import Lines, Section
 from dicejax.study.review.held_out import HeldOut, split_counts
 from dicejax.study.review.ranking import Doubt
 from dicejax.study.sentences import counted, paragraphs, sentences
@@ -16,7 +16,6 @@ OF_CLASS = 10
 """Examples of each class on the page."""
 COPIES = 3
 """Copies of a text with other labels that are named."""
-_PROSE = ("text", "gold", "models say", "kind", "copies say")
 Copies = Mapping[Any, Sequence[tuple[str, str]]]
 
 
@@ -29,7 +28,7 @@ def document(
     *,
     statement: Sequence[str],
     to_do: Sequence[str],
-) -> Document:
+) -> dict[str, Any]:
     """Return the page of the first examples, whose statement its heading is."""
     texts = sentences("review")
     every = sum(x.contradicting == x.judges for x in first)
@@ -37,29 +36,32 @@ def document(
     sections = [Section("next", "What to do", to_do)]
     if first:
         caption = "The most consistently contradicted first"
-        table = _table(caption, first, copied)
-        sections.insert(0, Section("first", "Check first", tables=[table]))
+        tables = {caption: _lines(first, copied)}
+        sections.insert(0, Section("first", "Check first", tables=tables))
     for number, (label, some) in enumerate(by_class.items()):
-        table = _table(f"The first of {label}", some, copied)
-        sections.append(Section(f"class-{number}", f"Class {label}", tables=[table]))
+        tables = {f"The first of {label}": _lines(some, copied)}
+        sections.append(Section(f"class-{number}", f"Class {label}", tables=tables))
     counts = split_counts(held_out.splits)
     limits = paragraphs(texts.limits(has_dev="dev" in counts))
-    return Document(
-        title=f"{name}: labels to check",
-        context={
+    return {
+        "title": f"{name}: labels to check",
+        "heading": "What to check",
+        "context": {
             "examples": ", ".join(f"{n:,} of {split}" for split, n in counts.items()),
             "models": counted(len(held_out.models), "model"),
             "task": type(held_out.task).__name__,
         },
-        verdict="\n".join([*statement, lead]),
-        warnings=limits,
-        sections=sections,
-        folded=[section.key for section in sections if section.key[:5] == "class"],
-        heading="What to check",
-    )
+        "losses": {},
+        "verdict": "\n".join([*statement, lead]),
+        "forest": None,
+        "warnings": limits,
+        "claims": {},
+        "sections": sections,
+        "folded": [x.key for x in sections if x.key[:5] == "class"],
+    }
 
 
-def _table(caption: str, doubts: Iterable[Doubt], copied: Copies) -> TextTable:
+def _lines(doubts: Iterable[Doubt], copied: Copies) -> Lines:
     lines = []
     for doubt in doubts:
         cells = cells_of(doubt)
@@ -84,7 +86,7 @@ def _table(caption: str, doubts: Iterable[Doubt], copied: Copies) -> TextTable:
         )
     if not any(line["copies say"] for line in lines):
         lines = [{k: x for k, x in line.items() if k != "copies say"} for line in lines]
-    return TextTable(caption, lines, _PROSE)
+    return lines
 
 
 def cells_of(doubt: Doubt) -> dict[str, Any]:
