@@ -28,7 +28,7 @@ from dicejax.objectives import (
 )
 from dicejax.study.profile import from_json, profile, to_json
 from dicejax.study.profile.imbalance import smooth_by_output
-from dicejax.study.profile.measure import Bin, measure_lengths, measure_padding
+from dicejax.study.profile.measure import measure_lengths, measure_padding
 from dicejax.study.profile.report import report
 from dicejax.tasks import (
     Classification,
@@ -222,28 +222,29 @@ def test_quantiles_and_bins_are_plain_counts():
     for percent, length in result.quantiles.items():
         assert sum(n <= length for n in lengths) >= percent * 10
         assert sum(n < length for n in lengths) < percent * 10
-    assert len(result.bins) == 10 and result.bins[-1].last == result.longest
+    assert len(result.bins) == 10 and result.bins[-1]["last"] == result.longest
     for x in result.bins:
-        assert x.sequences == sum(x.first <= n <= x.last for n in lengths)
-    assert sum(x.sequences for x in result.bins) == 1000
-    assert measure_lengths([7]).bins[-1] == Bin(7, 7, 1)
+        assert x["sequences"] == sum(x["first"] <= n <= x["last"] for n in lengths)
+    assert sum(x["sequences"] for x in result.bins) == 1000
+    assert measure_lengths([7]).bins[-1] == {"first": 7, "last": 7, "sequences": 1}
 
 
 def test_padding_is_what_numpy_says():
     lengths = np.random.default_rng(1).integers(3, 40, 203)
     layouts = measure_padding(lengths.tolist(), max_length=48, per_batch=20, seed=5)
-    to_row, to_batch, packed = (layouts[x] for x in ("to_row", "to_batch", "packed"))
+    names = ("to_row", "to_batch", "packed")
+    to_row, to_batch, packed = (layouts[name]["places"] for name in names)
     order = np.arange(203)
     np.random.default_rng((5, 0)).shuffle(order)
     padded = np.append(lengths[order], np.zeros(17, int)).reshape(11, 20)
-    assert to_row.places == 203 * 48
-    assert to_batch.places == (padded.max(1) * (padded > 0).sum(1)).sum()
-    assert packed.places % 48 == 0
+    assert to_row == 203 * 48
+    assert to_batch == (padded.max(1) * (padded > 0).sum(1)).sum()
+    assert packed % 48 == 0
     least = math.ceil(lengths.sum() / 48) * 48
-    assert least <= packed.places < 1.1 * least
+    assert least <= packed < 1.1 * least
     for fill in layouts.values():
-        assert fill.filled == lengths.sum() / fill.places
-        assert fill.factor == fill.places / packed.places
+        assert fill["filled"] == lengths.sum() / fill["places"]
+        assert fill["factor"] == fill["places"] / packed
 
 
 def test_the_padding_of_training_is_that_of_its_batches(conll):
@@ -252,7 +253,7 @@ def test_the_padding_of_training_is_that_of_its_batches(conll):
     mesh = MeshShape().make(jax.devices()[:1])
     batches = prepare(experiment, lambda text: None).batches(mesh)
     rows = [row for step in range(len(batches)) for row in batches[step].rows]
-    assert packed.places == sum(bool(row) for row in rows) * 32
+    assert packed["places"] == sum(bool(row) for row in rows) * 32
 
 
 def test_json_brings_every_number_back(conll):
@@ -317,15 +318,16 @@ def test_sets_and_pairs_are_those_of_a_direct_count(texts, result, split):
     assert sets.most == max(map(len, golds))
     assert sets.without == sum(not labels for labels in golds) > 0
     assert sets.distinct == len(set(map(tuple, golds)))
-    counted = {pair.labels: pair for pair in sets.pairs}
+    counted = {tuple(pair["labels"]): pair for pair in sets.pairs}
     for pair in itertools.combinations("abcdx", 2):
         together = sum(set(pair) <= set(labels) for labels in golds)
         assert (pair in counted) == bool(together)
         if together:
             counts = [sum(name in labels for labels in golds) for name in pair]
-            assert counted[pair].together == together
-            assert counted[pair].expected == pytest.approx(counts[0] * counts[1] / 40)
-    numbers = [pair.together for pair in sets.pairs]
+            assert counted[pair]["together"] == together
+            expected = pytest.approx(counts[0] * counts[1] / 40)
+            assert counted[pair]["expected"] == expected
+    numbers = [pair["together"] for pair in sets.pairs]
     assert numbers == sorted(numbers, reverse=True)
 
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -73,20 +73,12 @@ class LabelCount:
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelPair:
-    """Two labels: texts that have both, and how many would if they were independent."""
-
-    labels: tuple[str, str]
-    together: int
-    expected: float
-
-
-@dataclasses.dataclass(frozen=True)
 class LabelSets:
     """Sets of labels that texts have, with the most frequent pairs, at most 10.
 
     `cardinality` is the mean number of labels per text, `most` the largest, and
-    `without` counts the texts with no label.
+    `without` counts the texts with no label. A pair has two `labels`, the number of
+    texts that have them `together`, and how many are `expected` to by chance.
     """
 
     texts: int
@@ -94,7 +86,7 @@ class LabelSets:
     most: int
     without: int
     distinct: int
-    pairs: tuple[LabelPair, ...]
+    pairs: tuple[dict[str, Any], ...]
 
     def __str__(self) -> str:
         return sentences("profile").label_sets(self)
@@ -226,7 +218,8 @@ def label_sets(
     for a, b in zip(first[frequent], second[frequent], strict=True):
         if both := int(together[a, b]):
             expected = float(counts[a] * counts[b] / len(rows))
-            pairs.append(LabelPair((classes[a], classes[b]), both, expected))
+            names = [classes[a], classes[b]]
+            pairs.append({"labels": names, "together": both, "expected": expected})
     return LabelSets(
         texts=len(rows),
         cardinality=float(number.mean()) if len(rows) else 0.0,

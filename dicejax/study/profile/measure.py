@@ -26,36 +26,20 @@ from dicejax.training.encoded import SPLITS, Encoded, Warn, load_data
 from dicejax.training.setup import epochs_drawn
 
 BINS = 10
-
-
-@dataclasses.dataclass(frozen=True)
-class Bin:
-    """Sequences of `first` to `last` pieces, both included."""
-
-    first: int
-    last: int
-    sequences: int
+Padding = dict[str, dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
     """Lengths of the sequences of a split in pieces, special ones included.
 
-    Quantiles are by percent: the shortest length that this share does not exceed.
+    Quantiles are by percent: the shortest length that this share does not exceed. A bin
+    has `sequences` of `first` to `last` pieces, both included.
     """
 
     quantiles: dict[int, int]
     longest: int
-    bins: tuple[Bin, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchFill:
-    """Places of a layout, the share of filled ones, and the ratio to packed rows."""
-
-    places: int
-    filled: float
-    factor: float
+    bins: tuple[dict[str, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +48,8 @@ class SplitProfile:
 
     Padding is that of one pass in the order of the first epoch, by layout: "to_row", a
     row of the largest length per sequence; "to_batch", padded to the longest of its
-    batch; or "packed", several sequences in a row, as in training.
+    batch; or "packed", several sequences in a row, as in training. Of each it has the
+    `places`, the share of `filled` ones, and as `factor` the ratio to packed rows.
     """
 
     examples: int
@@ -72,7 +57,7 @@ class SplitProfile:
     pieces: int
     outputs: tuple[OutputCounts, ...]
     lengths: Lengths | None
-    padding: dict[str, BatchFill] | None
+    padding: Padding | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,7 +199,7 @@ def measure_lengths(lengths: Sequence[int]) -> Lengths:
     edges = np.arange(1, longest + width + 1, width)
     counts = np.histogram(lengths, edges)[0].tolist()
     bins = tuple(
-        Bin(first, min(first + width - 1, longest), count)
+        {"first": first, "last": min(first + width - 1, longest), "sequences": count}
         for first, count in zip(edges[:-1].tolist(), counts, strict=True)
     )
     return Lengths(dict(zip(percents, values.tolist(), strict=True)), longest, bins)
@@ -222,7 +207,7 @@ def measure_lengths(lengths: Sequence[int]) -> Lengths:
 
 def measure_padding(
     lengths: Sequence[int], max_length: int, per_batch: int, seed: int
-) -> dict[str, BatchFill]:
+) -> Padding:
     """Lay sequences out in three ways, in the order of the first epoch."""
     shuffled = np.array(lengths)
     np.random.default_rng((seed, 0)).shuffle(shuffled)
@@ -236,4 +221,7 @@ def measure_padding(
         "to_batch": to_batch,
         "packed": packed,
     }
-    return {name: BatchFill(n, pieces / n, n / packed) for name, n in places.items()}
+    return {
+        name: {"places": count, "filled": pieces / count, "factor": count / packed}
+        for name, count in places.items()
+    }

@@ -16,7 +16,7 @@ from dicejax.io.files import write_together
 from dicejax.io.terminal import literal
 from dicejax.study import figures
 from dicejax.study.profile import imbalance
-from dicejax.study.profile.measure import BatchFill, DataProfile, Lengths, to_json
+from dicejax.study.profile.measure import DataProfile, Lengths, Padding, to_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
         if output.sets is not None:
             yield literal(f"{split}: {output.sets}")
             pairs = [
-                [" + ".join(x.labels), f"{x.together:,}", f"{x.expected:,.1f}"]
+                [" + ".join(x["labels"]), f"{x['together']:,}", f"{x['expected']:,.1f}"]
                 for x in output.sets.pairs
             ]
             caption = f"of {output.sets.distinct:,} different sets"
@@ -182,29 +182,28 @@ def _classes(profile: DataProfile) -> Table:
 
 
 def _histogram(lengths: Lengths, split: str) -> Table:
-    most = max(interval.sequences for interval in lengths.bins)
+    most = max(x["sequences"] for x in lengths.bins)
     rows = []
     for x in lengths.bins:
-        pieces = f"{x.first}-{x.last}" if x.last > x.first else str(x.first)
-        bar = "█" * -(-_BAR * x.sequences // most)  # every count is visible
-        rows.append([pieces, f"{x.sequences:,}", bar])
+        first, last, count = x["first"], x["last"], x["sequences"]
+        pieces = f"{first}-{last}" if last > first else str(first)
+        bar = "█" * -(-_BAR * count // most)  # every count is visible
+        rows.append([pieces, f"{count:,}", bar])
     title = f"sequences by pieces, {split}"
     return _table(title, [], ["pieces", "sequences"], rows, last="")
 
 
-def _padding(layouts: dict[str, BatchFill], split: str) -> Table:
+def _padding(layouts: Padding, split: str) -> Table:
     rows = (
-        [name, f"{x.places:,}", f"{100 * x.filled:.1f}%", f"{x.factor:.2f}"]
+        [name, f"{x['places']:,}", f"{100 * x['filled']:.1f}%", f"{x['factor']:.2f}"]
         for name, x in layouts.items()
     )
     to_row, *_ = layouts.values()
-    title = f"padding, {split}: packing saves a factor of {to_row.factor:.2f}"
+    title = f"padding, {split}: packing saves a factor of {to_row['factor']:.2f}"
     return _table(title, ["batches"], ["places", "filled", "times packed"], rows)
 
 
-def _layouts(
-    profile: DataProfile, padding: dict[str, BatchFill], to: str
-) -> dict[str, BatchFill]:
+def _layouts(profile: DataProfile, padding: Padding, to: str) -> Padding:
     names = {
         "to_row": f"a row of {profile.max_length} each",
         "to_batch": f"{to} the longest of {profile.batch_size}",
@@ -288,9 +287,9 @@ def _draw_labels(axes: Axes, bars: list[tuple[str, imbalance.LabelCount]]) -> No
 
 
 def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
-    starts = [x.first - 0.5 for x in lengths.bins]
-    widths = [0.95 * (x.last - x.first + 1) for x in lengths.bins]
-    counts = [x.sequences for x in lengths.bins]
+    starts = [x["first"] - 0.5 for x in lengths.bins]
+    widths = [0.95 * (x["last"] - x["first"] + 1) for x in lengths.bins]
+    counts = [x["sequences"] for x in lengths.bins]
     axes.bar(starts, counts, widths, align="edge", color=_POSITIVE)
     axes.axvline(max_length, color=_MARK, linewidth=1.4)
     axes.set_xlim(0, max_length * 1.32)
@@ -306,16 +305,16 @@ def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
     axes.grid(axis="y")
 
 
-def _draw_padding(axes: Axes, layouts: dict[str, BatchFill]) -> None:
+def _draw_padding(axes: Axes, layouts: Padding) -> None:
     places, size = range(len(layouts)), {"height": 0.62}
     axes.barh(places, 100, color="#E4E4E4", **size)
     axes.barh(
-        places, [100 * x.filled for x in layouts.values()], color=_POSITIVE, **size
+        places, [100 * x["filled"] for x in layouts.values()], color=_POSITIVE, **size
     )
     for place, (name, layout) in enumerate(layouts.items()):
-        text = f"{100 * layout.filled:.1f}%"
+        text = f"{100 * layout['filled']:.1f}%"
         if name != "packed":
-            text += f", {layout.factor:.2f} × packed"
+            text += f", {layout['factor']:.2f} × packed"
         axes.text(102, place, text, va="center", size=8)
     axes.set_yticks(places, list(layouts))
     axes.set_ylim(len(layouts) - 0.5, -0.5)
