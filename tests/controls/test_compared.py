@@ -15,9 +15,15 @@ from dicejax.study import compare as comparison
 from dicejax.study import significance
 from dicejax.study.compare.advice import cost, headline, recommended
 from dicejax.study.compare.finding import jobs_from
-from dicejax.study.compare.jobs import ScoredRun, candidates_of, with_candidate
+from dicejax.study.compare.jobs import (
+    ScoredRun,
+    candidates_of,
+    plain_models,
+    with_candidate,
+)
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import rows_of
+from dicejax.study.report.reproduce import experiment_of
 from dicejax.study.report.sections import context
 from dicejax.tasks import QuestionAnswering
 
@@ -60,13 +66,11 @@ def test_models_follow_from_their_names():
 
 
 def test_frozen_needs_a_pretrained_encoder_and_questions_have_none():
-    names = [x.name for x in comparison.with_plain_models([], EXPERIMENT)]
-    assert names == ["majority", "tfidf"]
+    assert plain_models(EXPERIMENT) == ["majority", "tfidf"]
     pretrained = dataclasses.replace(EXPERIMENT, encoder=PretrainedEncoder(path="x"))
-    names = [x.name for x in comparison.with_plain_models([], pretrained)]
-    assert names == [*PLAIN]
+    assert plain_models(pretrained) == [*PLAIN]
     questions = dataclasses.replace(EXPERIMENT, task=QuestionAnswering())
-    assert comparison.with_plain_models([Focal()], questions) == (Focal(),)
+    assert plain_models(questions) == []
 
 
 def test_updates_are_those_of_a_training_though_a_control_comes_first():
@@ -78,7 +82,7 @@ def test_updates_are_those_of_a_training_though_a_control_comes_first():
         dataclasses.replace(row, settings=settings) for row in rows_of(runs, "tfidf")
     ]
     both = Comparison(name="mine", rows=tuple(of_both))
-    assert context(both)["Training"].startswith("64 updates, ")
+    assert context(both, experiment_of(both)[0])["Training"].startswith("64 updates, ")
 
 
 def test_the_cheapest_that_nothing_is_shown_to_beat_is_advised():

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from dicejax.config import Experiment, PretrainedEncoder
+from dicejax.config import Experiment
 from dicejax.objectives.parsing import candidate_named
-from dicejax.study.compare.jobs import PLAIN, with_candidate
+from dicejax.study.compare.jobs import (
+    PLAIN,
+    has_positions,
+    plain_models,
+    with_candidate,
+)
 
 LOSSES = ("ce", "wce", "ce+prior", "dsc+prior:smooth=0.01", "focal+prior")
 """Losses from the simplest on; the first three are tried in every search."""
@@ -77,13 +82,8 @@ def first_settings(experiment: Experiment) -> list[Setting]:
     >>> [x.name for x in first_settings(mine)]
     ['majority', 'tfidf', 'ce', 'wce', 'ce+prior']
     """
-    is_pretrained = isinstance(experiment.encoder, PretrainedEncoder)
-    plain = [
-        Setting(name)
-        for name in PLAIN
-        if experiment.task.has_controls and (name != "frozen" or is_pretrained)
-    ]
-    return plain + [Setting(name) for name in _losses(experiment)[:3]]
+    names = [*plain_models(experiment), *_losses(experiment)[:3]]
+    return [Setting(name) for name in names]
 
 
 def other_rates(setting: Setting) -> list[Setting]:
@@ -113,8 +113,7 @@ def other_settings(setting: Setting, experiment: Experiment) -> list[Setting]:
 
 
 def _losses(experiment: Experiment) -> list[str]:
-    targets = experiment.task.targets(()).values()
-    if any(target.kind == "positions" for target in targets):
+    if has_positions(experiment.task):
         return [*LOSSES[:1]]  # the others are of classes
     if experiment.training.head_bias == "prior":  # then all begin there
         return [x for x in LOSSES if "+prior" not in x]

@@ -19,7 +19,7 @@ from dicejax import config
 from dicejax.config import ExperimentOrFile
 from dicejax.errors import InputError, quote
 from dicejax.io.files import file_name, write_together
-from dicejax.objectives import Candidates, name_of
+from dicejax.objectives import Candidates, Control, name_of
 from dicejax.objectives.parsing import candidate_named
 from dicejax.study import report
 from dicejax.study.compare import record, scores_file, tuning
@@ -39,13 +39,13 @@ from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
     jobs_of,
+    plain_models,
     require_fit,
     require_one_label_set,
     shard_of,
     train_all,
     unfinished,
     with_baselines,
-    with_plain_models,
 )
 from dicejax.study.compare.record import Comparison as Comparison
 from dicejax.study.compare.results import assess, assess_runs, evaluate_runs
@@ -181,7 +181,8 @@ def compare(
         jobs = jobs_with(max(seeds, 1))
         if baselines:  # after what is refused without the encoder
             objectives = with_prior_head(objectives, plain, folder)
-            objectives = with_plain_models(objectives, shared)
+            controls = map(Control, plain_models(shared))
+            objectives = tuple(dict.fromkeys([*objectives, *controls]))
             jobs = jobs_with(max(seeds, 1))
         # Refuse before anything is trained; finished runs need no data.
         ours = shard_of(jobs, shard)

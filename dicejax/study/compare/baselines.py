@@ -17,7 +17,14 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.metrics import thresholds
 from dicejax.objectives import Candidate, FromPrior, WeightedCrossEntropy, name_of
-from dicejax.study.compare.jobs import BASELINE, PLAIN, Job, ScoredRun, scored
+from dicejax.study.compare.jobs import (
+    BASELINE,
+    PLAIN,
+    Job,
+    ScoredRun,
+    has_positions,
+    scored,
+)
 from dicejax.study.compare.same_data import require_one_data
 from dicejax.tasks import Target, scoring
 from dicejax.tasks.priors import log_priors
@@ -50,10 +57,8 @@ def with_prior_head(
     of cross-entropy in the folder, or counted from the data.
     """
     mended = FromPrior(BASELINE)
-    targets = experiment.task.targets(()).values()
-    has_positions = any(target.kind == "positions" for target in targets)
     is_there = mended in objectives or experiment.training.head_bias == "prior"
-    if is_there or has_positions:
+    if is_there or has_positions(experiment.task):
         return tuple(objectives)
     name = f"seed-{experiment.training.seed}"
     run = Run(epath.Path(folder) / name_of(BASELINE) / name)

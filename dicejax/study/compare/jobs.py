@@ -62,25 +62,22 @@ def with_baselines(
     """Add cross-entropy if missing, and for a task that with class weights, if any."""
     first = () if BASELINE in objectives else (BASELINE,)
     losses = (*first, *objectives)
-    if task is None or any(isinstance(loss, WeightedCrossEntropy) for loss in losses):
-        return losses
-    if any(target.kind == "positions" for target in task.targets(()).values()):
+    has_weights = any(isinstance(loss, WeightedCrossEntropy) for loss in losses)
+    if task is None or has_weights or has_positions(task):
         return losses
     return (*losses, WeightedCrossEntropy())
 
 
-def with_plain_models(
-    candidates: Sequence[Candidate], experiment: Experiment
-) -> tuple[Candidate, ...]:
-    """Add the models that are no fine-tuned encoders, where the task has such."""
-    if not experiment.task.has_controls:
-        return tuple(candidates)
-    names = [
-        x
-        for x in PLAIN
-        if x != "frozen" or isinstance(experiment.encoder, PretrainedEncoder)
-    ]
-    return tuple(dict.fromkeys([*candidates, *map(Control, names)]))
+def has_positions(task: Task) -> bool:
+    """Return whether a task labels positions, which have no class frequencies."""
+    return any(target.kind == "positions" for target in task.targets(()).values())
+
+
+def plain_models(experiment: Experiment) -> list[ControlName]:
+    """Return the models that are no fine-tuned encoders, if the task has such."""
+    is_pretrained = isinstance(experiment.encoder, PretrainedEncoder)
+    models = [x for x in PLAIN if x != "frozen" or is_pretrained]
+    return models if experiment.task.has_controls else []
 
 
 def jobs_of(
