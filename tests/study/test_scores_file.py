@@ -280,24 +280,24 @@ REGROUPED = [("a", "ce", n // 2, 5, "xy"[n % 2], f"d{n}") for n in range(4)]
 ALIKE = [("a", "ce", 0, 5, "x", "d"), ("a", "ce", 0, 6, "y", "d")]
 ONE_OR_NOTHING = [(*row, n % 2) for n, row in enumerate(runs({"ce": [0, 1, 1, 0]}))]
 FLAWS = [
-    (GOOD, "data,loss,seed", "line 1: has no column score, but data, loss, seed"),
-    (GOOD, "loss,loss,seed,score", "line 1: repeats loss, but"),
-    ([*GOOD, ("a", "dice", 0, 3)], RUNS, "line 5: repeats line 4; keep one"),
-    ([*GOOD, ("a", "dice", "x", 3)], RUNS, "line 5: seed 'x' is not a whole number"),
-    ([*GOOD, ("a", "dice", 1, "nan")], RUNS, "line 5: score 'nan' is not a number of"),
-    ([*GOOD, ("a", "dice", 1, 101)], RUNS, "line 5: score '101' is not a number of"),
-    ([*GOOD, ("a", "dice", 1)], RUNS, "line 5: has 3 fields where the header has"),
-    ([*GOOD, ("a", "", 1, 3)], RUNS, "line 5: names no loss; add it"),
+    (GOOD, "data,loss,seed", ":1: has no column score, but data, loss, seed"),
+    (GOOD, "loss,loss,seed,score", ":1: repeats loss, but"),
+    ([*GOOD, ("a", "dice", 0, 3)], RUNS, ":5: repeats line 4; keep one"),
+    ([*GOOD, ("a", "dice", "x", 3)], RUNS, ":5: seed 'x' is not a whole number"),
+    ([*GOOD, ("a", "dice", 1, "nan")], RUNS, ":5: score 'nan' is not a number of"),
+    ([*GOOD, ("a", "dice", 1, 101)], RUNS, ":5: score '101' is not a number of"),
+    ([*GOOD, ("a", "dice", 1)], RUNS, ":5: has 3 fields where the header has"),
+    ([*GOOD, ("a", "", 1, 3)], RUNS, ":5: names no loss; add it"),
     ([*GOOD, ("b", "dice", 1, 3)], RUNS, "'b' has no score of ce to compare with"),
-    ([*GOOD, ('"a', "dice", 1, 3)], RUNS, "line 5: is not a row of CSV"),
+    ([*GOOD, ('"a', "dice", 1, 3)], RUNS, ":5: a quote begins a field and is not clo"),
     ([("../x", "ce", 0, 5), ("y", "ce", 0, 5)], RUNS, "'../x'"),
-    ([*GOOD, ("a", "dice", 1, "7_5")], RUNS, "line 5: score '7_5' is not a number of"),
-    ([*GOOD, ("a", "dice", 1, "٧٥")], RUNS, "line 5: score '٧٥' is not a number of"),
-    ([*GOOD, ("a", "dice", "1_0", 3)], RUNS, "line 5: seed '1_0' is not a whole num"),
-    (runs(MIXED), RUNS, "line 9: a score of dsc is 0.87, others up to 86.5, which loo"),
-    (UNLIKE, EXAMPLES, "line 3: ce seed 1 has no example 'x', unlike ce seed 0"),
-    (REGROUPED, GROUPS, "line 4: group is 'd2', on line 2 'd0'; correct it"),
-    ([("a", "ce", 0, 5, "x", "")], GROUPS, "line 2: names no group; add it"),
+    ([*GOOD, ("a", "dice", 1, "7_5")], RUNS, ":5: score '7_5' is not a number of"),
+    ([*GOOD, ("a", "dice", 1, "٧٥")], RUNS, ":5: score '٧٥' is not a number of"),
+    ([*GOOD, ("a", "dice", "1_0", 3)], RUNS, ":5: seed '1_0' is not a whole num"),
+    (runs(MIXED), RUNS, ":9: a score of dsc is 0.87, others up to 86.5, which loo"),
+    (UNLIKE, EXAMPLES, ":3: ce seed 1 has no example 'x', unlike ce seed 0"),
+    (REGROUPED, GROUPS, ":4: group is 'd2', on line 2 'd0'; correct it"),
+    ([("a", "ce", 0, 5, "x", "")], GROUPS, ":2: names no group; add it"),
     (ALIKE, GROUPS, "all examples of a are of group 'd'; name two groups or more"),
     (runs(FRACTIONS), RUNS, "at most 1, which looks like fractions; add --unit frac"),
     (runs(POINTS) + runs(FRACTIONS, "b"), RUNS, "all scores on b are at most 1"),
@@ -305,12 +305,12 @@ FLAWS = [
     (
         runs({"ce": POINTS["ce"], "dice": [0, 0], "dsc": FRACTIONS["dsc"]}),
         RUNS,
-        "line 11: all scores of dsc on a are at most 1, those of ce go up to 82 (line "
+        ":11: all scores of dsc on a are at most 1, those of ce go up to 82 (line "
         "4), which looks like mixed units",
     ),
     (
         runs({"ce": FRACTIONS["ce"], "dsc": POINTS["dsc"]}),
-        *(RUNS, "line 7: score '85.0' is not a fraction from 0 to 1", "fraction"),
+        *(RUNS, ":7: score '85.0' is not a fraction from 0 to 1", "fraction"),
     ),
 ]
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import collections
-import csv
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from operator import itemgetter
+from typing import Any, Literal
 
 import numpy as np
 from etils import epath
 
 from dicejax.errors import InputError, quote
-from dicejax.io import files
+from dicejax.formats import separated
 from dicejax.study.compare.jobs import ScoredRun, Source
 from dicejax.study.significance import MIN_SEEDS
 
@@ -28,15 +27,11 @@ _POINTS = "number of points from 0 to 100"
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-class _Line(NamedTuple):
-    number: int
-    data: str
-    loss: str
-    seed: int | None
-    example: str
-    group: str
-    score: float
-    costs: dict[str, float]
+Row = dict[str, Any]
+"""A row by column: its line, its seed if it has one, its score, and costs that it has.
+
+Without columns for data, example and group these are of the file, and empty.
+"""
 
 
 def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
@@ -60,44 +55,40 @@ def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
         score above 1.
     """
     scale = 1 if unit == "fraction" else 100
-    by_run: dict[tuple[str, str, int | None], dict[str, _Line]] = {}
-    line: _Line | None = None
-    for line in _lines(path, scale):
-        run = by_run.setdefault((line.data, line.loss, line.seed), {})
-        if line.example in run:
-            first = run[line.example].number
-            raise _refused(path, line.number, f"repeats line {first}", "keep one")
-        run[line.example] = line
-    if line is None:
+    by_run: dict[tuple[str, str, int | None], dict[str, Row]] = {}
+    for row in _rows(path, scale):
+        run = by_run.setdefault((row[DATA], row["loss"], row["seed"]), {})
+        if (first := run.setdefault(row[EXAMPLE], row)) is not row:
+            raise _refused(path, row, f"repeats line {first['line']}", "keep one")
+    if not by_run:
         want = f"{COLUMNS[0]},{COLUMNS[1]},{COLUMNS[2]}"
         raise InputError(f"{path}: holds no scores; write a row of {want} for each run")
     if unit is None:
         _require_points(path, (x for run in by_run.values() for x in run.values()))
     by_data: dict[str, list[ScoredRun]] = {}
-    firsts: dict[str, dict[str, _Line]] = {}
+    firsts: dict[str, dict[str, Row]] = {}
     for (data, loss, seed), run in by_run.items():
         first = firsts.setdefault(data, run)
         missing = [f"no example {quote(name)}" for name in first if name not in run]
         more = [f"example {quote(name)}" for name in run if name not in first]
         if missing or more:
-            line, like = next(iter(run.values())), next(iter(first.values()))
-            raise InputError(
-                f"{path}, line {line.number}: {loss} seed {seed} has "
-                f"{[*missing, *more][0]}, unlike {like.loss} seed {like.seed}; give "
-                f"all runs of {data} the same examples"
-            )
-        for line, like in ((run[name], first[name]) for name in first):
-            if line.group != like.group:
-                flaw = f"group is {quote(line.group)}, on line {like.number} "
-                raise _refused(path, line.number, f"{flaw}{quote(like.group)}")
-        of_examples = [x.group for x in first.values()]
+            row, like = next(iter(run.values())), next(iter(first.values()))
+            flaw = f"{loss} seed {seed} has {[*missing, *more][0]}, unlike "
+            flaw += f"{like['loss']} seed {like['seed']}"
+            do = f"give all runs of {data} the same examples"
+            raise _refused(path, row, flaw, do)
+        for row, like in ((run[name], first[name]) for name in first):
+            if row[GROUP] != like[GROUP]:
+                flaw = f"group is {quote(row[GROUP])}, on line {like['line']} "
+                raise _refused(path, row, f"{flaw}{quote(like[GROUP])}")
+        of_examples = [x[GROUP] for x in first.values()]
         names, groups = np.unique(of_examples, return_inverse=True)
         if len(names) == 1 and names[0]:
             raise InputError(
                 f"{path}: all examples of {data} are of group {quote(str(names[0]))}; "
                 "name two groups or more, or leave the column out"
             )
-        scores = np.array([run[name].score / scale for name in first])
+        scores = np.array([run[name]["score"] / scale for name in first])
         source: Source = "example scores"
         if len(scores) == 1:
             scores, source = np.repeat(scores, 2), "run scores"
@@ -105,7 +96,7 @@ def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
         result: dict[str, Any] = {"primary_metric": "score"}
         result["test"] = {"score": float(scores.mean())}
         for cost in COSTS:
-            if amounts := [x.costs[cost] for x in run.values() if cost in x.costs]:
+            if amounts := [x[cost] for x in run.values() if cost in x]:
                 result[cost] = sum(amounts)
         if seed is None:
             result["unseeded"] = True
@@ -140,39 +131,33 @@ def _for_all_seeds(path: str, runs: Sequence[ScoredRun]) -> list[ScoredRun]:
     return sorted([*seeded, *repeated], key=lambda run: (run.loss, run.seed))
 
 
-def _require_points(path: str, lines: Iterable[_Line]) -> None:
+def _require_points(path: str, rows: Iterable[Row]) -> None:
     """Raise an InputError where scores look like fractions, or some of them do.
 
     That is where all of a loss lie in (0, 1], or one of them times 100 lies among the
     others; a lower one may be of a run that failed.
     """
-    by_loss: dict[str, dict[str, list[_Line]]] = {}
-    for line in lines:
-        by_loss.setdefault(line.data, {}).setdefault(line.loss, []).append(line)
+    by_loss: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        by_loss.setdefault(row[DATA], {}).setdefault(row["loss"], []).append(row)
+    do = "give all in one unit, or name it: --unit points"
     for data, of_data in by_loss.items():
         for loss, of_loss in of_data.items():
-            large = [line.score for line in of_loss if line.score > 1]
-            for x in of_loss if large else ():
-                points = 100 * x.score
+            large = [row["score"] for row in of_loss if row["score"] > 1]
+            for row in of_loss if large else ():
+                points = 100 * row["score"]
                 if points <= 100 and 0.8 * min(large) < points < 1.25 * max(large):
-                    raise InputError(
-                        f"{path}, line {x.number}: a score of {loss} is {x.score:g}, "
-                        f"others up to {max(large):g}, which looks like mixed units; "
-                        "give all in one unit, or name it: --unit points"
-                    )
-        losses = {
-            k: max(of_loss, key=lambda x: x.score) for k, of_loss in of_data.items()
-        }
-        small = [x for x in losses.values() if 0 < x.score <= 1]  # 0 is 0 in any unit
-        large = [x for x in losses.values() if x.score > 1]
+                    flaw = f"a score of {loss} is {row['score']:g}, others up to "
+                    flaw += f"{max(large):g}, which looks like mixed units"
+                    raise _refused(path, row, flaw, do)
+        best = [max(of_loss, key=itemgetter("score")) for of_loss in of_data.values()]
+        small = [x for x in best if 0 < x["score"] <= 1]  # 0 is 0 in any unit
+        large = [x for x in best if x["score"] > 1]
         if small and large:
             low, high = small[0], large[0]
-            raise InputError(
-                f"{path}, line {low.number}: all scores of {low.loss} on {data} are at "
-                f"most 1, those of {high.loss} go up to {high.score:g} (line "
-                f"{high.number}), which looks like mixed units; give all in one unit, "
-                "or name it: --unit points"
-            )
+            flaw = f"all scores of {low['loss']} on {data} are at most 1, those of "
+            flaw += f"{high['loss']} go up to {high['score']:g} (line {high['line']}), "
+            raise _refused(path, low, f"{flaw}which looks like mixed units", do)
         if small:
             raise InputError(
                 f"{path}: all scores on {data} are at most 1, which looks like "
@@ -181,62 +166,52 @@ def _require_points(path: str, lines: Iterable[_Line]) -> None:
             )
 
 
-def _lines(path: str, largest: float) -> Iterator[_Line]:
-    lines = files.lines(path)
-    number, header = next(lines)
-    names = [name.strip() for name in _cells(path, number, header)]
-    count = collections.Counter(names)
-    missing = [name for name in COLUMNS if not count[name]]
-    repeated = [
-        name for name in (DATA, *COLUMNS, EXAMPLE, GROUP, *COSTS) if count[name] > 1
-    ]
+def _rows(path: str, largest: float) -> Iterator[Row]:
+    """Yield the rows of a file, each value checked."""
+    table = separated.rows(path)
+    first, names = separated.header(table)
+    columns = (DATA, *COLUMNS, EXAMPLE, GROUP, *COSTS)
+    missing = [name for name in COLUMNS if name not in names]
+    repeated = [name for name in columns if names.count(name) > 1]
     if missing or repeated:
         flaw = f"has no column {missing[0]}" if missing else f"repeats {repeated[0]}"
         want = f"name the columns {', '.join(COLUMNS)}, and perhaps {DATA}, {EXAMPLE}"
-        raise _refused(path, number, f"{flaw}, but {', '.join(names)}", want)
+        flaw = f"{flaw}, but {', '.join(names)}"
+        raise InputError.at(path, first, flaw, want)
     only = epath.Path(path).name.partition(".")[0]  # data where no column names it
-    for number, text in lines:
-        if not text.strip():
-            continue
-        cells = [cell.strip() for cell in _cells(path, number, text)]
-        if len(cells) != len(names):
-            flaw = f"has {len(cells)} fields where the header has {len(names)}"
-            raise _refused(path, number, flaw)
-        row = {DATA: only} | dict(zip(names, cells, strict=True))
+    kind = "fraction from 0 to 1" if largest == 1 else _POINTS
+    for number, fields in table:
+        row: Row = {"line": number, DATA: only, EXAMPLE: "", GROUP: ""}
+        if len(fields) != len(names):
+            flaw = f"has {len(fields)} fields where the header has {len(names)}"
+            raise _refused(path, row, flaw)
+        row |= {
+            name: text.strip()
+            for name, text in zip(names, fields, strict=True)
+            if name in columns and (name not in COSTS or text.strip())
+        }
         for name in (DATA, "loss", GROUP):
-            if not row.get(name, name):
-                raise _refused(path, number, f"names no {name}", "add it")
-        flaw = f"seed {quote(row['seed'])} is not a whole number"
+            if not row[name] and name in names:
+                raise _refused(path, row, f"names no {name}", "add it")
+        # Not `int` and `float` alone, which read 7_5 and the digits of other scripts.
         is_seeded = row["seed"] not in UNSEEDED
         if is_seeded and not re.fullmatch(r"[+-]?[0-9]+", row["seed"]):
-            raise _refused(path, number, flaw)
-        seed = int(row["seed"]) if is_seeded else None
-        kind = "fraction from 0 to 1" if largest == 1 else _POINTS
-        flaw = f"score {quote(row['score'])} is not a {kind}"
-        # Not `float` alone, which reads 7_5 and the digits of other scripts.
-        if not _NUMBER.fullmatch(row["score"]):
-            raise _refused(path, number, flaw)
-        score = float(row["score"])
-        if not 0 <= score <= largest:
-            raise _refused(path, number, flaw)
-        example = row.get(EXAMPLE, "")
-        group = row.get(GROUP, "") if example else ""
-        costs = {}
+            flaw = f"seed {quote(row['seed'])} is not a whole number"
+            raise _refused(path, row, flaw)
+        score = row["score"]
+        if not (_NUMBER.fullmatch(score) and 0 <= float(score) <= largest):
+            raise _refused(path, row, f"score {quote(score)} is not a {kind}")
+        row |= {
+            "seed": int(row["seed"]) if is_seeded else None,
+            "score": float(score),
+            GROUP: row[GROUP] if row[EXAMPLE] else "",
+        }
         for name in COSTS:
-            text = row.get(name, "")
-            if text and not (_NUMBER.fullmatch(text) and float(text) >= 0):
-                raise _refused(path, number, f"{name} {quote(text)} is no amount")
-            if text:
-                costs[name] = float(text)
-        yield _Line(number, row[DATA], row["loss"], seed, example, group, score, costs)
+            text = row.get(name, "0")
+            if not (_NUMBER.fullmatch(text) and float(text) >= 0):
+                raise _refused(path, row, f"{name} {quote(text)} is no amount")
+        yield row | {name: float(row[name]) for name in COSTS if name in row}
 
 
-def _cells(path: str, number: int, text: str) -> list[str]:
-    try:
-        return next(csv.reader([text], strict=True))
-    except csv.Error as error:
-        raise _refused(path, number, f"is not a row of CSV ({error})") from None
-
-
-def _refused(path: str, line: int, flaw: str, remedy: str = "correct it") -> InputError:
-    return InputError(f"{path}, line {line}: {flaw}; {remedy}")
+def _refused(path: str, row: Row, flaw: str, do: str = "correct it") -> InputError:
+    return InputError.at(path, row["line"], flaw, do)
