@@ -34,7 +34,7 @@ from dicejax.study.report.measured import (
 )
 from dicejax.study.report.pictures import THRESHOLD
 from dicejax.study.report.reproduce import FILE as RERUN
-from dicejax.study.report.reproduce import command_of, experiment_of, provenance_of
+from dicejax.study.report.reproduce import experiment_of, rerun_of
 from dicejax.study.report.sections import document_of
 
 __all__ = ["contents_of", "write"]
@@ -62,13 +62,10 @@ def contents_of(comparison: Comparison, *, drawn: bool = True) -> dict[str, str]
     need most of the time; where they are not drawn, a table is in their place.
     """
     comparison = comparison.placed()
-    document = document_of(comparison, drawn=drawn)
     experiment, differences = experiment_of(comparison)
-    rerun: dict[str, Any] = {
-        "command": command_of(comparison, experiment),
-        **provenance_of(comparison, experiment),
-        "differences": differences,
-    }
+    made: dict[str, Any] = rerun_of(comparison, experiment)
+    rerun = {**made, "differences": differences}
+    document = document_of(comparison, experiment, rerun, drawn=drawn)
     contents: dict[str, str] = {}
     if experiment is not None:
         rerun["experiment"] = json.loads(config.to_json(experiment))

@@ -46,21 +46,20 @@ def seeds_of(comparison: Comparison) -> list[int]:
     return sorted({run.seed for row in comparison.rows for run in row.runs})
 
 
-def command_of(comparison: Comparison, experiment: Experiment | None) -> str:
-    """Return the command that trains the runs again, or reads their scores."""
+def rerun_of(comparison: Comparison, experiment: Experiment | None) -> dict[str, str]:
+    """Return what trains the runs again, or reads their scores, and what made them.
+
+    That is the command, data, seeds, hardware and versions.
+    """
+    results, seeds = results_of(comparison.rows), seeds_of(comparison)
+    numbers = ", ".join(map(str, seeds))
+    rerun = {"command": comparison.command, "data set": comparison.name}
+    rerun["seeds"] = numbers
     if experiment is None:
-        return comparison.command
-    seeds = seeds_of(comparison)
-    resample = "--resample " * jobs.is_resampled(experiment)
+        return {**rerun, "scores": comparison.rows[0].runs[0].folder}
     count = seeds[-1] - seeds[0] + 1
-    return f"dicejax compare {FILE} --seeds {count} {resample}--out FOLDER"
-
-
-def provenance_of(
-    comparison: Comparison, experiment: Experiment | None
-) -> dict[str, str]:
-    """Return data, seeds, hardware and versions of the runs."""
-    results = results_of(comparison.rows)
+    resample = "--resample " * jobs.is_resampled(experiment)
+    command = f"dicejax compare {FILE} --seeds {count} {resample}--out FOLDER"
     versions = [result["versions"] for result in results if "versions" in result]
     names = dict.fromkeys(name for by_name in versions for name in by_name)
     checksums = [x["checksums"] for x in results if x.get("checksums")]
@@ -72,14 +71,10 @@ def provenance_of(
         *((f"version of {name}", versions, name) for name in names),
         *(() if versions else [("versions", (), "")]),
     ]
-    seeds = ", ".join(map(str, seeds_of(comparison)))
-    provenance = {"data set": comparison.name, "seeds": seeds}
-    if experiment is None:
-        provenance["scores"] = comparison.rows[0].runs[0].folder
-    for title, records, key in columns if experiment else ():
+    for title, records, key in columns:
         texts = dict.fromkeys(str(record[key]) for record in records if key in record)
-        provenance[title] = ", ".join(texts) or "not recorded by these runs"
-    return provenance
+        rerun[title] = ", ".join(texts) or "not recorded by these runs"
+    return {**rerun, "command": command}
 
 
 def folders_of(comparison: Comparison) -> list[str]:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dicejax.config import Experiment
 from dicejax.errors import visible
 from dicejax.metrics.scores import heading
 from dicejax.study import figures
@@ -34,16 +35,15 @@ from dicejax.study.report.document import (
 from dicejax.study.report.measured import classes_of
 from dicejax.study.report.reproduce import FILE as RERUN
 from dicejax.study.report.reproduce import (
-    command_of,
-    experiment_of,
     folders_of,
-    provenance_of,
     seeds_of,
 )
 from dicejax.study.sentences import paragraphs, sentences
 from dicejax.training.outcome import always, constant_scores
 from dicejax.training.progress import encoder_name
 
+PARTS = ("command", "differences")
+"""What the page says apart from the table of what made the runs."""
 PRECISION = "Precision, recall and thresholds"
 
 COSTS = {
@@ -61,10 +61,22 @@ def reading(rows: Sequence[Row]) -> list[str]:
     return paragraphs(text)
 
 
-def document_of(comparison: Comparison, *, drawn: bool = True) -> dict[str, Any]:
+def document_of(
+    comparison: Comparison,
+    experiment: Experiment | None,
+    rerun: Mapping[str, Any],
+    *,
+    drawn: bool = True,
+) -> dict[str, Any]:
     """Return the report of a comparison; sections without content are left out.
 
     Where nothing is drawn a table of all runs is in the place of figures.
+
+    Args:
+      comparison: what the page is of.
+      experiment: that of all losses; None of scores from elsewhere.
+      rerun: what trains the runs again and what made them, as `comparison.json` has it.
+      drawn: whether there are figures.
     """
     rows = comparison.rows
     plain = [scores(rows), classes(comparison), changed_answers(comparison), time(rows)]
@@ -79,12 +91,12 @@ def document_of(comparison: Comparison, *, drawn: bool = True) -> dict[str, Any]
         Section("gradients", "Gradients", pictures=[*gradients(rows)]),
         tuned(comparison.tuning),
         Section("reading", "How to read this", reading(rows)),
-        reproduce(comparison),
+        reproduce(comparison, rerun, is_ours=experiment is not None),
     ]
     return {
         "title": f"{comparison.name}: loss comparison",
         "heading": "Verdict",
-        "context": context(comparison),
+        "context": context(comparison, experiment),
         "losses": losses,
         "verdict": comparison.verdict,
         "forest": differences,
@@ -119,10 +131,9 @@ def figures_of(comparison: Comparison) -> tuple[Picture | None, list[Section]]:
     return differences, sections
 
 
-def context(comparison: Comparison) -> dict[str, str]:
+def context(comparison: Comparison, experiment: Experiment | None) -> dict[str, str]:
     """Return names and texts of the context; numbers that runs lack are left out."""
     rows, texts = comparison.rows, sentences("page")
-    experiment, _ = experiment_of(comparison)
     finished = [run for row in rows for run in row.runs if run.result]
     results = [x for x in results_of(rows) if "control" not in x]
     # A model that is no fine-tuned encoder has no updates, though it may come first.
@@ -287,16 +298,16 @@ def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
                 yield Picture(title, caption, (), {title: figure}, about=caption)
 
 
-def reproduce(comparison: Comparison) -> Section:
+def reproduce(
+    comparison: Comparison, rerun: Mapping[str, Any], *, is_ours: bool
+) -> Section:
     """Return the section with the provenance of the runs."""
-    experiment, differences = experiment_of(comparison)
-    provenance = provenance_of(comparison, experiment)
-    lines = [{"what": name, "value": value} for name, value in provenance.items()]
-    code = {"Command": command_of(comparison, experiment)}
-    text = sentences("page").reproduce(file=RERUN if experiment else None)
+    made = [{"what": k, "value": x} for k, x in rerun.items() if k not in PARTS]
+    code = {"Command": rerun["command"]}
+    text = sentences("page").reproduce(file=RERUN if is_ours else None)
     caption = "Data and seeds of the scores"
-    if experiment is not None:
+    if is_ours:
         caption = "Hardware, versions and data of the runs"
         code["Folders of the runs"] = "\n".join(map(visible, folders_of(comparison)))
-    texts = [text, *(f"{difference}." for difference in differences)]
-    return Section("reproduce", "Reproduce", texts, {caption: lines}, code=code)
+    texts = [text, *(f"{difference}." for difference in rerun["differences"])]
+    return Section("reproduce", "Reproduce", texts, {caption: made}, code=code)
