@@ -232,8 +232,7 @@ def test_quantiles_and_bins_are_plain_counts():
 def test_padding_is_what_numpy_says():
     lengths = np.random.default_rng(1).integers(3, 40, 203)
     layouts = measure_padding(lengths.tolist(), max_length=48, per_batch=20, seed=5)
-    names = ("to_row", "to_batch", "packed")
-    to_row, to_batch, packed = (layouts[name]["places"] for name in names)
+    to_row, to_batch, packed = (layout["places"] for layout in layouts.values())
     order = np.arange(203)
     np.random.default_rng((5, 0)).shuffle(order)
     padded = np.append(lengths[order], np.zeros(17, int)).reshape(11, 20)

@@ -157,7 +157,7 @@ def test_shards_divide_the_losses_to_tune_and_the_last_one_writes(tmp_path, trai
 def test_seeds_that_are_added_are_tuned_too(tmp_path, training, monkeypatch):
     monkeypatch.setattr("dicejax.study.compare.until.LOOKS", (3, 5))
     first = compare("out", tmp_path, until="decided")
-    seeds = {int(name.rpartition(" ")[2]) for name in names(first)}
+    seeds = {int(name[-1]) for name in names(first)}
     assert seeds >= {0, 1, 2} and len(training.made) == 4 * len(names(first))
     more = compare("out", tmp_path, seeds=max(seeds) + 2)
     assert len(names(more)) > len(names(first))

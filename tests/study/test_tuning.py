@@ -164,11 +164,8 @@ def test_the_same_command_makes_the_same_trials(tmp_path, training):
     half = len(training.made) // 2
     assert training.made[:half] == training.made[half:]
     # More trials begin with the same ones.
-    more, fewer = (
-        [x["trials"] for x in tune(tmp_path / out, count)["losses"].values()]
-        for out, count in (("c", 9), ("d", 5))
-    )
-    assert [trials[:5] for trials in more] == fewer
+    more, fewer = tune(tmp_path / "c", 9)["losses"], tune(tmp_path / "d", 5)["losses"]
+    assert all(more[x]["trials"][:5] == fewer[x]["trials"] for x in more | fewer)
 
 
 @pytest.mark.parametrize("killed_at", [0, 1, 7, 8, 13, 23])
@@ -233,10 +230,8 @@ def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
 def test_remarks_show_what_was_chosen_vs_what_was_given():
     first = {"dev": 0.81, "values": {RATE: 1e-3, "objective.smooth": 1.0}}
     better = {"dev": 0.832, "values": {RATE: 1e-3, "objective.smooth": 0.02}}
-    losses = {
-        "dice seed 0": {"trials": [first, better, first], "chosen": 1},
-        "dice seed 1": {"trials": [first, first], "chosen": 0},
-    }
+    losses = {"dice seed 0": {"trials": [first, better, first], "chosen": 1}}
+    losses["dice seed 1"] = {"trials": [first, first], "chosen": 0}
     record = {"trials": 3, "primary_metric": "f1", "losses": losses}
     assert tuning.remarks(record) == [
         "chosen on dev, of 3 trials for each loss and seed:",
