@@ -2,9 +2,10 @@ r"""Rows of the paper that free data allow, as cells for `worker.py`.
 
     python docs/evidence/rows.py DATA OUT
 
-writes three data sets of the rows below OUT, from those in DATA: SQuAD 2.0 whose train
+writes four data sets of the rows below OUT, from those in DATA: SQuAD 2.0 whose train
 has questions without an answer, dev of Quoref in three parts, since its train is not at
-hand, and pairs of QQP of which no question is in two splits.
+hand, pairs of QQP of which no question is in two splits, and Ritter's tweets in three
+splits, since they are released in one file.
 With links to the other folders of DATA beside them
 
     python docs/evidence/worker.py --data OUT --cells sst5-minilm \
@@ -88,8 +89,23 @@ _READING = (
 _OF_TEXTS = ("ce", "ce+prior", "dl", "dsc-official")
 _OF_READING = ("ce", "ce+prior", "dl-set", "dsc-official")
 _QUOREF = (*_READING[4:], "--data.dev", "dev.json", "--data.test", "test.json")
+_OF_TAGS = ("ce", "ce+prior", "focal", "dl", "dsc-official")
 _OF_DEV = "1,700 of the 2,418 questions of dev, of which 500 others are the test"
 ROWS = (
+    _published(
+        ("acl4", "tweets", "BERT-Tagger"),
+        DataSet(
+            "tweets",
+            "experiments/pos/tweets.py",
+            "ritter_parts",
+            ("--training.batch_size", "16"),
+            {165: (537, 5)},
+        ),
+        OF_ELEMENTS,
+        "537 of 787 tweets, of which 150 others are the test",
+        rate=2e-4,
+        arms=_OF_TAGS,
+    ),
     _published(
         ("7", "sst2", "BERT"),
         DataSet(
@@ -206,6 +222,39 @@ ROWS = (
         encoder=third.MULTILINGUAL,
     ),
     _published(
+        ("4", "msra", "BERT-Tagger"),
+        DataSet(
+            "msra_tagging",
+            "docs/evidence/msra_tagging.py",
+            "msra",
+            (
+                *("--data.max_dev", "300", "--data.max_test", "1000"),
+                *("--training.batch_size", "16", "--training.max_length", "128"),
+            ),
+            {169: (1350, 2)},
+        ),
+        OF_ELEMENTS,
+        "1,350 of 45,592 sentences",
+        rate=2e-4,
+        arms=_OF_TEXTS,
+        encoder=third.MULTILINGUAL,
+    ),
+    _published(
+        ("3", "ud14", "BERT-Tagger"),
+        DataSet(
+            "ud14",
+            "experiments/pos/ud14.py",
+            "ud_chinese_1.4",
+            ("--data.max_dev", "200", "--training.batch_size", "16"),
+            {250: (2000, 2)},
+        ),
+        OF_ELEMENTS,
+        "2,000 of 3,997 sentences",
+        rate=2e-4,
+        arms=("ce", "ce+prior", "wce", "focal", "dl", "dsc-official"),
+        encoder=third.MULTILINGUAL,
+    ),
+    _published(
         ("cluener", "cluener", "BERT"),
         DataSet(
             "cluener_pointers",
@@ -240,6 +289,7 @@ def main(argv: Sequence[str]) -> None:
         **squad2(data / "squad_v2.0"),
         **quoref(data / "quoref"),
         **qqp(data / "qqp"),
+        **ritter(data / "tweet_pos_ritter"),
     }
     for name, text in files.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -306,6 +356,25 @@ def qqp(folder: Path) -> dict[str, str]:
         splits[name] = [x for x in some if not x.startswith("1") or x in kept]
     return {
         f"qqp_no_copies/{name}.tsv": "".join(f"{line}\n" for line in some)
+        for name, some in splits.items()
+    }
+
+
+def ritter(folder: Path) -> dict[str, str]:
+    """Return tweets with a tag for each word in three splits, equal ones together."""
+    by_text: dict[tuple[str, ...], list[str]] = {}
+    for tweet in (folder / "all.txt").read_text("utf-8").strip().split("\n\n"):
+        words = tuple(line.split()[0] for line in tweet.split("\n"))
+        by_text.setdefault(words, []).append(tweet)
+    texts = sorted(by_text)
+    random.Random(0).shuffle(texts)
+    splits: dict[str, list[str]] = {"test": [], "dev": [], "train": []}
+    sizes = {"test": 150, "dev": 100, "train": sum(map(len, by_text.values()))}
+    for text in texts:
+        name = next(name for name in splits if len(splits[name]) < sizes[name])
+        splits[name] += by_text[text]
+    return {
+        f"ritter_parts/{name}.txt": "".join(f"{tweet}\n\n" for tweet in some)
         for name, some in splits.items()
     }
 
