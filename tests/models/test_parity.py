@@ -142,13 +142,15 @@ ODD = {"d_model": 14, "n_head": 2, "d_inner": 13, "layer_norm_eps": 0.1}
 MODERN = {"num_hidden_layers": 7, "hidden_size": 12, "num_attention_heads": 2}
 MODERN |= {"local_attention": 5, "norm_eps": 0.1, "hidden_activation": "silu"}
 BIASES = ("classifier_bias", "attention_bias", "mlp_bias", "norm_bias")
-# Settings of each model, and options of `check`.
+# Settings of each model, and options of `check`. Heads that read and classify are here
+# by default where a setting is of them: logits of each head in each family are compared
+# in test_huggingface_out.py, gradients of each head in BERT above.
 CASES = {
     "bert": [
         *SHAPES,
         *(case(ONE | {"hidden_act": name}, exhaustive=True) for name in ACTIVATIONS),
         case(LOOP | {"type_vocab_size": 3}),
-        case({}, padded="none", masked=False),
+        case({}, padded="none", masked=False, exhaustive=True),
     ],
     # A loop over layers; as wide as its embeddings it projects them all the same.
     "albert": [case({"num_hidden_layers": 7, "embedding_size": 24})],
@@ -156,7 +158,7 @@ CASES = {
         case(TWO, exhaustive=True),
         case(TWO, padded="left"),
         case(LOOP | {"type_vocab_size": 3, "embedding_size": 14}),
-        case(ONE, task=READING),
+        case(ONE, task=READING, exhaustive=True),
         case(ONE, task=READING, padded="left", exhaustive=True),
         # PyTorch's summary is that of a row's first column: padding is behind.
         case(ONE, task=SEQUENCES, exhaustive=True),
@@ -193,8 +195,8 @@ CASES = {
     "xlnet": [
         # PyTorch's summary is that of a row's last column: padding is in front.
         case({"n_layer": 2}, padded="left", exhaustive=True),
-        case({"n_layer": 1}, padded="left", task=READING),
-        case({"n_layer": 1}, padded="left", task=SEQUENCES),
+        case({"n_layer": 1}, padded="left", task=READING, exhaustive=True),
+        case({"n_layer": 1}, padded="left", task=SEQUENCES, exhaustive=True),
         case({"n_layer": 2}, exhaustive=True),
         case({"n_layer": 1}, task=READING, exhaustive=True),
         # One layer, all layers written out, a loop; odd widths of heads.
@@ -225,9 +227,9 @@ CASES = {
     "modernbert": [
         # One row has no token; its states are finite and nothing depends on them.
         case({"num_hidden_layers": 4}, padded="left", lengths=(17, 9, 0, 5)),
-        case(ONE, task=READING, lengths=(17, 9, 0, 5)),
+        case(ONE, task=READING, lengths=(17, 9, 0, 5), exhaustive=True),
         # PyTorch takes a row's first column for the summary: padding is behind.
-        case(ONE, task=SEQUENCES, lengths=(17, 9, 1, 5)),
+        case(ONE, task=SEQUENCES, lengths=(17, 9, 1, 5), exhaustive=True),
         case(ONE | {"classifier_pooling": "mean"}, task=SEQUENCES, padded="left"),
         # One layer, all written out, a loop; odd widths of heads' halves.
         case(MODERN | dict.fromkeys(BIASES, True)),
@@ -274,9 +276,9 @@ CASES = {
     "mpnet": [
         case(LOOP | {"hidden_act": "relu"}, padded="left"),
         case(TWO, exhaustive=True),
-        case(ONE, task=READING),
+        case(ONE, task=READING, exhaustive=True),
         # PyTorch's summary is that of a row's first column: padding is behind.
-        case(ONE, task=SEQUENCES),
+        case(ONE, task=SEQUENCES, exhaustive=True),
         *SHAPES,
         case(ONE, padded="none", masked=False),
         # Beyond the last bucket.
