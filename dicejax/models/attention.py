@@ -12,8 +12,14 @@ from jax import Array, lax
 from jax.sharding import PartitionSpec as P
 
 from dicejax.mesh import BATCH_AXES, automatic_axes, platform
-from dicejax.models import attention_gpu, attention_tpu
-from dicejax.models.dropout import DropoutKeys, dropout, keep_below, key_words
+from dicejax.models import attention_cpu, attention_gpu, attention_tpu
+from dicejax.models.dropout import (
+    DropoutKeys,
+    draw_mask,
+    dropout,
+    keep_below,
+    key_words,
+)
 from dicejax.models.layers import matmul
 
 HEAD_AXIS = "tensor"
@@ -93,10 +99,16 @@ def attend(
             places = jnp.arange(segment_ids.shape[1])
             mask &= jnp.abs(places[:, None] - places) <= window
     undropped = rng is None or dropout_rate == 0.0
+    if platform() == "cpu":
+        arrays = tuple(x.swapaxes(1, 2) for x in (query, key, value))
+        shape = *arrays[0].shape[:3], key.shape[1]
+        bias = bias if bias is None else jnp.broadcast_to(bias, shape)
+        keep = None if undropped else draw_mask(shape, dropout_rate, rng, axis=-1)
+        done = attention_cpu.attention(arrays, mask, bias, keep, dropout_rate)
+        return done.swapaxes(1, 2)
     if undropped and query.dtype in (jnp.float32, jnp.bfloat16):
         return jax.nn.dot_product_attention(query, key, value, bias, mask)
-    # dot_product_attention drops no attention weights, rounds its softmax to float32,
-    # and of float16 wants products that CPUs do not have, so this path is spelled out.
+    # dot_product_attention drops no weights and rounds its softmax to float32.
     scale = query.shape[-1] ** -0.5
     # Heads to the front: one transposed copy is cheaper than strided batched products.
     query, key, value = (x.swapaxes(1, 2) for x in (query * scale, key, value))

@@ -66,13 +66,24 @@ def dropout(
     """
     if keys is None or rate == 0.0:
         return x
+    return scale_masked(x, draw_mask(x.shape, rate, keys, axis=axis), rate)
+
+
+def draw_mask(
+    shape: tuple[int, ...], rate: float, keys: DropoutKeys | Array, *, axis: int = 1
+) -> Array:
+    """Draw which elements of an array `dropout` keeps, bool in its shape."""
     threshold = keep_below(rate)
     if isinstance(keys, DropoutKeys):
-        mask = keep_mask(keys.rows, threshold, x.shape[1:], axis % x.ndim - 1)
+        mask = keep_mask(keys.rows, threshold, shape[1:], axis % len(shape) - 1)
     else:
-        mask = keep_mask(keys[None], threshold, x.shape, axis % x.ndim)[0]
-    mask = checkpoint_name(mask, DRAW)
-    return jnp.where(mask, x * (65536 / threshold), 0).astype(x.dtype)
+        mask = keep_mask(keys[None], threshold, shape, axis % len(shape))[0]
+    return checkpoint_name(mask, DRAW)
+
+
+def scale_masked(x: Array, mask: Array, rate: float) -> Array:
+    """Set what the mask leaves out to zero and scale the rest by `1 / (1 - rate)`."""
+    return jnp.where(mask, x * (65536 / keep_below(rate)), 0).astype(x.dtype)
 
 
 def keep_below(rate: float) -> int:

@@ -131,7 +131,7 @@ def _products(x: Array, ws: tuple[Array, ...], narrow: bool) -> tuple[Array, ...
     cotangent by a bfloat16 operand, which processors without mixed products do in
     float32; here the cotangent is rounded to the operands' type first.
     """
-    return tuple(_dot(x, _flatten(x, w), (-1, -2), narrow) for w in ws)
+    return tuple(dot(x, _flatten(x, w), (-1, -2), narrow) for w in ws)
 
 
 def _flatten(x: Array, w: Array) -> Array:
@@ -149,19 +149,12 @@ def _products_bwd(narrow, residuals, gs):
     x = x[0]
     gs = tuple(g.astype(x.dtype) for g in gs)
     pairs = list(zip(gs, ws, strict=True))
-    of_x = (_dot(g, _flatten(x, w), (-1, -1), narrow).astype(x.dtype) for g, w in pairs)
-
-    def by_rows(x: Array, g: Array) -> Array:
-        columns = x.swapaxes(-1, -2)
-        flat = lax.optimization_barrier(columns.reshape(-1))
-        return _dot(flat.reshape(columns.shape), g, (-1, -2))
-
-    transposed_dot = functools.partial(_dot, contract=(-2, -2))
+    of_x = (dot(g, _flatten(x, w), (-1, -1), narrow).astype(x.dtype) for g, w in pairs)
+    transposed_dot = functools.partial(dot, contract=(-2, -2))
     if x.dtype == jnp.bfloat16:
-        # On CPUs bfloat16 columns multiply at half the speed of rows, and XLA folds a
-        # plain transposition back; written through a flat copy it stays.
+        # On CPUs bfloat16 columns multiply at half the speed of rows.
         transposed_dot = functools.partial(
-            lax.platform_dependent, cpu=by_rows, default=transposed_dot
+            lax.platform_dependent, cpu=dot_of_columns, default=transposed_dot
         )
     of_ws = (transposed_dot(x, g).astype(w.dtype).reshape(w.shape) for g, w in pairs)
     return functools.reduce(jnp.add, of_x), tuple(of_ws)
@@ -170,11 +163,22 @@ def _products_bwd(narrow, residuals, gs):
 _products.defvjp(_products_fwd, _products_bwd)
 
 
-def _dot(a: Array, b: Array, contract: tuple[int, int], narrow: bool = False) -> Array:
+def dot(a: Array, b: Array, contract: tuple[int, int], narrow: bool = False) -> Array:
+    """Sum over one of the last two axes of each; in at least float32, or `narrow`."""
     batch = tuple(range(a.ndim - 2))
     dims = (((a.ndim + contract[0],), (b.ndim + contract[1],)), (batch, batch))
     out_type = a.dtype if narrow else wide(a.dtype)
     return lax.dot_general(a, b, dims, preferred_element_type=out_type)
+
+
+def dot_of_columns(a: Array, b: Array) -> Array:
+    """Compute `a^T b` with `a^T` written out."""
+    return dot(written(a.swapaxes(-1, -2)), b, (-1, -2))
+
+
+def written(x: Array) -> Array:
+    """Have an array laid out by rows: XLA would read a transposed one where it is."""
+    return lax.optimization_barrier(x.reshape(*x.shape[:-2], -1)).reshape(x.shape)
 
 
 class LayerNorm(nnx.Module):

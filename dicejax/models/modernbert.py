@@ -28,7 +28,7 @@ from dicejax.models.encoder import (
     SequenceSummary,
 )
 from dicejax.models.layers import Dense, LayerNorm, apply_dense, recompute
-from dicejax.models.rotary import Theta, angles, rotate
+from dicejax.models.rotary import Theta, angles, rotate, turns
 from dicejax.models.settings import (
     Activation,
     Epsilon,
@@ -267,7 +267,7 @@ class ModernBertContext:
     """Inputs of all layers besides the hidden states."""
 
     segment_ids: Array  # int [B, T]
-    cos: Array  # of the angles of windowed and of full layers, [2, B, T, 1, H / 2]
+    cos: Array  # of the angles of windowed and of full layers, [2, ...], see `turns`
     sin: Array
     norm: nnx.GraphDef  # the norm in front of attention, without its parameters
 
@@ -312,15 +312,13 @@ class ModernBert(Encoder):
         config = self.config
         width = config.hidden_size // config.num_attention_heads
         thetas = (config.local_rope_theta, config.global_rope_theta)
-        turns = jnp.stack([angles(ids["position_ids"], width, t) for t in thetas])
+        both = jnp.stack([angles(ids["position_ids"], width, t) for t in thetas])
         graph, unused = nnx.split(config.norm(dtype=self.dtype))
         norms = jax.tree.map(lambda x: x[None], unused)  # the first layer's
         if self.attention_norms is not None:
             _, others = nnx.split(self.attention_norms)
             norms = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), norms, others)
-        context = ModernBertContext(
-            ids["segment_ids"], jnp.cos(turns), jnp.sin(turns), graph
-        )
+        context = ModernBertContext(ids["segment_ids"], *turns(both), graph)
         first = jnp.arange(config.depth) == 0
         words = self.embeddings.norm(self.embeddings.word(ids["input_ids"]))
         x = dropout(words, config.embedding_dropout, keys[0])

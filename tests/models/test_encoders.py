@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 from dicejax.data.pack import BatchLayout, fill, pack
+from dicejax.models import attention
 from dicejax.models.attention import attend
+from dicejax.models.dropout import DropoutKeys
 
 from .small import KINDS, drawn, encoder_of, network_of, quickly
 
@@ -182,6 +185,35 @@ def test_attention_against_its_formula():
     with jax.enable_x64(True):
         got = attend(*map(jnp.asarray, (query, key, value)), mask, bias=bias)
         np.testing.assert_allclose(got, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("tokens", [24, 132])
+@pytest.mark.parametrize(("dtype", "bound"), [("float32", 2e-6), ("bfloat16", 0.02)])
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_attention_on_cpus_is_that_of_other_platforms(tokens, dtype, bound, rate):
+    rng = np.random.default_rng(2)
+    shape, heads = (2, tokens, 3, 8), (2, tokens, 1, 8)
+    arrays = [rng.normal(size=size) for size in (shape, heads, heads, shape)]
+    query, key, value, g = (jnp.asarray(x, dtype) for x in arrays)
+    bias = jnp.float32(rng.normal(size=(1, 3, tokens, tokens)))
+    segments = jnp.asarray(np.sort(rng.integers(1, 4, (2, tokens))))
+    keys = DropoutKeys.for_rows(jax.random.key(1), jnp.arange(2))
+
+    def value_and_gradients(platform):
+        def attended(*arrays):
+            mask = attention.segment_mask(segments)
+            options = {"dropout_rate": rate, "rng": keys, "bias": arrays[3]}
+            return attend(*arrays[:3], mask, **options)
+
+        with mock.patch.object(attention, "platform", lambda: platform):
+            out, pull = jax.vjp(attended, query, key, value, bias)
+            return out, *pull(g)
+
+    here, elsewhere = map(value_and_gradients, ("cpu", "none"))
+    for got, expected in zip(here, elsewhere, strict=True):
+        assert got.dtype == expected.dtype
+        got, expected = (np.asarray(x, np.float32) for x in (got, expected))
+        assert np.abs(got - expected).max() < bound * np.abs(expected).max()
 
 
 def test_bfloat16_stays_near_float32(config):

@@ -5,9 +5,11 @@ import sys
 from unittest import mock
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dicejax.models import attention
 from dicejax.models.dropout import dropout
 
 # Before the import below, which would leave half a module behind without it.
@@ -48,8 +50,15 @@ def one_layer(family, task):
 
 @contextlib.contextmanager
 def replaced(function):
-    """Replace `dropout` in all modules that use it."""
+    """Replace `dropout` in all modules that use it, and what attention draws."""
+
+    def draw(shape, rate, keys, axis):
+        ones = jnp.ones(shape)
+        got = function(ones, rate, keys, axis=axis)
+        return None if got is ones else got > 0
+
     with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(attention, "draw_mask", draw))
         for name, module in list(sys.modules.items()):
             used = getattr(module, "dropout", None) is dropout
             if used and name.startswith("dicejax.models."):
