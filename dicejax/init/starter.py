@@ -24,6 +24,7 @@ from dicejax.formats.containers import SPLITS
 from dicejax.formats.kinds import Kind
 from dicejax.study.profile import DataProfile, LabelCount, OutputCounts
 from dicejax.study.profile.imbalance import OTHERS
+from dicejax.study.sentences import sentences
 from dicejax.tasks import (
     Classification,
     MultiLabelClassification,
@@ -339,7 +340,7 @@ def _facts(profile: DataProfile) -> list[str]:
         sentence = imbalance(output)
         facts.append(f"{output.output}: {sentence}." if sentence else output.output)
         if output.sets is not None:
-            facts.append(f"{output.sets}.")
+            facts.append(f"{sentences('profile').label_sets(output.sets)}.")
         labels = (x for x in output.labels if not (output.sets and x.is_negative))
         ranked = sorted(labels, key=lambda label: -label.positives)
         listed = [f"{x.label} {x.positives:,}" for x in ranked[:MOST_LABELS]]

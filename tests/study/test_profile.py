@@ -311,13 +311,13 @@ def test_sets_and_pairs_are_those_of_a_direct_count(texts, result, split):
     golds = texts[1][split]
     (output,) = result.splits[split].outputs
     sets = output.sets
-    assert sets.texts == len(golds) == 40
+    assert sets["texts"] == len(golds) == 40
     assert result.splits[split].sequences > 40
-    assert sets.cardinality == pytest.approx(sum(map(len, golds)) / 40)
-    assert sets.most == max(map(len, golds))
-    assert sets.without == sum(not labels for labels in golds) > 0
-    assert sets.distinct == len(set(map(tuple, golds)))
-    counted = {tuple(pair["labels"]): pair for pair in sets.pairs}
+    assert sets["cardinality"] == pytest.approx(sum(map(len, golds)) / 40)
+    assert sets["most"] == max(map(len, golds))
+    assert sets["without"] == sum(not labels for labels in golds) > 0
+    assert sets["distinct"] == len(set(map(tuple, golds)))
+    counted = {tuple(pair["labels"]): pair for pair in sets["pairs"]}
     for pair in itertools.combinations("abcdx", 2):
         together = sum(set(pair) <= set(labels) for labels in golds)
         assert (pair in counted) == bool(together)
@@ -326,7 +326,7 @@ def test_sets_and_pairs_are_those_of_a_direct_count(texts, result, split):
             assert counted[pair]["together"] == together
             expected = pytest.approx(counts[0] * counts[1] / 40)
             assert counted[pair]["expected"] == expected
-    numbers = [pair["together"] for pair in sets.pairs]
+    numbers = [pair["together"] for pair in sets["pairs"]]
     assert numbers == sorted(numbers, reverse=True)
 
 

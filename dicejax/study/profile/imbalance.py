@@ -73,31 +73,11 @@ class LabelCount:
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelSets:
-    """Sets of labels that texts have, with the most frequent pairs, at most 10.
-
-    `cardinality` is the mean number of labels per text, `most` the largest, and
-    `without` counts the texts with no label. A pair has two `labels`, the number of
-    texts that have them `together`, and how many are `expected` to by chance.
-    """
-
-    texts: int
-    cardinality: float
-    most: int
-    without: int
-    distinct: int
-    pairs: tuple[dict[str, Any], ...]
-
-    def __str__(self) -> str:
-        return sentences("profile").label_sets(self)
-
-
-@dataclasses.dataclass(frozen=True)
 class OutputCounts:
     """Label counts of one output, by label in the order of the classes.
 
     Positions have the number of sequences with a known label, texts of several labels
-    have sets.
+    what `label_sets` counts.
     """
 
     output: str
@@ -109,7 +89,7 @@ class OutputCounts:
     ratio: float | None
     labels: tuple[LabelCount, ...]
     sequences: int | None = None
-    sets: LabelSets | None = None
+    sets: dict[str, Any] | None = None
 
 
 def rules(task: Task, items: Sequence[Item], labels: Sequence[str]) -> dict[str, Rule]:
@@ -202,8 +182,14 @@ def _summary(
 
 def label_sets(
     output: str, items: Sequence[Item], classes: Sequence[str]
-) -> LabelSets | None:
-    """Count labels that occur together; None where items have no sets of labels."""
+) -> dict[str, Any] | None:
+    """Count the sets of labels that texts have; None where items have no such sets.
+
+    `cardinality` is the mean number of labels per text, `most` the largest, and
+    `without` counts the texts with no label. The most frequent pairs, at most 10, have
+    two `labels`, the number of texts that have them `together`, and how many are
+    `expected` to by chance.
+    """
     # The windows of a long text have its labels.
     arrays = {item.example: np.asarray(item.arrays[output]) for item in items}
     size = len(classes)
@@ -220,14 +206,14 @@ def label_sets(
             expected = float(counts[a] * counts[b] / len(rows))
             names = [classes[a], classes[b]]
             pairs.append({"labels": names, "together": both, "expected": expected})
-    return LabelSets(
-        texts=len(rows),
-        cardinality=float(number.mean()) if len(rows) else 0.0,
-        most=int(number.max(initial=0)),
-        without=int((number == 0).sum()),
-        distinct=len(np.unique(rows, axis=0)),
-        pairs=tuple(pairs),
-    )
+    return {
+        "texts": len(rows),
+        "cardinality": float(number.mean()) if len(rows) else 0.0,
+        "most": int(number.max(initial=0)),
+        "without": int((number == 0).sum()),
+        "distinct": len(np.unique(rows, axis=0)),
+        "pairs": pairs,
+    }
 
 
 Reason = Literal["few", "unseen", "absent", "smooth"]

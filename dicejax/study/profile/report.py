@@ -17,6 +17,7 @@ from dicejax.io.terminal import literal
 from dicejax.study import figures
 from dicejax.study.profile import imbalance
 from dicejax.study.profile.measure import DataProfile, Lengths, Padding, to_json
+from dicejax.study.sentences import sentences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,12 +41,13 @@ def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
     for output in counts.outputs:
         yield _labels(output, split)
         if output.sets is not None:
-            yield literal(f"{split}: {output.sets}")
+            sets = sentences("profile").label_sets(output.sets)
+            yield literal(f"{split}: {sets}")
             pairs = [
                 [" + ".join(x["labels"]), f"{x['together']:,}", f"{x['expected']:,.1f}"]
-                for x in output.sets.pairs
+                for x in output.sets["pairs"]
             ]
-            caption = f"of {output.sets.distinct:,} different sets"
+            caption = f"of {output.sets['distinct']:,} different sets"
             caption += "; expected: if independent"
             title = f"labels that occur together, {split}"
             yield _table(title, ["pair"], ["texts", "expected"], pairs, caption=caption)
