@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from dicejax.study.significance.differences import (
-    TOO_FEW,
     check_paired,
     quotient_mean,
     t_test,
@@ -134,21 +133,9 @@ def over_seeds(
         raise ValueError(
             f"ours have shape {ours.shape} and baseline {baseline.shape}, not both [S]"
         )
-    if len(ours) < 2:
-        raise ValueError(TOO_FEW.format(len(ours), 2))
-    difference = ours - baseline
-    if not np.isfinite(difference).all():
-        raise ValueError("scores hold numbers that are not finite")
-    return CrossedDifference(
-        mean=float(difference.mean()),
-        seeds=len(ours),
-        sentences=2,  # of one score, as a run has that no sentence is known of
-        seed_error=float(difference.std(ddof=1)) / math.sqrt(len(ours)),
-        sentence_error=0.0,
-        same_seeds_error=0.0,
-        freedom=float(len(ours) - 1),
-        level=level,
-    )
+    # A run has two equal sentences, as nothing is known of others.
+    runs = (np.stack([x, np.ones_like(x)], -1)[:, None, None] for x in (ours, baseline))
+    return seeds_and_items(*(np.repeat(x, 2, axis=1) for x in runs), level=level)
 
 
 def seeds_and_items(
