@@ -40,6 +40,7 @@ BASELINE = CrossEntropy()
 PLAIN: tuple[ControlName, ...] = get_args(ControlName)
 """Controls that are no fine-tuned encoders, the cheapest first."""
 Source = Literal["run", "example scores", "run scores"]
+Status = Literal["finished", "diverged", "missing"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,7 +311,7 @@ class ScoredRun:
     loss: str
     seed: int
     folder: str
-    status: Literal["finished", "diverged", "missing"]
+    status: Status
     result: Mapping[str, Any] | None = None
     example_statistics: np.ndarray | None = None
     experiment: Experiment | None = None

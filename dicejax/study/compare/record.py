@@ -301,7 +301,7 @@ def _summary(row: Row) -> dict[str, Any]:
         "mean": row.mean,
         "sd": row.sd,
         **{name: float(f(scores)) if scores else None for name, f in ends.items()},
-        "diverged": row.diverged,
+        "diverged": row.count("diverged"),
     }
 
 

@@ -22,7 +22,7 @@ from dicejax.study.compare.failures import (
     has_few_examples,
     is_repeated,
 )
-from dicejax.study.compare.jobs import PLAIN, ScoredRun, Source
+from dicejax.study.compare.jobs import PLAIN, ScoredRun, Source, Status
 from dicejax.study.compare.testing import (
     MARGIN,
     NAMES,
@@ -126,15 +126,9 @@ class Row:
         scores = [run.score for run in self.finished]
         return float(np.std(scores, ddof=1)) if scores[1:] else None
 
-    @property
-    def diverged(self) -> int:
-        """Number of runs that diverged, which have no score."""
-        return sum(run.status == "diverged" for run in self.runs)
-
-    @property
-    def missing(self) -> int:
-        """Number of runs that have not finished."""
-        return sum(run.status == "missing" for run in self.runs)
+    def count(self, status: Status) -> int:
+        """Return the number of runs that are finished, diverged or missing."""
+        return sum(run.status == status for run in self.runs)
 
 
 def rows_of(

@@ -11,6 +11,7 @@ from rich.table import Table
 from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
 from dicejax.study.compare.failures import is_repeated, learnt_nothing, one_class
+from dicejax.study.compare.jobs import Status
 from dicejax.study.compare.statistics import Row, columns_of, results_of
 from dicejax.study.compare.unlearnt import unlearnt
 from dicejax.study.sentences import paragraphs, sentences
@@ -19,6 +20,7 @@ GAP = 3
 """Blanks between two columns."""
 LOSS_WIDTH = 34
 """Longer names of losses are folded where the table is too wide."""
+LACKING: dict[Status, str] = {"diverged": "diverged", "missing": "not finished"}
 MOST_SEEDS = 20
 """Seeds of a list; of more their number is said."""
 
@@ -59,10 +61,9 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         parts = [] if row.against is None else [row.against.verdict.sentence]
-        if row.diverged:
-            parts.append(f"{row.diverged} of {len(row.runs)} diverged")
-        if row.missing:
-            parts.append(f"{row.missing} of {len(row.runs)} not finished")
+        for status, words in LACKING.items():
+            if count := row.count(status):
+                parts.append(f"{count} of {len(row.runs)} {words}")
         if parts:
             lines.append(f"{row.loss}: {'; '.join(parts)}")
     return lines

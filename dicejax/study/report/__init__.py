@@ -24,11 +24,12 @@ from dicejax.study.compare.results import texts_of
 from dicejax.study.report.code import experiment_file
 from dicejax.study.report.document import markdown, page
 from dicejax.study.report.measured import (
+    CURVES,
     band_of,
     bins_of,
     classes_of,
     counts_of,
-    curves_of,
+    curve_of,
     measured,
     pooled,
 )
@@ -83,7 +84,8 @@ def curves(comparison: Comparison) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for row in measured(comparison.rows):
         content[row.loss] = {}
-        for name, points in curves_of(row).items():
+        for name in CURVES:
+            points = curve_of(row, name)
             steps, mean, sd = band_of(points).T
             content[row.loss][name] = {
                 "step": steps.astype(int).tolist(),

@@ -11,16 +11,13 @@ from dicejax.metrics import score_counts
 from dicejax.metrics.calibration import ReliabilityBin
 from dicejax.study.compare.statistics import Row
 
+CURVES = ("dev", "training_loss")
+"""The primary metric on dev, and the training loss: step and value, float `[S, 2]`."""
 
-def curves_of(row: Row) -> dict[str, dict[int, np.ndarray]]:
-    """Return the primary metric on dev, and the training loss, by seed.
 
-    Each is the step and the value of all points, float `[S, 2]`.
-    """
-    return {
-        "dev": {run.seed: run.dev for run in row.finished},
-        "training_loss": {run.seed: run.training_loss for run in row.finished},
-    }
+def curve_of(row: Row, name: str) -> dict[int, np.ndarray]:
+    """Return the points of a curve by seed."""
+    return {run.seed: getattr(run, name) for run in row.finished}
 
 
 def band_of(points: Mapping[int, np.ndarray]) -> np.ndarray:

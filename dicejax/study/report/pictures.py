@@ -26,12 +26,13 @@ from dicejax.study.report.document import (
     scores_of_runs,
 )
 from dicejax.study.report.measured import (
+    CURVES,
     CountsBySeed,
     band_of,
     bins_of,
     classes_of,
     counts_of,
-    curves_of,
+    curve_of,
     measured,
     pooled,
 )
@@ -202,11 +203,10 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
     """Draw the dev score and the training loss by training step."""
     rows = measured(comparison.rows)
     metric, baseline = f"Dev {comparison.rows[0].metric}", comparison.rows[0].loss
-    for is_score in (True, False):
+    for curve, is_score in zip(CURVES, (True, False), strict=True):
         measure = f"{metric} (%)" if is_score else "Training loss"
         title = f"{metric} during training" if is_score else measure
-        curve = "dev" if is_score else "training_loss"
-        bands = {row.loss: band_of(curves_of(row)[curve]) for row in rows}
+        bands = {row.loss: band_of(curve_of(row, curve)) for row in rows}
         bands = {loss: band for loss, band in bands.items() if len(band)}
         if not bands:
             continue

@@ -177,8 +177,8 @@ def scores(rows: Sequence[Row]) -> Section:
             "p (Holm)": cells.p_holm(contrast.p_value) if crossed else empty,
             metric: mean_and_spread(primary[place]),
             "seeds": str(len(row.finished)),
-            "diverged": str(row.diverged or "-"),
-            "missing": str(row.missing or "-"),
+            "diverged": str(row.count("diverged") or "-"),
+            "missing": str(row.count("missing") or "-"),
             "seeds needed": cells.needed(contrast) if contrast else empty,
             "detectable": cells.detectable(contrast.detectable) if crossed else empty,
         }
