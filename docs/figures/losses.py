@@ -105,7 +105,7 @@ def compact(svg: bytes) -> bytes:
 def cross_entropy(points: int) -> tuple[Figure, set[str]]:
     """One element, binary form, label 1."""
     curves = [
-        of_one("cross_entropy", reference=True),
+        of_one("cross_entropy"),
         of_one("cross_entropy", label="label_smoothing=0.1", label_smoothing=0.1),
         of_one("poly", label="epsilon=1"),
         of_one("poly", label="epsilon=-1", epsilon=-1.0),
@@ -114,14 +114,14 @@ def cross_entropy(points: int) -> tuple[Figure, set[str]]:
         of_one("majority_or_minority", label="a minority, weight=0.5"),
     ]
     words = {"x": P, "loss": "L (nats)", "slope": SLOPE}
-    return _draw(curves, points, {1: ""}, top=4.0, **words)
+    return _draw(curves, points, {1: ""}, top=4.0, has_reference=True, **words)
 
 
 def priors(points: int) -> tuple[Figure, set[str]]:
     """One element, binary form, of the rare and of the frequent label."""
     counts = jnp.array(COUNTS)
     curves = [
-        of_one("cross_entropy", reference=True),
+        of_one("cross_entropy"),
         of_one("logit_adjusted", label="tau=1", class_counts=counts),
         of_one("ldam", label="max_margin=0.5", class_counts=counts),
         of_one("vs", label="tau=1, gamma=0.15", class_counts=counts),
@@ -132,7 +132,7 @@ def priors(points: int) -> tuple[Figure, set[str]]:
         for label in (1, 0)
     }
     words = {"x": P, "loss": "L (nats)", "slope": SLOPE}
-    return _draw(curves, points, titles, top=6.0, **words)
+    return _draw(curves, points, titles, top=6.0, has_reference=True, **words)
 
 
 def dice(points: int) -> tuple[Figure, set[str]]:
@@ -242,7 +242,7 @@ def multi_label(points: int) -> tuple[Figure, set[str]]:
         "class_counts": jnp.tile(COUNTS[1] * jnp.array([99.0, 1.0]), (SIZE, 1)),
     }
     curves = [
-        curve("cross_entropy", multi_label=True, reference=True),
+        curve("cross_entropy", multi_label=True),
         curve("asymmetric", label="margin=0.05"),
         curve("asymmetric", label="margin=0", margin=0.0),
         curve("zlpr"),
@@ -250,7 +250,7 @@ def multi_label(points: int) -> tuple[Figure, set[str]]:
     ]
     titles = {0: "a label that it has", 1: "a label that it lacks"}
     words = {"x": "p of the label", "loss": "L (nats)"}
-    return _draw(curves, points, titles, top=4.0, **words)
+    return _draw(curves, points, titles, top=4.0, has_reference=True, **words)
 
 
 def ghm(points: int) -> tuple[Figure, set[str]]:
@@ -426,7 +426,8 @@ def _draw(
     curves: Sequence[LossCurve], points: int, titles: dict[int, str], **words: Any
 ) -> tuple[Figure, set[str]]:
     options = {"points": points, "varied": titles, "mark_best": False}
-    return draw_losses(curves, **options, **words), {curve.name for curve in curves}
+    names = {label.partition(",")[0] for label, _ in curves}
+    return draw_losses(curves, **options, **words), names
 
 
 def main() -> None:

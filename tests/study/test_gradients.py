@@ -71,7 +71,7 @@ def test_a_set_is_one_positive_among_negatives():
     for smooth in (0.0, 5.0):
         label = f"smooth={smooth:g}"
         curve = of_loss("dice", one_of_a_set, label=label, smooth=smooth)
-        assert (curve.name, curve.label) == ("dice", f"dice, {label}")
+        assert curve[0] == f"dice, {label}"
         # I = p, P = p + 19 x 0.1, Y = 1.
         expected = 1 - (2 * p + smooth) / (p + 1.9 + 1 + smooth)
         np.testing.assert_allclose(evaluate(curve, p, [0])[0][0], expected, rtol=1e-5)

@@ -126,14 +126,8 @@ def choose(
         advised = chosen if is_better or control is None else control
         of_choice = next(x for x in comparison.rows if x.loss == chosen.name)
         sentence = sentences("choose").choice(of_choice, control, len(search.tried))
-        search.write(
-            {
-                "chosen": dataclasses.asdict(chosen),
-                "control": None if control is None else dataclasses.asdict(control),
-                "advised": advised.name,
-                "sentence": sentence,
-            }
-        )
+        record = {"chosen": chosen, "control": control, "advised": advised.name}
+        search.write({**record, "sentence": sentence})
     path = epath.Path(folder) / FOLDER / advised.name / f"seed-{SEED}"
     return Choice(
         chosen=chosen,

@@ -208,10 +208,10 @@ class Search:
         """Write the record of the search, whole."""
         record = {
             "experiment": json.loads(config.to_json(self._experiment)),
-            "trials": [dataclasses.asdict(trial) for trial in self.trials],
+            "trials": self.trials,
             **more,
         }
-        text = json.dumps(record, indent=2) + "\n"
+        text = json.dumps(record, indent=2, default=dataclasses.asdict) + "\n"
         files.write_whole(self._path, FILE, text)
 
     def chosen(self) -> Setting:

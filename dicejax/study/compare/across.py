@@ -83,14 +83,13 @@ def combined(folders: Sequence[str], out: str | None = None) -> list[str]:
     adjusted = dict(zip(estimates, p_holm, strict=True))
     losses: dict[str, dict[str, Any]] = {}
     for (name, results), rank in zip(by_loss.items(), ranks, strict=True):
-        estimate = estimates.get(name)
         better, worse = (
             holds_on([_one_sided(x, sign) for x in results]) for sign in (1, -1)
         )
         ahead = [np.mean(np.sign(x.differences) / 2 + 0.5) for x in results]
         losses[name] = {
             "loss": name,
-            "estimate": None if estimate is None else dataclasses.asdict(estimate),
+            "estimate": estimates.get(name),
             "p_holm": adjusted.get(name),
             "better_on": better,
             "worse_on": worse,
@@ -99,7 +98,8 @@ def combined(folders: Sequence[str], out: str | None = None) -> list[str]:
         }
     if out is not None:
         content = {"comparisons": list(folders), "losses": losses}
-        write_whole(epath.Path(out), FILE, json.dumps(content, indent=2) + "\n")
+        text = json.dumps(content, indent=2, default=dataclasses.asdict) + "\n"
+        write_whole(epath.Path(out), FILE, text)
     texts, (baseline,) = sentences("across"), baselines
     statements = [
         f"  {x}: {texts.statement(loss, LEVEL)}" for x, loss in losses.items()

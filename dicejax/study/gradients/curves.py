@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -33,32 +32,20 @@ OWN_SLOPE = "dL/dz, z its logit"
 OF_SET = {0: "the positive varies", 1: "one of the negatives varies"}
 
 Value = Callable[[Array, Array], Array]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LossCurve:
-    """A loss as a function of a logit and of the index of the element that varies.
-
-    The label is the text of the legend; a reference is drawn thin and grey.
-    """
-
-    name: str
-    value: Value
-    label: str
-    reference: bool = False
+"""A loss of a logit, and of the index of the element that varies."""
+LossCurve = tuple[str, Value]
+"""The text in the legend, which begins with the name of the loss, and its value."""
 
 
 def of_loss(
     name: str,
     setting: Callable[[Callable], Value],
     label: str = "",
-    reference: bool = False,
     **hyperparameters,
 ) -> LossCurve:
     """Return the curve of a loss of `dicejax.losses`."""
     value = setting(functools.partial(getattr(losses, name), **hyperparameters))
-    text = f"{name}, {label}" if label else name
-    return LossCurve(name=name, value=value, label=text, reference=reference)
+    return (f"{name}, {label}" if label else name), value
 
 
 def of_objective(objective: Objective) -> LossCurve:
@@ -74,8 +61,7 @@ def of_objective(objective: Objective) -> LossCurve:
         inputs = dict.fromkeys(outputs, logits), dict.fromkeys(outputs, labels)
         return fitted(*inputs, fitted.initial_state())[0]
 
-    name = objective.short_name
-    return LossCurve(name=name, value=value, label=name)
+    return objective.short_name, value
 
 
 def one_element(loss: Callable) -> Value:
@@ -110,7 +96,8 @@ def evaluate(
     curve: LossCurve, p: np.ndarray, varied: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return values and slopes dL/dz, `[len(varied), len(p)]`, in one compilation."""
-    of_points = jax.vmap(jax.value_and_grad(curve.value), in_axes=(0, None))
+    _, value = curve
+    of_points = jax.vmap(jax.value_and_grad(value), in_axes=(0, None))
     of_both = jax.jit(jax.vmap(of_points, in_axes=(None, 0)))
     values, slopes = of_both(logit(jnp.asarray(p, jnp.float32)), jnp.array(varied))
     return np.asarray(values), np.asarray(slopes)
@@ -187,6 +174,7 @@ def draw_losses(
     top: float | None = None,
     points: int = 128,
     mark_best: bool = True,
+    has_reference: bool = False,
 ) -> Figure:
     """Draw losses left and their slopes right, with a dot at each minimum.
 
@@ -201,16 +189,16 @@ def draw_losses(
       top: upper end of the losses' axes; None to show all.
       points: number of points of each line.
       mark_best: whether minima have a dot.
+      has_reference: whether the first curve is drawn thin and grey.
     """
     figure, panels = figures.panels(len(varied), 2)
     sides = list(zip(panels[::2], panels[1::2], strict=True))
-    p, index = probabilities(points), 0
-    for curve in curves:
-        look = figures.REFERENCE if curve.reference else figures.style(index)
-        index += not curve.reference
+    p = probabilities(points)
+    for index, curve in enumerate(curves, start=-int(has_reference)):
+        look = figures.REFERENCE if index < 0 else figures.style(index)
         of_rows = zip(sides, *evaluate(curve, p, list(varied)), strict=True)
         for (left, right), values, slopes in of_rows:
-            left.plot(p, values, **look, label=curve.label)
+            left.plot(p, values, **look, label=curve[0])
             right.plot(p, slopes, **look)
             best = lowest(p, slopes) if mark_best else None
             if best is not None:
