@@ -106,7 +106,7 @@ def _fit(
         model.fit(features, targets, sample_weight=weights)
     if len(present) == 2:  # one column for both
         kernel[:, present[1]], bias[present[0]] = model.coef_[0], 0.0
-        bias[present[1]] = model.intercept_[0]
+        bias[present[1:]] = model.intercept_
     else:
         kernel[:, present], bias[present] = model.coef_.T, model.intercept_
     return Linear(kernel, bias)

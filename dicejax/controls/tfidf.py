@@ -27,8 +27,8 @@ _RUNS = regex.compile(r"(.)\1+")
 
 def _vectorizer(form: Form, size: int = 0, **options: Any) -> TfidfVectorizer:
     if "vocabulary" not in options:
-        options["max_features"] = MOST_FEATURES
-        options["min_df"] = 2 if size >= RARE else 1
+        options |= {"max_features": MOST_FEATURES, "min_df": 2 if size >= RARE else 1}
+    options |= {"dtype": np.float32, "sublinear_tf": form != "neighbours"}
     match form:
         case "words":
             options |= {"ngram_range": (1, 2), "token_pattern": r"(?u)\w+|[^\w\s]"}
@@ -36,8 +36,8 @@ def _vectorizer(form: Form, size: int = 0, **options: Any) -> TfidfVectorizer:
             options |= {"ngram_range": (2, 5), "analyzer": "char_wb"}
         case "neighbours":
             plain = {"use_idf": False, "norm": None, "binary": True, "lowercase": False}
-            return TfidfVectorizer(analyzer=list, dtype=np.float32, **plain, **options)
-    return TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **options)
+            options |= plain | {"analyzer": list}
+    return TfidfVectorizer(**options)
 
 
 class TfIdf(ControlModel):
@@ -138,10 +138,10 @@ def _features(counts: TfidfVectorizer, examples: Sequence[Any]) -> Any:
     rows = counts.transform(itertools.chain.from_iterable(documents))
     if hasattr(examples[0], "words") or len(documents[0]) == 1:
         return rows
-    first, second = rows[::2], rows[1::2]
-    both = first.minimum(second)
-    cosine = normalize(first).multiply(normalize(second)).sum(axis=1)
-    columns = [first, second, both, scipy.sparse.csr_matrix(cosine)]
+    pair = rows[::2], rows[1::2]
+    first, second = (scipy.sparse.csr_matrix(normalize(part)) for part in pair)
+    cosine = scipy.sparse.csr_matrix(first.multiply(second).sum(axis=1))
+    columns = [*pair, pair[0].minimum(pair[1]), cosine]
     return scipy.sparse.hstack(columns, format="csr", dtype=np.float32)
 
 

@@ -167,9 +167,9 @@ def write(
         if isinstance(inner[0][0], str):
             made = [[label, start, end] for start, end, label in made]
     else:
-        like = next((v for v in inner or () if isinstance(v, dict)), {})
-        new = ((e[:3], _object(record, named, like, e)) for e in entities)
-        made = [before.get(key, value) for key, value in new]
+        objects = inner if isinstance(inner, list) else ()
+        like = next((v for v in objects if isinstance(v, dict)), {})
+        made = [before.get(e[:3], _object(record, named, like, e)) for e in entities]
     return {**record, name: _above(made, value)}
 
 
@@ -264,12 +264,11 @@ def _entities(value: object, named: Columns, place: str, text: str) -> list[Enti
         first, last, name = _parts(record, named).values()
         start = json_text.field(record, first, int)
         end = json_text.field(record, last, int)
-        label = record.get(name)
-        if isinstance(label, list):
-            if len(label) != 1:
-                raise Flaw(f"has {len(label)} labels", "give it one")
-            (label,) = label
-            label = json_text.value_of(label, str)
+        labels = record.get(name)
+        if isinstance(labels, list):
+            if len(labels) != 1:
+                raise Flaw(f"has {len(labels)} labels", "give it one")
+            label = json_text.value_of(labels[0], str)
         else:
             label = json_text.field(record, name, str)
         quoted = next((record[n] for n in _QUOTED if n in record), None)

@@ -267,14 +267,14 @@ def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:
     return some_of(descriptions)
 
 
-def some_of(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str], most: int = MOST) -> str:
     """Return the first names of a list, and how many more there are.
 
     >>> some_of("abc"), some_of("abcdefg")
     ('a, b, c', 'a, b, c, d, e and 2 more')
     """
-    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return ", ".join(names[:MOST]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def lacking(train: Sequence[Any], others: Sequence[Any], split: str) -> list[str]:

@@ -16,7 +16,7 @@ from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import audit, rows
 from dicejax.formats.records import OnError, check_tag, report
 from dicejax.formats.rows import Block, Check, Layout, WordColumns
-from dicejax.formats.source import FileSource, Noted, first_path
+from dicejax.formats.source import FileSource, Form, Noted, first_path
 from dicejax.formats.text import Text
 from dicejax.io import files, json_text
 
@@ -117,7 +117,7 @@ class ConllFiles(FileSource):
 
     several: ClassVar[str] = "sentences"
     parted_by: ClassVar[str] = "a blank line"
-    form: ClassVar[str] = "conll"
+    _form: ClassVar[Form] = "conll"
 
     layout: Literal["tags", "labels", "conllu"] = "tags"
     word_column: int = 0
@@ -231,23 +231,32 @@ class ConllFiles(FileSource):
         def check(tag: str) -> None:
             check_tag(tags.prefixed(tag), scheme, do)
 
+        def without(flaws: Mapping[str, Flaw]) -> Iterator[_Rows]:
+            """Yield the sentences without a flawed tag."""
+            for sentence in sentences:
+                labels = enumerate(sentence.labels, sentence.line)
+                errors = (flaws[t].at(path, line) for line, t in labels if t in flaws)
+                if error := next(errors, None):
+                    report(error, on_error)
+                else:
+                    yield sentence
+
         sentences, notes = self._read(path, on_error, check)
         names = {tag: tags.prefixed(tag) for r in sentences for tag in set(r.labels)}
         flaws = _of_other_style(names, sentences)
-        rest = _without(flaws, sentences, path, on_error)
+        rest = list(without(flaws))
         sentences = [r._replace(labels=[names[tag] for tag in r.labels]) for r in rest]
         if scheme is None:
             scheme = tags.detect_scheme(r.labels for r in sentences)
-            do = (
-                f"the file's other tags look like {scheme}, so correct one or the other"
-            )
+            do = f"the file's other tags look like {scheme}"
+            do = f"{do}, so correct one or the other"
             flaws = {}
             for tag in names.values():
                 try:
                     check_tag(tag, scheme, do)
                 except Flaw as flaw:
                     flaws[tag] = flaw
-            sentences = list(_without(flaws, sentences, path, on_error))
+            sentences = list(without(flaws))
         examples = [
             Sentence(tuple(r.words), tuple(tags.spans(r.labels, scheme)), **r.place)
             for r in sentences
@@ -339,16 +348,3 @@ def _of_other_style(
         for tag, form in forms.items()
         if tag != "O" and form != usual
     }
-
-
-def _without(
-    flaws: Mapping[str, Flaw], sentences: Iterable[_Rows], path, on_error
-) -> Iterator[_Rows]:
-    """Yield the sentences without a flawed tag."""
-    for sentence in sentences:
-        labels = enumerate(sentence.labels, sentence.line)
-        errors = (flaws[tag].at(path, line) for line, tag in labels if tag in flaws)
-        if error := next(errors, None):
-            report(error, on_error)
-        else:
-            yield sentence

@@ -71,7 +71,7 @@ def _documents(folder: epath.Path) -> list[epath.Path]:
     return [entry for entry in files.entries(folder) if entry.suffix == ".ann"]
 
 
-def _document(file: epath.Path, on_error: OnError | None) -> dict:
+def _document(file: epath.Path, on_error: OnError | None) -> dict[str, Any]:
     text = _text(file.with_suffix(".txt")).replace("\ufeff", " ")
     entities: list[dict[str, Any]] = []
     others: dict[str, None] = {}

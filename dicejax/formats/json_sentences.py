@@ -1,7 +1,5 @@
 """Sentences with spans in JSON: words with tags, texts with entities."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools
@@ -19,6 +17,7 @@ from dicejax.formats.labels import class_of
 from dicejax.formats.records import (
     LOOKED_AT,
     Columns,
+    Fields,
     FileRecord,
     OnError,
     check_label,
@@ -29,7 +28,7 @@ from dicejax.formats.records import (
     report,
     texts_of,
 )
-from dicejax.formats.source import FileSource, Noted, first_path
+from dicejax.formats.source import FileSource, Form, Noted, first_path
 from dicejax.formats.text import Text
 from dicejax.formats.words import (
     Align,
@@ -113,14 +112,13 @@ def _used(record: Mapping[str, object], named: Columns) -> set[str]:
     return places | {annotations.spans_field(record, named)}
 
 
-def _of_gliner(record: dict, count: int) -> tuple[Span, ...]:
+def _of_gliner(record: Fields, count: int) -> tuple[Span, ...]:
     """Return spans of words whose ends are included."""
     spans = []
     for place, value in enumerate(json_text.field(record, "ner", list)):
         if not isinstance(value, list) or [*map(type, value)] != [int, int, str]:
-            raise Flaw(
-                f"ner[{place}] is not a list of first, last and label", "correct it"
-            )
+            what = f"ner[{place}] is not a list of first, last and label"
+            raise Flaw(what, "correct it")
         first, last, label = value[0], value[1], value[2].strip()
         if not 0 <= first <= last < count:
             what = f"ner[{place}] is at words {first} to {last} of {count}"
@@ -192,11 +190,11 @@ def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
             raise Flaw("the text has no words", "remove the line")
         words = tuple(text[start:end] for start, end in bounds)
         spans = aligner.spans(text, bounds, entities)
-    more = {"prompt": prompt, "document": document_of(row.source.value)}
-    return Sentence(words, spans, row.source.number, **more)
+    document = document_of(row.source.value)
+    return Sentence(words, spans, row.source.number, prompt=prompt, document=document)
 
 
-def strings(record: dict, name: str) -> list[str]:
+def strings(record: Fields, name: str) -> list[str]:
     """Return a field that lists texts.
 
     Raises:
@@ -214,13 +212,13 @@ def strings(record: dict, name: str) -> list[str]:
     return values
 
 
-def text_of_words(number: int, fields: dict, name: str) -> Text:
+def text_of_words(number: int, fields: Fields, name: str) -> Text:
     """Return words to predict, of which there may be none."""
     words = tuple(strings(fields, name)) if fields[name] != [] else ()
     return Text(number, " ".join(words), words, fields)
 
 
-def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
+def _tags(record: Fields, count: int, names: Sequence[str]) -> list[str]:
     field = _tags_field(record)
     if field is None:
         raise Flaw(f"has 'tokens' and no {' or '.join(map(quote, TAGS))}", "add it")
@@ -230,9 +228,8 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
     if all(type(value) is int for value in values):
         if not names:
             what = f"{field} are whole numbers without names"
-            raise Flaw(
-                what, "give their names in their order: --data.names (of init: --names)"
-            )
+            do = "give their names in their order: --data.names (of init: --names)"
+            raise Flaw(what, do)
         return [str(class_of(value, field, names)) for value in values]
     texts = strings(record, field)
     for tag in texts:
@@ -272,7 +269,7 @@ class JsonSentences(FileSource):
     """
 
     several: ClassVar[str] = "sentences"
-    form = "jsonl"
+    _form: ClassVar[Form] = "jsonl"
 
     train: str = "train.jsonl"
     dev: str | None = "dev.jsonl"
@@ -377,7 +374,7 @@ class JsonSentences(FileSource):
             name = _tags_field(fields) or TAGS[0]
             form = self._written
             made = tags.encode(spans, len(text.words or ()), form.scheme)
-            gold = fields.get(name)
+            gold: Sequence[Any] = fields.get(name, ())
             are_numbers = bool(self.names and gold) and type(gold[0]) is int
             if are_numbers:
                 gold = [self.names[number] for number in gold]

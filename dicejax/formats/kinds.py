@@ -1,7 +1,5 @@
 """The formats of files: a row for each, how it looks and the source that reads it."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re
@@ -62,7 +60,7 @@ class Format(NamedTuple):
 
     make: type[FileSource]
     settings: Callable[[FileSample], Settings] = lambda file: {}
-    containers: Collection[Container] = ("text",)
+    containers: Sequence[Container] = ("text",)
     is_like: Callable[[FileSample], bool] = lambda file: True
     looks: str = ""
     title: str = ""
@@ -271,10 +269,9 @@ def _columns(file: FileSample, has_tags: bool) -> Settings:
     if not all(place.lstrip("-").isdecimal() for place in places):
         do = "number columns from 0, or from the end: -1"
         raise InputError.at(file.path, None, f"{places} name no columns", do)
-    columns = word_columns(file, comment, has_tags or label is not None)
-    word, label = columns[0] if word is None else word, label or columns[1]
-    column = None if label is None else int(label)
-    return fields | {"word_column": int(word or 0), "label_column": column}
+    first, last = word_columns(file, comment, has_tags or label is not None)
+    first, last = int(word or first), int(label) if label else last
+    return fields | {"word_column": first, "label_column": last}
 
 
 def _conllu(file: FileSample) -> Settings:
@@ -390,7 +387,7 @@ FORMATS: Mapping[Kind, Sequence[Format]] = {
         ),
         Format(
             TextFiles,
-            lambda file: {**file.table.form, **file.columns},
+            lambda file: {**(file.table.form if file.table else {}), **file.columns},
             is_like=_is_table,
             title=f"{_TEXTS}, a table as spreadsheets and pandas write it.",
             layout="table",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dicejax.errors import Flaw, quote
+from dicejax.formats.records import Fields
 from dicejax.formats.words import Entity, to_utf16
 from dicejax.io import json_text
 
@@ -52,7 +53,7 @@ def has_several(record: Mapping[str, object]) -> bool:
     return len(_valid(json_text.field(record, "annotations", list, []))) > 1
 
 
-def regions(record: Mapping[str, object]) -> Iterator[tuple[str, dict]]:
+def regions(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Yield the place and the value of each entity.
 
     Raises:
@@ -94,8 +95,8 @@ def with_classes(
       several: whether any number is a list.
     """
     if not is_task(record):
-        several = [n for n, v in record.items() if isinstance(v, dict) and [*v] == _MIN]
-        return {**record, **{n: record[n]["choices"] for n in several}}
+        chosen = [n for n, v in record.items() if isinstance(v, dict) and [*v] == _MIN]
+        return {**record, **{n: record[n]["choices"] for n in chosen}}
     names = classes(record)
     label = names if several or len(names) > 1 else next(iter(names), None)
     text = {name or "text": text_of(record, name)}
@@ -126,7 +127,7 @@ def write(
     return _with_prediction(record, next(iter(regions_), {}), result)
 
 
-def _counts_characters(text: str, regions: Sequence[dict]) -> bool:
+def _counts_characters(text: str, regions: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether places count characters: by texts of regions, as a script does.
 
     Label Studio itself counts UTF-16 units.
@@ -139,7 +140,7 @@ def _counts_characters(text: str, regions: Sequence[dict]) -> bool:
 
 
 def _with_prediction(
-    record: Mapping[str, Any], region: Mapping[str, Any], result: Sequence[dict]
+    record: Mapping[str, Any], region: Mapping[str, Any], result: Sequence[Fields]
 ) -> dict[str, Any]:
     """Return a task with regions as a prediction, of the tags of one that it has."""
     names = {"from_name": "label", "to_name": "text"}  # of its template
@@ -148,7 +149,7 @@ def _with_prediction(
     return {**record, "predictions": [{"result": rows}]}
 
 
-def _valid(annotations: list) -> list[tuple[int, Any]]:
+def _valid(annotations: Sequence[Any]) -> list[tuple[int, Any]]:
     """Return annotations that were not cancelled, with their numbers."""
     return [
         (number, annotation)
@@ -157,7 +158,7 @@ def _valid(annotations: list) -> list[tuple[int, Any]]:
     ]
 
 
-def _results(record: Mapping[str, object]) -> Iterator[tuple[str, dict]]:
+def _results(record: Mapping[str, object]) -> Iterator[tuple[str, Fields]]:
     """Yield the regions of the annotation that is read, with their places."""
     valid = _valid(json_text.field(record, "annotations", list, []))
     filled = [pair for pair in valid if json_text.field(pair[1], "result", list)]

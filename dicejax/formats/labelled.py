@@ -1,7 +1,5 @@
 """Texts or pairs of texts with a class or labels: tables, JSON, lines."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
@@ -13,6 +11,7 @@ from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.formats import annotations, audit, containers, label_studio, labels
 from dicejax.formats.records import (
+    Fields,
     FileRecord,
     OnError,
     document_of,
@@ -23,7 +22,7 @@ from dicejax.formats.records import (
     texts_of,
 )
 from dicejax.formats.separated import Column, SeparatedTable
-from dicejax.formats.source import FileSource, Noted
+from dicejax.formats.source import FileSource, Form, Noted
 from dicejax.formats.text import Predictions, Text, Texts
 from dicejax.io import files, json_text
 
@@ -97,9 +96,10 @@ class TextFiles(FileSource):
             raise ValueError(f"a column is used twice: {used}")
 
     @property
-    def form(self) -> str:
+    def form(self) -> Form:
         """The form of files to predict that are like its own."""
-        return {"table": "csv", "json": "jsonl"}.get(self.layout, "text")
+        form: Form = "csv" if self.layout == "table" else "text"
+        return "jsonl" if self.layout == "json" else form
 
     @property
     def table(self) -> SeparatedTable:
@@ -146,9 +146,9 @@ class TextFiles(FileSource):
         lost: Counter[str] | None,
     ) -> Iterator[FileRecord]:
         """Yield the objects of a file but for those that their annotator left out."""
-        name = None if self.first == "text" else self.first
+        name = None if self.first == "text" else str(self.first)
 
-        def fields_or_reason(content: object) -> dict | str:
+        def fields_or_reason(content: object) -> Fields | str:
             fields = fields_of(content)
             reason = None if lost is None else annotations.left_out(fields, self.label)
             if reason is not None:
@@ -227,8 +227,8 @@ class TextFiles(FileSource):
         if type(before) is int and label in self.names:
             return {self.label: self.names.index(label)}
         number = re.compile(r"true|false" if type(before) is bool else r"-?\d+")
-        if type(before) in (bool, int) and number.fullmatch(label or ""):
-            return {self.label: json.loads(label)}
+        if type(before) in (bool, int) and (match := number.fullmatch(label or "")):
+            return {self.label: json.loads(match[0])}
         return {self.label: label}
 
     def with_prediction(

@@ -1,7 +1,5 @@
 """Formats of data files, recognised by their content, and splits by their names."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re
@@ -71,10 +69,10 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         if name is not None and flag not in has.get(kind, "").split():
             raise InputError(f"--{flag} is not for {kind}")
     folder, by_split = _splits_of(data)
-    train = FileSample(first_path(folder, by_split["train"]), named)
+    train = FileSample(first_path(folder, by_split["train"] or ""), named)
     form = _format(kind, train)
     fields = form.fields(train)
-    label = fields.get("label")
+    label = fields.get("label") if kind == "classification" else None
     label = label[0] if isinstance(label, tuple) else label
     for split in ("dev", "test"):
         if (name := by_split[split]) is None:
@@ -82,8 +80,8 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         file = FileSample(first_path(folder, name), named)
         both = {file.container, train.container}
         if len(both) > 1 and both & {"text", "CoNLL-U"}:
-            form, other = (_CONTAINERS[x.container][0] for x in (file, train))
-            what = f"is {form}, but {train.path.name} is {other}"
+            one, other = (_CONTAINERS[x.container][0] for x in (file, train))
+            what = f"is {one}, but {train.path.name} is {other}"
             raise InputError.at(file.path, None, what, "convert one of them")
         if "word_column" in fields:
             there, parts = form.fields(file), ("sentence_column", "word_column")
@@ -91,12 +89,12 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
                 what = f"has its words in column {there['word_column']}, but "
                 what += f"{train.path.name} in column {fields['word_column']}"
                 raise InputError.at(file.path, None, what, "write both alike")
-        is_named = kind == "classification" and isinstance(label, str)
-        if is_named and not _has_labels(file, train, label) and split == "test":
+        has_labels = not isinstance(label, str) or _has_labels(file, train, label)
+        if split == "test" and not has_labels:
             by_split[split] = None
     lacking = [split for split in ("dev", "test") if by_split[split] is None]
-    held_out = {f"{split}_share": HELD_OUT for split in lacking}
-    return form.make(dir=str(folder), **by_split, **held_out, **fields)
+    fields |= by_split | {f"{split}_share": HELD_OUT for split in lacking}
+    return form.make(dir=str(folder), **fields)
 
 
 def kind_of(data: str) -> Kind:
@@ -106,10 +104,10 @@ def kind_of(data: str) -> Kind:
       InputError: there is no such data, or it may be for several kinds or none.
     """
     folder, by_split = _splits_of(data)
-    file = FileSample(first_path(folder, by_split["train"]), ALL_UNNAMED)
+    file = FileSample(first_path(folder, by_split["train"] or ""), ALL_UNNAMED)
     fitting = {k: [f for f in FORMATS[k] if f.fits(file)] for k in FORMATS}
-    sure = [k for k in FORMATS if any(f.is_sure(file) for f in fitting[k])]
-    kinds = [k for k in sure if len(sure) == 1 or _is_read(k, data)]
+    sure: list[Kind] = [k for k in FORMATS if any(f.is_sure(file) for f in fitting[k])]
+    kinds: list[Kind] = [k for k in sure if len(sure) == 1 or _is_read(k, data)]
     if len(kinds) == 1:
         return kinds[0]
     listed = ", ".join(kinds or [k for k in FORMATS if fitting[k]] or FORMATS)
@@ -164,8 +162,8 @@ def _format(kind: Kind, file: FileSample) -> Format:
             raise InputError.at(file.path, None, *problem)
     if file.ending in _ENDINGS and begin:
         raise InputError.at(file.path, None, _ENDINGS[file.ending], _BY_SCRIPT)
-    if (problem := _of_one_object(kind, file)) is not None:
-        raise InputError.at(file.path, None, *problem)
+    if (flaw := _of_one_object(kind, file)) is not None:
+        raise InputError.at(file.path, None, *flaw)
     for form in FORMATS[kind]:
         if form.fits(file):
             return form
@@ -238,7 +236,7 @@ def _has_labels(file: FileSample, train: FileSample, label: str) -> bool:
         sample = file.sample
         names = list(dict.fromkeys(name for row in sample for name in row))
     else:
-        rows = train.table.rows(file.path)
+        rows = train.table.rows(file.path) if train.table else iter(())
         _, names = separated.header(rows)
         some = itertools.islice(rows, SAMPLE)
         sample = [dict(zip(names, fields, strict=False)) for _, fields in some]

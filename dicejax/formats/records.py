@@ -86,6 +86,7 @@ def did_you_mean(name: str, choices: Collection[str]) -> str:
 
 
 Example = TypeVar("Example")
+Fields = dict[str, Any]
 
 LOOKED_AT = 200
 """Lines and records by which a format is recognised."""
@@ -144,7 +145,7 @@ class FileRecord(NamedTuple):
             raise self.value
         return self.value
 
-    def fields(self) -> dict:
+    def fields(self) -> Fields:
         """Return the value by field names; see `fields_of`."""
         return fields_of(self.content())
 
@@ -161,7 +162,7 @@ class FileRecord(NamedTuple):
         return flaw.at(self.path, self.line or flaw.line, self.where)
 
 
-def fields_of(value: object) -> dict:
+def fields_of(value: object) -> Fields:
     """Return an object, or spaCy 2's pair of a text and an object as one.
 
     Raises:

@@ -147,7 +147,7 @@ class Layout(NamedTuple):
         except (Flaw, IndexError):  # the reader says it
             return ""
 
-    def _is_header(self, line: str, path, number: int) -> bool:
+    def _is_header(self, line: str, path: files.Path, number: int) -> bool:
         with json_text.flaws_at(path, number):
             is_header = self.is_header(line)
         if self.sentence is None or is_header:

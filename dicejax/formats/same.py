@@ -11,6 +11,7 @@ from typing import Any
 
 from dicejax.formats import containers, squad
 from dicejax.formats.labelled import TextFiles
+from dicejax.formats.records import Fields
 from dicejax.formats.source import FileSource
 from dicejax.formats.text import Predictions, Text
 from dicejax.io import files, json_text, limits
@@ -122,7 +123,7 @@ def _written(made: Any, before: Any, content: str) -> str:
     """Return a value as the one before was written; else each record on a line."""
     if made == before:
         return content
-    style = {"ensure_ascii": content.isascii() and "\\u" in content}
+    style: Fields = {"ensure_ascii": content.isascii() and "\\u" in content}
     for indent, separators in itertools.product(_INDENTS, _SEPARATORS):
         tried = {**style, "indent": indent, "separators": separators}
         if _is_written(before, content, tried):

@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dicejax.errors import Flaw, quote
 from dicejax.formats.records import FileRecord, OnError, count, did_you_mean, report
@@ -69,7 +69,7 @@ def rows(
         taken: list[tuple[int, str]] = []
         texts = _texts(itertools.chain(ahead, lines), taken)
         try:
-            fields = next(csv.reader(texts, delimiter=separator, strict=True), None)
+            fields = next(csv.reader(texts, delimiter=separator, strict=True), [])
         except csv.Error as error:
             first, *ahead = [*taken, *ahead[len(taken) :]]
             report(flaw(error).at(path, first[0]), on_error)
@@ -84,10 +84,10 @@ def rows(
 
 def row(fields: Iterable[object], separator: str = ",", is_quoted: bool = False) -> str:
     """Return a row as CSV, without the end of its line; `is_quoted`: each field."""
-    written, quoting = io.StringIO(), csv.QUOTE_ALL if is_quoted else csv.QUOTE_MINIMAL
-    # Its own end, which is taken off again, makes the writer quote line breaks.
-    form = {"delimiter": separator, "lineterminator": "\r\n", "quoting": quoting}
-    csv.writer(written, **form).writerow(fields)
+    written = io.StringIO()
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if is_quoted else csv.QUOTE_MINIMAL
+    # Its own end, CR LF, which is taken off again, makes the writer quote line breaks.
+    csv.writer(written, delimiter=separator, quoting=quoting).writerow(fields)
     return written.getvalue()[:-2]
 
 
@@ -209,8 +209,8 @@ def as_text(cell: object) -> object:
     >>> [as_text(x) for x in ("=1+1", "'=1", "-0.5", "- no", -0.5, "'tis")]
     ["'=1+1", "''=1", '-0.5', "'- no", -0.5, "'tis"]
     """
-    is_formula = isinstance(cell, str) and _FORMULA.match(cell)
-    return f"'{cell}" if is_formula and not _NUMBER.fullmatch(cell) else cell
+    text = cell if isinstance(cell, str) else ""
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else cell
 
 
 def from_text(cell: str) -> str:

@@ -21,6 +21,7 @@ from dicejax.formats.records import OnError, Skipped
 from dicejax.formats.text import Predictions, Text
 from dicejax.io import files, paths
 
+Form = Literal["text", "jsonl", "conll", "csv"]  # see `texts`
 Noted = tuple[Sequence[Any], list[str]]  # examples, and notes on those that changed
 
 # Last part of the seed of each kind of draw, so that none repeats another's.
@@ -76,7 +77,12 @@ class FileSource(Source):
 
     several: ClassVar[str] = "examples"  # plural of an example
     parted_by: ClassVar[str] = ""  # what parts examples
-    form: ClassVar[Literal["text", "jsonl", "conll", "csv"]] = "text"  # see `texts`
+    _form: ClassVar[Form] = "text"
+
+    @property
+    def form(self) -> Form:
+        """The form of files to predict that are like its own."""
+        return self._form
 
     @classmethod
     def fits(cls, file: Any) -> bool:
@@ -94,10 +100,8 @@ class FileSource(Source):
         if not 0 < self.dev_share < 1:
             raise ValueError(f"dev_share is {self.dev_share}; want between 0 and 1")
         if not 0 <= self.test_share < 1 - self.dev_share:
-            raise ValueError(
-                f"test_share is {self.test_share} and dev_share "
-                f"{self.dev_share}; want what leaves some for train, 0 included"
-            )
+            what = f"test_share is {self.test_share} and dev_share {self.dev_share}"
+            raise ValueError(f"{what}; want what leaves some for train, 0 included")
         self._check_counts("max_train", "max_dev", "max_test")
         if self.leave_out is not None:
             held_out.part_of(self.leave_out)

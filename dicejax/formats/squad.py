@@ -11,6 +11,7 @@ from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.errors import Flaw, quote
 from dicejax.formats import audit, containers, tables
 from dicejax.formats.records import (
+    Fields,
     FileRecord,
     OnError,
     Skipped,
@@ -19,7 +20,7 @@ from dicejax.formats.records import (
     report,
     texts_of,
 )
-from dicejax.formats.source import FileSource, Noted
+from dicejax.formats.source import FileSource, Form, Noted
 from dicejax.formats.text import Text
 from dicejax.io import files, json_text, limits
 
@@ -70,10 +71,10 @@ def example(
             raise flaws[0]
         do = "add one or set is_impossible"
         raise Flaw("has no answer but is not impossible", do)
+    groups = [[span] for span in spans]
     if several_spans:
-        answers = (tuple(sorted(spans)),) if spans else ()
-    else:
-        answers = tuple((span,) for span in spans)
+        groups = [sorted(spans)] if spans else []
+    answers = tuple(map(tuple, groups))
     return ReadingExample(id_, question, context, answers, impossible, tuple(unlocated))
 
 
@@ -100,7 +101,7 @@ def to_predict(path: files.Path, stream: files.Stream = None) -> Iterator[FileRe
         yield from containers.records(path, stream=stream, blanks=True)
         return
 
-    def without_gold(pair: tuple[str, Any]) -> dict:
+    def without_gold(pair: tuple[str, Any]) -> Fields:
         context, asked = pair
         text = json_text.field(asked, "question", str)
         id_ = {"id": asked["id"]} if "id" in asked else {}
@@ -128,7 +129,7 @@ def with_answers(document: Any, records: Iterator[Mapping[str, Any]]) -> Any:
     return made
 
 
-def answers_of(fields: dict) -> list:
+def answers_of(fields: Mapping[str, Any]) -> list[Any]:
     """Return the answers of a question, which may be in columns, as a list."""
     if not isinstance(fields.get("answers"), dict):
         return json_text.field(fields, "answers", list)
@@ -144,7 +145,7 @@ def _of_records(path: files.Path, on_error: OnError | None) -> Iterator[FileReco
     """Yield the context and JSON object of each question as `datasets` has them."""
     for row, record in enumerate(containers.records(path, on_error)):
 
-        def asked(content: object, row=row) -> tuple[str, dict]:
+        def asked(content: object, row: int = row) -> tuple[str, Fields]:
             fields = fields_of(content)
             context = json_text.field(fields, "context", str)
             answers = answers_of(fields)
@@ -258,7 +259,7 @@ class SquadFiles(FileSource):
     """
 
     several: ClassVar[str] = "questions"
-    form: ClassVar[str] = "jsonl"
+    _form: ClassVar[Form] = "jsonl"
 
     train: str = "train.json"
     dev: str | None = None

@@ -11,7 +11,7 @@ from typing import Any
 from etils import epath
 
 from dicejax.errors import Flaw, InputError, first_line, quote, truncate
-from dicejax.formats.records import FileRecord
+from dicejax.formats.records import Fields, FileRecord
 from dicejax.io import files, json_text, limits
 
 STATE = "state.json"  # in each folder that `Dataset.save_to_disk` wrote
@@ -24,7 +24,7 @@ _AGAIN = "save or download it again"
 _LISTS = ("list", "large_list", "fixed_size_list")
 _ROWS = 1000  # of a batch
 
-Feature = Any  # of JSON: an object with "_type", a list of one, an object of fields
+Features = Mapping[str, Any]  # of JSON: an object with "_type", a list, an object
 
 
 def is_table(path: files.Path) -> bool:
@@ -64,7 +64,7 @@ def records(path: files.Path) -> Iterator[FileRecord]:
         batches = _batches(file)
         features = _features(epath.Path(path), next(batches))
 
-        def decode(values: dict, features=features) -> dict:
+        def decode(values: Fields, features: Features = features) -> Fields:
             return {n: _decode(v, features.get(n), n) for n, v in values.items()}
 
         for batch in batches:
@@ -156,8 +156,8 @@ def _size(column: Any) -> int:
     if types.is_dictionary(column.type) and len(column.dictionary):
         kind = column.dictionary.type
         if types.is_string(kind) or types.is_large_string(kind):
-            lengths = compute.binary_length(column.dictionary)
-            total = compute.sum(lengths.take(column.indices)).as_py()
+            lengths = compute.call_function("binary_length", [column.dictionary])
+            total = compute.call_function("sum", [lengths.take(column.indices)]).as_py()
             return column.indices.nbytes + (total or 0)
     if types.is_struct(column.type):
         return sum(map(_size, column.flatten()))
@@ -170,7 +170,7 @@ def _json_columns(schema: Any) -> list[str]:
     return [column.name for column in schema if _is_json(column.type)]
 
 
-def _features(path: epath.Path, schema: Any) -> Mapping[str, Feature]:
+def _features(path: epath.Path, schema: Any) -> Features:
     """Return what `datasets` notes of the columns, in the folder or in the file."""
     info = path / _INFO
     if path.suffix not in _FORMS and info.exists():
@@ -183,20 +183,20 @@ def _features(path: epath.Path, schema: Any) -> Mapping[str, Feature]:
         return json_text.field(json_text.field(content, "info", dict), "features", dict)
 
 
-def _inner(feature: Feature) -> Feature:
+def _inner(feature: Any) -> Any:
     """Return the feature of the items of a list."""
     if isinstance(feature, list):
         return feature[0] if feature else None
     return feature.get("feature") if isinstance(feature, dict) else None
 
 
-def _names(feature: Feature) -> list[str] | None:
+def _names(feature: Any) -> list[str] | None:
     is_class = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
     names = feature.get("names") if is_class else None
     return names if isinstance(names, list) and names else None
 
 
-def _decode(value: Any, feature: Feature, name: str) -> Any:
+def _decode(value: Any, feature: Any, name: str) -> Any:
     """Return a value with the names of classes in it."""
     if type(value) is int:
         names = _names(feature)
@@ -257,7 +257,7 @@ def _memory(stream: bytes) -> int:
     return total
 
 
-def _memory_of(content: bytes, body) -> int:
+def _memory_of(content: bytes, body: Any) -> int:
     table = _Flat(content, struct.unpack_from("<I", content)[0])
     kind = table.number(1, "<B")
     if kind not in (_DICTIONARY, _RECORDS):

@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeGuard
+from typing import Any, TypeGuard
 
 from etils import epath
 
@@ -28,26 +28,25 @@ from dicejax.formats.conll import ConllFiles
 from dicejax.formats.labelled import TextFiles
 from dicejax.formats.records import FileRecord, join_pair, texts_of
 from dicejax.formats.sample import FileSample
-from dicejax.formats.source import FileSource
+from dicejax.formats.source import FileSource, Form
 from dicejax.formats.text import Predictions, Text, Texts
 from dicejax.io import files, json_text
 
-Format = Literal["text", "jsonl", "conll", "csv"]
-FORMS: Mapping[Format, str] = {
+FORMS: Mapping[Form, str] = {
     "text": "plain text, one example per line",
     "jsonl": "JSON lines",
     "conll": "columns, the first one words",
     "csv": "a table with a header",
 }
 
-_ENDINGS: Mapping[Format, str] = {
+_ENDINGS: Mapping[Form, str] = {
     "jsonl": "jsonl ndjson json",
     "conll": "conll bio iob bmes conllu",
     "csv": "csv tsv tab",
 }
 
 
-def format_of(path: str, source: FileSource | None = None) -> Format:
+def format_of(path: str, source: FileSource | None = None) -> Form:
     """Return the format of a file by its name, or by that of a run's training files.
 
     A file whose name does not tell is of the source's format if it is one of its files,
@@ -56,8 +55,8 @@ def format_of(path: str, source: FileSource | None = None) -> Format:
     if containers.is_split(path):
         return "jsonl"
     file = FileSample(epath.Path(path))
-    forms = (form for form, e in _ENDINGS.items() if file.ending in e.split())
-    form = next(forms, "text")
+    forms: list[Form] = [f for f, e in _ENDINGS.items() if file.ending in e.split()]
+    form: Form = forms[0] if forms else "text"
     if source is None or not file.path.is_file():
         return form
     splits = (source.train, source.dev, source.test)
@@ -74,7 +73,7 @@ def _is_word_table(source: FileSource) -> TypeGuard[ConllFiles]:
 
 
 def same_format(
-    path: str, form: Format, source: FileSource, stream: files.Stream = None
+    path: str, form: Form, source: FileSource, stream: files.Stream = None
 ) -> FileSource | None:
     """Return the source if a file of a format is like its files, else None.
 
@@ -90,15 +89,15 @@ def same_format(
                     what, do = "is the header of a table", "read it with --format conll"
                     raise InputError.at(path, number, f"{what} of words", do)
         return None
-    is_table = isinstance(source, TextFiles) and form == "csv" and path != "-"
-    if is_table and source.separator not in containers.first_line(path):
+    separator = source.separator if isinstance(source, TextFiles) else ""
+    if form == "csv" and path != "-" and separator not in containers.first_line(path):
         return None
     return source
 
 
 def read(
     path: files.Path,
-    form: Format,
+    form: Form,
     stream: files.Stream = None,
     columns: Sequence[str] = ("text",),
     source: FileSource | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from etils import epath
@@ -22,15 +22,18 @@ from dicejax.data.source import Corpus, Source
 from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.formats import squad
 from dicejax.formats.records import (
+    Fields,
     FileRecord,
     OnError,
     Skipped,
     did_you_mean,
     read_examples,
 )
+from dicejax.formats.tables import Features
 from dicejax.io import files, json_text
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
+Convert = Callable[[Fields, int], Example | None]
 
 PLAIN_NAME = re.compile(r"\w+(/[\w+.-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 """NAME/CONFIGURATION:VERSION, without a namespace or arguments."""
@@ -38,24 +41,25 @@ PLAIN_NAME = re.compile(r"\w+(/[\w+.-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 _PAIRS = (("sentence1", "sentence2"), ("question1", "question2"))
 
 
-def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str, Any]]:
+def _source(of: TensorflowDataset, split: str) -> tuple[Iterable[Any], Features]:
     import tensorflow_datasets as package  # takes a second
     import tensorflow_datasets.text  # registers its data sets
 
+    name, data_dir = of.name, of.dir
     if data_dir is not None:
         _check_classes(epath.Path(data_dir) / re.split("[/:]", name)[0])
     with _errors(name, "check the name"):
         try:
             form = {"data_dir": data_dir, "file_format": "array_record"}
-            builder = package.builder(name, **form)
-        except package.core.registered.DatasetNotFoundError:
+            builder: Any = package.builder(name, **form)
+        except package.core.DatasetNotFoundError:
             builders = package.list_builders(with_community_datasets=False)
             do = did_you_mean(re.split("[/:]", name)[0], builders) if builders else ""
             do = do if 0 < len(do) < 200 else "check the name"
             what = f"no such data set in tensorflow-datasets {package.__version__}"
             raise InputError(f"{name}: {what}; {do}") from None
     if not builder.info.splits:
-        _prepare(name, builder, download)
+        _prepare(name, builder, of.download)
     base = re.split(r"\W", split)[0]
     if base not in builder.info.splits:
         do = did_you_mean(base, list(builder.info.splits))
@@ -93,16 +97,16 @@ def _check_classes(folder: epath.Path) -> None:
                 continue
             parts += part.values()
             for key in ("pythonClassName", "python_class_name", "type"):
-                name = part.get(key)
-                is_named = isinstance(name, str)
-                if is_named and not name.startswith("tensorflow_datasets."):
+                if not isinstance(name := part.get(key), str):
+                    continue
+                if not name.startswith("tensorflow_datasets."):
                     raise InputError(
                         f"{file}: a feature is of class {quote(name)}, which is "
                         "not of tensorflow-datasets; prepare the set again"
                     )
 
 
-def _prepare(name: str, builder, download: bool) -> None:
+def _prepare(name: str, builder: Any, download: bool) -> None:
     if not download:
         raise InputError(
             f"{name}: is not prepared in {builder.data_dir}; allow its download, or "
@@ -130,16 +134,15 @@ def _plain(value: Any) -> Any:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise Flaw(
-                f"{quote(value)} is not UTF-8", "prepare the set again"
-            ) from None
+            what, do = f"{quote(value)} is not UTF-8", "prepare the set again"
+            raise Flaw(what, do) from None
     if hasattr(value, "tolist"):
         value = value.tolist()
         return _plain(value) if isinstance(value, bytes | list) else value
     return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
-def _converter(name: str, features: Mapping[str, Any], label: str | None):
+def _converter(name: str, features: Features, label: str | None) -> Convert:
     """Return a function from records with these features to examples."""
     if "tokens" in features:
         return _for_words(name, features, label)
@@ -160,7 +163,7 @@ def _converter(name: str, features: Mapping[str, Any], label: str | None):
     )
 
 
-def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Callable:
+def _for_words(name: str, features: Features, label: str | None) -> Convert:
     if label is None:
         label = "ner" if "ner" in features else "upos"
     if label not in features or label == "tokens":
@@ -169,7 +172,7 @@ def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Cal
     names = getattr(getattr(features[label], "feature", None), "names", None)
     scheme = _scheme(names) if names else None
 
-    def convert(record: dict, number: int) -> Sentence | TaggedWords | None:
+    def convert(record: Fields, number: int) -> Sentence | TaggedWords | None:
         words, labels = tuple(record["tokens"]), record[label]
         if not words:  # conll2003 ends in one
             return None
@@ -195,7 +198,7 @@ def _scheme(names: list[str]) -> str | None:
     return tags.detect_scheme([names]) if whole and "O" in names else None
 
 
-def _text_example(record: dict, number: int, texts: tuple[str, ...]) -> LabelledText:
+def _text_example(record: Fields, number: int, texts: tuple[str, ...]) -> LabelledText:
     first, second = [record[name].strip() for name in texts] + [None] * (2 - len(texts))
     if not first or second == "":
         raise Flaw("a text is empty", "leave the example out")
@@ -249,19 +252,18 @@ class TensorflowDataset(Source):
           InputError: the set, split or label is unknown, not prepared or of no kind
             above; an example is flawed.
         """
-        source, features = _source(self.name, split, self.dir, self.download)
+        source, features = _source(self, split)
         convert = _converter(self.name, features, self.label)
 
         def make(record: FileRecord, row: int) -> Example | None:
             example = convert(_plain(record.value), record.number)
-            is_changed = self.characters and isinstance(example, TaggedWords)
-            return by_character(example) if is_changed else example
+            if self.characters and isinstance(example, TaggedWords):
+                return by_character(example)
+            return example
 
         path, do = f"{self.name}:{split}", "name another split"
-        records = (
-            FileRecord(value, number, path, where=f"example {number}")
-            for number, value in enumerate(_records(source, path), start=1)
-        )
+        rows = enumerate(_records(source, path), start=1)
+        records = (FileRecord(x, n, path, where=f"example {n}") for n, x in rows)
         return read_examples(path, records, make, on_error, empty="is empty", do=do)
 
     def load(self) -> Corpus:
@@ -273,7 +275,8 @@ class TensorflowDataset(Source):
             splits.append(tuple(self.read(split, skipped)))
             if skipped is not None and skipped.count:
                 notes.append(f"{self.name}, {split}: {skipped}")
-        return Corpus(*splits, tuple(notes))
+        train, dev, test = splits
+        return Corpus(train, dev, test, tuple(notes))
 
     def offline(self) -> TensorflowDataset:
         """Return this source without its download.

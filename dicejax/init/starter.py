@@ -19,7 +19,7 @@ from dicejax.data.examples import MultiLabelText
 from dicejax.data.plan import packing_plan, rows_per_batch
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import quote, visible
-from dicejax.formats import FileSource
+from dicejax.formats import FileSource, audit
 from dicejax.formats.containers import SPLITS
 from dicejax.formats.kinds import Kind
 from dicejax.study.profile import DataProfile, LabelCount, OutputCounts
@@ -84,8 +84,9 @@ def task_of(kind: Kind, examples: Sequence[Any]) -> tuple[Task, str]:
 
 def by_macro_f1(task: Task) -> Task:
     """Return a task of several labels with macro F1 as its primary metric."""
-    several = isinstance(task, MultiLabelClassification)
-    return dataclasses.replace(task, primary_metric="macro_f1") if several else task
+    if isinstance(task, MultiLabelClassification):
+        return dataclasses.replace(task, primary_metric="macro_f1")
+    return task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -343,16 +344,14 @@ def _facts(profile: DataProfile) -> list[str]:
             facts.append(f"{sentences('profile').label_sets(output.sets)}.")
         labels = (x for x in output.labels if not (output.sets and x.is_negative))
         ranked = sorted(labels, key=lambda label: -label.positives)
-        listed = [f"{x.label} {x.positives:,}" for x in ranked[:MOST_LABELS]]
-        more = len(ranked) - len(listed)
-        facts.append(f"{', '.join(listed)}{f' and {more} more' if more else ''}")
+        listed = [f"{x.label} {x.positives:,}" for x in ranked]
+        facts.append(audit.some_of(listed, MOST_LABELS))
     if profile.rarest:
         facts.append(f"The rarest: {profile.rarest}.")
     rare = [each for each in profile.classes if each.train < profile.rare]
     if rare:
-        named = ", ".join(f"{x.name} {x.train:,}" for x in rare[:MOST_LABELS])
-        more = f" and {len(rare) - MOST_LABELS} more" * (len(rare) > MOST_LABELS)
-        facts.append(f"In fewer than {profile.rare} examples of train: {named}{more}.")
+        named = audit.some_of([f"{x.name} {x.train:,}" for x in rare], MOST_LABELS)
+        facts.append(f"In fewer than {profile.rare} examples of train: {named}.")
     wrapper = textwrap.TextWrapper(
         84,
         subsequent_indent="  ",

@@ -14,7 +14,8 @@ from dicejax.errors import Flaw, quote, suggestion, truncate
 from dicejax.io import files, limits
 
 T = TypeVar("T")
-Default = TypeVar("Default")
+D = TypeVar("D")
+Key = str | int
 
 # Half a surrogate pair can be written in JSON but is no text: it has no UTF-8.
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
@@ -86,16 +87,14 @@ def parse(text: str) -> object:
 
 
 @overload
-def field(record: object, name: str, kind: type[T]) -> T: ...
+def field(record: object, name: Key, kind: type[T]) -> T: ...
 
 
 @overload
-def field(
-    record: object, name: str, kind: type[T], default: Default
-) -> T | Default: ...
+def field(record: object, name: Key, kind: type[T], default: D) -> T | D: ...
 
 
-def field(record: object, name: str, kind: type[T], default: Any = _REQUIRED) -> Any:
+def field(record: object, name: Key, kind: type[T], default: Any = _REQUIRED) -> Any:
     """Take a field from an object.
 
     >>> field({"text": "Rome"}, "text", str)
@@ -112,11 +111,11 @@ def field(record: object, name: str, kind: type[T], default: Any = _REQUIRED) ->
     if name not in fields:
         if default is not _REQUIRED:
             return default
-        raise Flaw(f"has no {quote(name)}", suggestion(name, fields) or "add it")
+        raise Flaw(f"has no {quote(name)}", suggestion(str(name), fields) or "add it")
     return value_of(fields[name], kind, name)
 
 
-def value_of(value: object, kind: type[T], name: str = "") -> T:
+def value_of(value: object, kind: type[T], name: Key = "") -> T:
     """Return the value if it is of the expected kind; a flaw names its field.
 
     Raises:

@@ -20,8 +20,8 @@ from dicejax.formats import FileSource
 from dicejax.formats import texts as text_files
 from dicejax.formats.conll import with_context
 from dicejax.formats.rows import begins_document
+from dicejax.formats.source import Form
 from dicejax.formats.text import Text
-from dicejax.formats.texts import Format
 from dicejax.io import files
 from dicejax.tasks import Task
 from dicejax.tasks.texts import TextTask
@@ -46,9 +46,9 @@ def _columns(experiment: Experiment) -> tuple[str, ...]:
 def read_texts(
     folder: str,
     path: str,
-    form: Format | None = None,
+    form: Form | None = None,
     stream: IO[bytes] | None = None,
-) -> tuple[Iterable[Text], Format, FileSource | None]:
+) -> tuple[Iterable[Text], Form, FileSource | None]:
     """Return examples of a file, read anew by each loop.
 
     A stream is read in place of the path. A format of None is recognised. A file of the

@@ -151,7 +151,7 @@ def with_exact_offsets(
     """
     parts = [normalizer]
     if isinstance(normalizer, normalizers.Sequence):
-        parts = [*normalizer]
+        parts = [*iter(normalizer)]
     steps: list[Any] = []
     for step in parts:
         if isinstance(step, normalizers.Precompiled):
