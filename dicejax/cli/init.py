@@ -90,9 +90,9 @@ class Init:
         from dicejax.init import starter
         from dicejax.models import huggingface
         from dicejax.study.profile import profile
-        from dicejax.tasks.classification import TextTask
         from dicejax.tasks.described import text_and_gold
-        from dicejax.training.setup import load_data
+        from dicejax.tasks.texts import TextTask
+        from dicejax.training.encoded import load_data
 
         file = Path(self.folder) / FILE
         if os.path.lexists(file) and not self.overwrite:

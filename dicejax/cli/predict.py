@@ -21,7 +21,7 @@ from dicejax.errors import InputError
 from dicejax.io.terminal import show
 
 if TYPE_CHECKING:
-    from dicejax.formats.texts import Text
+    from dicejax.formats.text import Text
 
 TextFormat = Annotated[
     Literal["text", "jsonl", "conll", "csv"] | None, option(None, "by name")

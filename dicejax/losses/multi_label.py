@@ -93,7 +93,10 @@ def asymmetric(
     elements = prepare(logits, labels, where, class_axis, True)
     y = elements.targets
     log_p, log_q = log_probabilities(elements)
-    stop = jax.lax.stop_gradient if stop_gradient_weight else lambda weight: weight
+
+    def stop(weight: Array) -> Array:
+        return jax.lax.stop_gradient(weight) if stop_gradient_weight else weight
+
     of_1 = -stop(jnp.exp(gamma_positive * log_q)) * log_p
     # log p_m = log p + log(1 - m / p) and 1 - p_m = 1 - p + m, where p exceeds m.
     log_m = log_or_zero(margin)
@@ -101,8 +104,7 @@ def asymmetric(
     log_share = jnp.log(-jnp.expm1(jnp.where(is_over, log_m - log_p, -1)))
     log_rest = jnp.logaddexp(log_q, log_m)
     of_0 = -stop(jnp.exp(gamma_negative * (log_p + log_share))) * log_rest
-    losses = y * of_1 + if_impossible(log_p, y)
-    losses += (1 - y) * jnp.where(is_over, of_0, 0)
+    losses = y * of_1 + if_impossible(log_p, y) + (1 - y) * jnp.where(is_over, of_0, 0)
     return elements.mask(losses + if_impossible(log_q, (1 - y) * (margin == 0)))
 
 

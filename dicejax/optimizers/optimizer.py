@@ -194,7 +194,7 @@ class Optimizer(abc.ABC):
         return self.learning_rate * jnp.minimum(rise, final + (1 - final) * left)
 
     def _multiplier(
-        self, params: Params, path: tuple, leaf: Array
+        self, params: Params, path: tuple[Any, ...], leaf: Array
     ) -> float | np.ndarray:
         """Return the learning-rate multiplier of a trained leaf of the parameters.
 

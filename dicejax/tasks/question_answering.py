@@ -32,6 +32,7 @@ from dicejax.tasks.judged import Judged, ThresholdRule
 from dicejax.tasks.remarks import Fit, Remark, cut_inputs
 from dicejax.tasks.task import (
     IGNORED,
+    Arrays,
     Item,
     Items,
     Labels,
@@ -143,9 +144,8 @@ class QuestionAnswering(Task):
                 "tune_threshold is for unanswerable, or several_spans with form sigmoid"
             )
         if self.threshold is not None and not self.unanswerable:
-            raise ValueError(
-                f"threshold {self.threshold} is for unanswerable questions"
-            )
+            what = f"threshold {self.threshold} is for unanswerable questions"
+            raise ValueError(what)
 
     @property
     def threshold_rule(self) -> ThresholdRule | None:
@@ -156,8 +156,9 @@ class QuestionAnswering(Task):
 
     def over_positions(self, positions: bool) -> QuestionAnswering:
         """Return form "sigmoid" as "softmax", or back."""
-        forms = {"sigmoid": "softmax"} if positions else {"softmax": "sigmoid"}
-        return dataclasses.replace(self, form=forms.get(self.form, self.form))
+        if self.form == "positions":
+            return self
+        return dataclasses.replace(self, form="softmax" if positions else "sigmoid")
 
     @property
     def _is_binary(self) -> bool:
@@ -189,10 +190,9 @@ class QuestionAnswering(Task):
 
         XLNet's is not given the gold start, which would reveal `impossible`.
         """
-        xlnet = self.head == "xlnet"
-        form = "sigmoid" if self._is_binary else "positions"
-        head = AnswerHead(teacher="predicted") if xlnet else StartEndHead(form=form)
-        return ((HEAD, head),)
+        head = StartEndHead(form="sigmoid" if self._is_binary else "positions")
+        is_xlnet = self.head == "xlnet"
+        return ((HEAD, AnswerHead(teacher="predicted") if is_xlnet else head),)
 
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return positions or binary targets; `impossible` is binary.
@@ -251,9 +251,8 @@ class QuestionAnswering(Task):
         arrays["summary_positions"] = part.encoded.summary
         (span,) = self._trained_spans(gold) or (None,)
         none = (IGNORED if self.head == "xlnet" else part.encoded.summary,) * 2
-        arrays[START], arrays[END] = (
-            (IGNORED, IGNORED) if gold is None else span or none
-        )
+        ends = (IGNORED, IGNORED) if gold is None else span or none
+        arrays[START], arrays[END] = ends
         if self.head == "xlnet":
             arrays[NONE] = IGNORED if gold is None else int(span is None)
         return arrays
@@ -262,14 +261,14 @@ class QuestionAnswering(Task):
         """Return the spans of an answer that are trained."""
         return (spans or ())[: None if self._takes_several else 1]
 
-    def loss_inputs(self, outputs, batch):
+    def loss_inputs(self, outputs: Arrays, batch: Arrays) -> tuple[Arrays, Arrays]:
         """Add a class axis of 1 to binary logits and labels."""
         targets = self.targets(()).items()
         names = [name for name, target in targets if target.kind == "multi_label"]
         logits, labels = ({n: x[n][..., None] for n in names} for x in (outputs, batch))
         return {**outputs, **logits}, {**batch, **labels}
 
-    def reduce_logits(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs: Arrays, batch: Arrays) -> Predicted:
         """Return log-probabilities of each token, and the logit of `impossible`."""
         if self._is_binary:
             return Predicted({n: jax.nn.log_sigmoid(outputs[n]) for n in (START, END)})
@@ -280,11 +279,11 @@ class QuestionAnswering(Task):
         return Predicted(tokens, {NONE: outputs[NONE].reshape(len(segment_ids), -1)})
 
     def decode(
-        self, example: ReadingExample, items: Items, outputs: Outputs, labels=()
+        self, example: ReadingExample, items: Items, outputs: Outputs, labels: Labels
     ) -> RankedAnswers:
         """Find the best spans of all windows; each is a part of the context."""
         count = self.n_best * (_PAIRS if self._takes_several else 1)
-        spans, refusals = [], []
+        spans, refusals = list[tuple[float, int, int]](), list[float]()
         for item, output in zip(items, outputs, strict=True):
             part, start, end = item.detail, output[START], output[END]
             scores, first, last = answers.best_spans(
@@ -299,11 +298,11 @@ class QuestionAnswering(Task):
             ends = (places.tolist() for places in part.characters(first, last))
             spans += zip(scores.tolist(), *ends, strict=True)
         unique: dict[tuple[int, int], float] = {}
-        for score, *ends in sorted(spans, key=lambda span: -span[0]):
-            unique.setdefault(tuple(ends), score)
+        for score, i, j in sorted(spans, key=lambda span: -span[0]):
+            unique.setdefault((i, j), score)
+        top = itertools.islice(unique.items(), count)
         candidates = tuple(
-            Candidate(example.context[slice(*ends)], *ends, score)
-            for ends, score in itertools.islice(unique.items(), count)
+            Candidate(example.context[i:j], i, j, x) for (i, j), x in top
         )
         best = candidates[0].score if candidates else 2 * IMPOSSIBLE
         if self._is_binary:
@@ -326,7 +325,7 @@ class QuestionAnswering(Task):
         return Answer(tuple(chosen), candidates.no_answer, best)
 
     def tune(
-        self, examples: Questions, candidates: Sequence[RankedAnswers], labels=()
+        self, examples: Questions, candidates: Sequence[RankedAnswers], labels: Labels
     ) -> TunedThreshold:
         """Choose the threshold with the best mean F1: of refusal, or of several spans.
 
@@ -359,7 +358,7 @@ class QuestionAnswering(Task):
         """Return which questions have an answer, and minus their no-answer scores."""
         if not self.unanswerable:
             return super().judge(examples, labels, candidates)
-        scores = candidates and [-ranked.no_answer for ranked in candidates]
+        scores = None if candidates is None else [-x.no_answer for x in candidates]
         gold = [bool(answers.gold_texts(example)) for example in examples]
         # A question is answered below the threshold.
         return {"": Judged(gold, scores, groups_of(examples), "contexts", sign=-1)}
@@ -390,12 +389,14 @@ class QuestionAnswering(Task):
         forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
         return answers.score_answers(examples, predictions, characters, **forms)
 
-    def example_statistics(self, examples, predictions, labels=()):
+    def example_statistics(
+        self, examples: Questions, predictions: Sequence[Answer], labels: Labels = ()
+    ) -> np.ndarray:
         """Return the F1 of each question, in the unit of the split's."""
         unit = answers.by_characters(examples)
         pairs = zip(examples, predictions, strict=True)
         forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
-        return mean_statistics([answers.f1_of(*x, unit, **forms) for x in pairs])
+        return mean_statistics([answers.f1_of(x, y, unit, **forms) for x, y in pairs])
 
     def fit(self, examples: Questions, items: Items) -> Fit:
         """Count what does not fit in windows, and answers by why none can be predicted.

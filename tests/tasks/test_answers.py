@@ -153,16 +153,16 @@ def test_neighbouring_scores_are_parted():
         ReadingExample("1", "?", "big cat", answer, False),
         ReadingExample("2", "?", "big cat", (), True),
     ]
-    tuned = task.tune(examples, ranked)
+    tuned = task.tune(examples, ranked, ())
     assert (tuned.score, tuned.default_score) == (1.0, 0.5)
     assert [task.decide(f, tuned.threshold).texts for f in ranked] == [("big cat",), ()]
 
 
 def test_nothing_to_tune():
     with pytest.raises(ValueError, match="no questions"):
-        QuestionAnswering(unanswerable=True).tune([], [])
+        QuestionAnswering(unanswerable=True).tune([], [], ())
     with pytest.raises(ValueError, match="decides nothing"):
-        QuestionAnswering().tune([], [])
+        QuestionAnswering().tune([], [], ())
 
 
 def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
@@ -178,7 +178,7 @@ def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
     ]
     task = QuestionAnswering(several_spans=True, form="sigmoid", tune_threshold=True)
     assert task.threshold_rule.tunes
-    tuned = task.tune(examples, unsure)
+    tuned = task.tune(examples, unsure, ())
     assert (tuned.default_score, tuned.score) == (
         0.75,
         1.0,
@@ -187,7 +187,7 @@ def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
     assert (tuned.examples, tuned.positives) == (2, 3)
     chosen = [task.decide(ranked, tuned.threshold).texts for ranked in unsure]
     assert chosen == [("a", "b"), ("a",)]
-    assert task.tune(examples[1:], unsure[1:]).threshold == 0.0  # as good as any
+    assert task.tune(examples[1:], unsure[1:], ()).threshold == 0  # as good as any
 
 
 @pytest.mark.parametrize("unanswerable", [False, True])

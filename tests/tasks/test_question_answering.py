@@ -312,7 +312,7 @@ def test_decoding_finds_what_two_loops_find(tokenizer, context, several):
                 score = output["start"][first] + output["end"][last]
                 best[ends] = max(score, best.get(ends, -np.inf))
     expected = sorted(best.items(), key=lambda pair: -pair[1])
-    ranked = task.decode(example, items, outputs)
+    ranked = task.decode(example, items, outputs, ())
     assert bool(expected) <= len(ranked.spans) <= (150 if several else 30)
     for candidate, (ends, score) in zip(ranked.spans[:7], expected, strict=False):
         assert (candidate.start, candidate.end) == ends
@@ -345,7 +345,7 @@ def two_windows(task):
 def test_the_no_answer_score_by_hand():
     task = QuestionAnswering(unanswerable=True, stride=0)
     example, items, outputs = two_windows(task)
-    ranked = task.decode(example, items, outputs)
+    ranked = task.decode(example, items, outputs, ())
     # Best: "c" with -1. [CLS]: -0.5 and -2, the least counts.
     assert [c.text for c in ranked.spans[:2]] == ["c", "c d"]
     assert (ranked.spans[0].score, ranked.no_answer) == (-1.0, -1.0)
@@ -353,15 +353,15 @@ def test_the_no_answer_score_by_hand():
     assert task.decide(ranked, -1.5) == Answer((), -1.0, "c")
     task = dataclasses.replace(task, form="sigmoid")
     odds = np.log1p(-np.exp(-1)) + 1
-    assert task.decode(example, items, outputs).no_answer == pytest.approx(odds)
+    assert task.decode(example, items, outputs, ()).no_answer == pytest.approx(odds)
     task = QuestionAnswering(unanswerable=True, stride=0, head="xlnet")
     pairs = zip(outputs, (0.75, 0.5), strict=True)
     with_odds = [output | {"impossible": x} for output, x in pairs]
-    ranked = task.decode(example, items, with_odds)
+    ranked = task.decode(example, items, with_odds, ())
     assert ranked.spans[0].score == pytest.approx(-1 - np.log1p(np.exp(0.5)))
     assert ranked.no_answer == 0.5 and task.decide(ranked).texts == ()
     plain = QuestionAnswering(stride=0)
-    assert plain.decide(plain.decode(example, items, outputs)).texts == ("c",)
+    assert plain.decide(plain.decode(example, items, outputs, ())).texts == ("c",)
 
 
 def test_several_spans_are_chosen_by_their_odds():
