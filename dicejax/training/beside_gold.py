@@ -57,7 +57,7 @@ class HardestFirst(Sequence[dict[str, Any]]):
     @overload
     def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
 
-    def __getitem__(self, place):
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         if isinstance(place, slice):
             return [self[index] for index in range(len(self))[place]]
         example = int(self._order[place])

@@ -138,8 +138,8 @@ class Checkpoints:
         """
         step = self._intact(warn) if is_main_process() else None
         if jax.process_count() > 1:
-            number = np.int32(-1 if step is None else step)
-            number = int(multihost_utils.broadcast_one_to_all(number))
+            mine = np.int32(-1 if step is None else step)
+            number = int(multihost_utils.broadcast_one_to_all(mine))
             step = None if number < 0 else number
         if step is None:
             return None
@@ -172,12 +172,10 @@ class Checkpoints:
                 f"{self._folder}: no checkpoint can be read ({reasons}); nothing was "
                 "deleted; restore one, or start again with --overwrite"
             )
-        for step, error in damaged.items():
-            place = self._folder / str(step)
-            then = (
-                "going back to the previous checkpoint" if step > intact else "deleted"
-            )
-            warn(f"{place}: damaged: {error}; {then}")
+        for step, damage in damaged.items():
+            place, is_last = self._folder / str(step), step > (intact or 0)
+            then = "going back to the previous checkpoint" if is_last else "deleted"
+            warn(f"{place}: damaged: {damage}; {then}")
             with self._errors_in_one_line():
                 delete(place)
         return intact
@@ -305,19 +303,19 @@ def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
     """Return the weights, and everything else by path (orbax restores dicts only)."""
     others = dataclasses.replace(state, averaged=None)
     if state.averaged is None:
-        others = dataclasses.replace(others, params=None)
+        others = dataclasses.replace(others, params={})
     return state.weights, {n: _key_data(leaf) for n, leaf in by_path(others).items()}
 
 
 def _whole(like: TrainState, weights: Params, rest: dict[str, Any]) -> TrainState:
     """Undo `_parts`."""
-    place = "params" if like.averaged is None else "averaged"
-    state = dataclasses.replace(like, **{place: weights})
+    place: dict[str, Any] = {"params" if like.averaged is None else "averaged": weights}
+    state = dataclasses.replace(like, **place)
     leaves = by_path(state)
     for name, array in rest.items():
         is_key = jnp.issubdtype(leaves[name].dtype, jax.dtypes.prng_key)
         leaves[name] = jax.random.wrap_key_data(array) if is_key else array
-    return jax.tree.structure(state).unflatten(leaves.values())
+    return jax.tree.unflatten(jax.tree.structure(state), leaves.values())
 
 
 def _key_data(leaf: Any) -> Any:

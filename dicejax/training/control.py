@@ -216,7 +216,7 @@ def _states(
     ((name, head),) = setup.network.heads
     width = setup.network.encoder.width
     # The head's last layer is left out: its kernel is the identity.
-    wide = dataclasses.replace(head, classes=width)
+    wide = dataclasses.replace(head, **{"classes": width})
     network = dataclasses.replace(setup.network, heads=((name, wide),))
     identity = Linear(np.eye(width), np.zeros(width))
     examples, items = getattr(setup.data.corpus, split), setup.data.items[split]

@@ -181,9 +181,9 @@ def _check(exported: Exported) -> str:
     pairs = zip(jax.tree.leaves(params), jax.tree.leaves(weights), strict=True)
     same = all(np.array_equal(x, y) for x, y in pairs)
     same = same and again.get_vocab() == tokenizer.get_vocab()
-    if isinstance(exported.dev, InputError):
-        examples, of_dev = (), "no inputs of dev were compared, for want of the data"
-    else:
+    examples: Sequence[Any] = ()
+    of_dev = "no inputs of dev were compared, for want of the data"
+    if not isinstance(exported.dev, InputError):
         examples = exported.dev[:CHECKED]
         of_dev = "PyTorch is not installed here, so its logits were not compared"
     length = network.encoder.within_limit(experiment.training.max_length)
@@ -302,7 +302,7 @@ def _pooled(folder: Path, encoder: Any) -> Any:
     It needs no sentence-transformers, and ONNX can have it.
     """
     outputs = importlib.import_module("transformers.modeling_outputs")
-    torch = importlib.import_module("torch")
+    torch: Any = importlib.import_module("torch")
     pooling = huggingface.read_config(folder).text_summary.position
     tensors = load_file(folder / DENSE / WEIGHTS)
     dense = torch.nn.Linear(*reversed(tensors["linear.weight"].shape))
@@ -323,11 +323,13 @@ def _pooled(folder: Path, encoder: Any) -> Any:
         return torch.take_along_dim(states, place[:, None, None], 1)[:, 0]
 
     class Pooled(torch.nn.Module):
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.encoder, self.dense = encoder, dense
 
-        def forward(self, input_ids, attention_mask, token_type_ids=None):
+        def forward(
+            self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None
+        ) -> Any:
             types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
             inputs = {"input_ids": input_ids, "attention_mask": attention_mask} | types
             states = self.encoder(**inputs).last_hidden_state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax.sharding import Mesh
@@ -44,7 +44,8 @@ def score_test_split(
     arrays = by_example(data.corpus.test, decided)
     rule = task.threshold_rule
     decides = rule is not None and (rule.tunes or rule.constraint is not None)
-    epochs, dev = setup.experiment.training.epochs, (data.corpus.dev, [])
+    epochs = setup.experiment.training.epochs
+    dev: tuple[Sequence[Any], Sequence[Any]] = data.corpus.dev, []
     if decides or calibrated.has_probabilities(task):
         (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
         dev = data.corpus.dev, in_dev

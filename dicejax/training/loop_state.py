@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class LoopState:
     losses: list[float] = dataclasses.field(default_factory=list)
     throughput: dict[str, float] = dataclasses.field(default_factory=dict)
     # Counts of dev's decisions after the last epoch, for `Objective.after_epoch`.
-    decisions: dict[str, list] = dataclasses.field(default_factory=dict)
+    decisions: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     data: int = 0  # checksum of the encoded training data
     # SHA-256 of metrics.jsonl and analysis.jsonl.
     digests: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -327,18 +327,17 @@ def choose_threshold(
             counts = {label: share.to_json() for label, share in observed.items()}
             fields["constraint_on_test"] = counts
         pairs = zip(test[0], decided, strict=True)
-        shares = at_constraint(
-            chosen, [scoring.count(task, *pair, judged) for pair in pairs]
-        )
+        counted = [scoring.count(task, *pair, judged) for pair in pairs]
+        shares = at_constraint(chosen, counted)
         arrays["at_constraint"] = shares
         value = quotients.ratio(*shares.sum(axis=(0, 1)))
         fields["at_constraint"] = {"name": chosen.constraint.other, "value": value}
     fields["threshold"] = dataclasses.asdict(chosen)
     if chosen.threshold is not None:
-        with_it, shares = scoring.score(task, test[0], decided, labels)
+        with_it, statistics = scoring.score(task, test[0], decided, labels)
         fields["test_with_tuned_threshold"] = with_it.to_json()
-        if shares is not None:
-            arrays["with_tuned_threshold"] = shares
+        if statistics is not None:
+            arrays["with_tuned_threshold"] = statistics
     return chosen, fields, arrays
 
 

@@ -72,7 +72,7 @@ PLACES = (
 )
 """Settings that say where data and encoder are; what they are has checksums."""
 
-T = TypeVar("T", dict, list)
+T = TypeVar("T", dict[str, Any], list[Any])
 
 
 @dataclasses.dataclass(frozen=True)

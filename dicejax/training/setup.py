@@ -174,7 +174,7 @@ class Setup:
             )
         items = self.data.items["train"]
         lengths, max_length = [len(item) for item in items], training.max_length
-        settings = {
+        settings: dict[str, Any] = {
             "max_length": max_length,
             "epochs": training.epochs,
             "seed": training.seed,

@@ -75,7 +75,7 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
                 spec = P(*fitting)
                 break
         places.append(NamedSharding(mesh, spec))
-    return jax.tree.structure(tree).unflatten(places)
+    return jax.tree.unflatten(jax.tree.structure(tree), places)
 
 
 def with_shardings(shapes: Any, mesh: Mesh) -> Any:

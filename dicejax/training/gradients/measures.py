@@ -244,9 +244,9 @@ def averages(groups: Groups) -> tuple[Average, ...]:
 
 def counts_of(logits: Array, labels: Array, groups: Groups) -> OverlapCounts:
     """Compute the soft counts of a batch, `[C]` each."""
-    where = labels >= 0
+    where = None if groups.multi_label else labels >= 0
     if groups.multi_label:  # a mask is of whole elements there, -100 of entries
-        labels, where = jnp.where(where, labels, -100), None
+        labels = jnp.where(labels >= 0, labels, -100)
     return overlap_counts(logits, labels, where=where, multi_label=groups.multi_label)
 
 
