@@ -80,8 +80,8 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         file = FileSample(first_path(folder, name), named)
         both = {file.container, train.container}
         if len(both) > 1 and both & {"text", "CoNLL-U"}:
-            one, other = (_CONTAINERS[x.container][0] for x in (file, train))
-            what = f"is {one}, but {train.path.name} is {other}"
+            read, expected = (_CONTAINERS[x.container][0] for x in (file, train))
+            what = f"is {read}, but {train.path.name} is {expected}"
             raise InputError.at(file.path, None, what, "convert one of them")
         if "word_column" in fields:
             there, parts = form.fields(file), ("sentence_column", "word_column")

@@ -41,11 +41,11 @@ PLAIN_NAME = re.compile(r"\w+(/[\w+.-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 _PAIRS = (("sentence1", "sentence2"), ("question1", "question2"))
 
 
-def _source(of: TensorflowDataset, split: str) -> tuple[Iterable[Any], Features]:
+def _source(source: TensorflowDataset, split: str) -> tuple[Iterable[Any], Features]:
     import tensorflow_datasets as package  # takes a second
     import tensorflow_datasets.text  # registers its data sets
 
-    name, data_dir = of.name, of.dir
+    name, data_dir = source.name, source.dir
     if data_dir is not None:
         _check_classes(epath.Path(data_dir) / re.split("[/:]", name)[0])
     with _errors(name, "check the name"):
@@ -59,7 +59,7 @@ def _source(of: TensorflowDataset, split: str) -> tuple[Iterable[Any], Features]
             what = f"no such data set in tensorflow-datasets {package.__version__}"
             raise InputError(f"{name}: {what}; {do}") from None
     if not builder.info.splits:
-        _prepare(name, builder, of.download)
+        _prepare(name, builder, source.download)
     base = re.split(r"\W", split)[0]
     if base not in builder.info.splits:
         do = did_you_mean(base, list(builder.info.splits))

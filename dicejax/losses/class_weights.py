@@ -8,6 +8,7 @@ counts, except in `effective_number`.
 
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from dicejax.losses.contract import check_bounds
 from dicejax.losses.declaration import (
@@ -20,7 +21,7 @@ from dicejax.losses.declaration import (
 )
 
 
-def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
+def log_ratio(counts: ArrayLike, *, k: float | Array = 1.0) -> Array:
     r"""Return the log-ratio weights of the paper's weighted cross-entropy.
 
     .. math:: w_t = \lg \left( \frac{n - n_t}{n_t} + K \right)
@@ -55,7 +56,7 @@ def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
     return jnp.log10((total - counts) / counts + k)
 
 
-def inverse(counts: Array) -> Array:
+def inverse(counts: ArrayLike) -> Array:
     r"""Return inverse-frequency weights: every class has the same total weight.
 
     .. math:: w_t = \frac{n}{C n_t}
@@ -83,7 +84,7 @@ def inverse(counts: Array) -> Array:
     return _mean_one(1 / counts, counts)
 
 
-def inverse_square_root(counts: Array) -> Array:
+def inverse_square_root(counts: ArrayLike) -> Array:
     r"""Return weights by the inverse square root of frequency, milder than `inverse`.
 
     .. math:: w_t \propto \frac{1}{\sqrt{n_t}}, \qquad \sum_t n_t w_t = n
@@ -111,7 +112,7 @@ def inverse_square_root(counts: Array) -> Array:
     return _mean_one(1 / jnp.sqrt(counts), counts)
 
 
-def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
+def effective_number(counts: ArrayLike, *, beta: float | Array = 0.999) -> Array:
     r"""Return class-balanced weights: the inverse effective number of examples.
 
     .. math:: w_t \propto \frac{1 - \beta}{1 - \beta^{n_t}}, \qquad \sum_t w_t = C
@@ -196,7 +197,7 @@ def from_counts(
     return (inverse if scheme == "inverse" else inverse_square_root)(counts)
 
 
-def _positive(counts: Array) -> Array:
+def _positive(counts: ArrayLike) -> Array:
     counts = jnp.asarray(counts, float)
     if counts.ndim == 0 or counts.shape[-1] == 0:
         raise ValueError(f"counts has shape {counts.shape}: no classes")

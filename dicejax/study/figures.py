@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # Matplotlib is slow to import, so it is when something is dr
 # style too. Mid tones, for light and dark pages.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#C79A00", "#7F7F7F")
 STYLES = ("-", "--", "-.", (0, (1, 1.3)), (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (8, 2)))
-REFERENCE = {"color": "#8C8C8C", "linestyle": "-", "linewidth": 0.9}
+REFERENCE: dict[str, Any] = {"color": "#8C8C8C", "linestyle": "-", "linewidth": 0.9}
 
 # Colours that a page replaces by its own, in light and dark, through CSS variables.
 TEXT, SOFT, RIM, PAGE = "#1b1b1f", "#55555f", "#d5d5dc", "#fefefe"
@@ -34,7 +34,7 @@ _UNSEEN = re.compile(r'(?<=\d\.\d\d)\d+| id="[\w.]+_\d+"')
 """Further digits in a tag, and ids that nothing refers to."""
 
 # The same version of Matplotlib draws the same bytes each time.
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "dicejax",
     "svg.fonttype": "none",
     "font.size": 9,
@@ -59,7 +59,7 @@ TITLED = {
 
 
 @contextlib.contextmanager
-def look(texts: Iterable[str] = (), settings: Mapping[str, Any] = {}) -> Iterator[None]:
+def look(texts: Iterable[str] = (), settings: Mapping[Any, Any] = {}) -> Iterator[None]:
     """Draw and save figures in the package's style inside this context.
 
     Characters of the texts that the default font lacks are taken from the font that has
@@ -78,7 +78,7 @@ def look(texts: Iterable[str] = (), settings: Mapping[str, Any] = {}) -> Iterato
     default = findfont(FontProperties())
     missing = {ord(letter) for letter in "".join(texts) if letter.isprintable()}
     missing -= get_font(default).get_charmap().keys()
-    fonts: dict[str, Any] = {}
+    fonts: dict[Any, Any] = {}
     if missing:
         # Last Resort has every character, as a box.
         others = [x for x in fontManager.ttflist if "Last Resort" not in x.name]
@@ -92,9 +92,10 @@ def look(texts: Iterable[str] = (), settings: Mapping[str, Any] = {}) -> Iterato
 
 def rendered(figure: Figure, kind: str, **options: Any) -> bytes:
     """Return a figure as the bytes of a file, "svg" or "png"."""
-    defaults = {"dpi": 150} if kind == "png" else {"metadata": {"Date": None}}
+    default = ("dpi", 150) if kind == "png" else ("metadata", {"Date": None})
+    options.setdefault(*default)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, **(defaults | options))
+    figure.savefig(buffer, format=kind, **options)
     figure.set_layout_engine("none")  # half of the time: the places stay for another
     drawn = buffer.getvalue()
     if kind == "svg":  # in which control characters are not allowed

@@ -230,9 +230,8 @@ class QuestionAnswering(Task):
             encoded = tokenize.encode_texts(tokenizer, *columns)
             pairs = zip(chunk, encoded, strict=True)
             for number, (example, pair) in enumerate(pairs, begin):
-                parts = answers.cut_context(
-                    example, pair, max_length, self.stride, self.max_question
-                )
+                limits = max_length, self.stride, self.max_question
+                parts = answers.cut_context(example, pair, *limits)
                 is_cut = bool((pair.texts == 0).sum() > self.max_question)
                 items += [Item(self._arrays(p), number, p, is_cut) for p in parts]
         return items

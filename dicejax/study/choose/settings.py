@@ -61,16 +61,12 @@ class Setting:
     def apply_to(self, experiment: Experiment) -> Experiment:
         """Return an experiment with the setting."""
         made = with_candidate(experiment, candidate_named(self.model))
-        optimizer, training = made.optimizer, made.training
-        rate = self.rate * optimizer.learning_rate
-        changes = {} if self.head is None else {"head_learning_rate": self.head}
-        return dataclasses.replace(
-            made,
-            optimizer=dataclasses.replace(optimizer, learning_rate=rate, **changes),
-            training=dataclasses.replace(
-                training, epochs=self.epochs * training.epochs
-            ),
-        )
+        rate, epochs = made.optimizer.learning_rate, made.training.epochs
+        optimizer = dataclasses.replace(made.optimizer, learning_rate=self.rate * rate)
+        if self.head is not None:
+            optimizer = dataclasses.replace(optimizer, head_learning_rate=self.head)
+        training = dataclasses.replace(made.training, epochs=self.epochs * epochs)
+        return dataclasses.replace(made, optimizer=optimizer, training=training)
 
 
 def first_settings(experiment: Experiment) -> list[Setting]:

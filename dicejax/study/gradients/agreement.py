@@ -104,7 +104,7 @@ _STATIC = ("outputs", "progress", "network", "task", "micro_batches", "mesh")
 
 @functools.partial(jax.jit, static_argnames=_STATIC)
 def _count(
-    params: Any, batch: Batch, *, outputs: tuple[Output, ...], task: Task, **forward
+    params: Any, batch: Batch, outputs: tuple[Output, ...], task: Task, **forward: Any
 ) -> probe.Counts:
     logits, labels = task.loss_inputs(logits_of(params, batch, **forward), batch)
     return {
@@ -125,7 +125,7 @@ def _agreement(
     loss: str, output: Output, average: str, measured: list[OutputMeasures]
 ) -> dict[str, Any]:
     heads = _sum([x.head_gradients for x in measured])
-    norm = sum(x.measures.gradient_norm for x in measured)
+    norm = _sum([x.measures.gradient_norm for x in measured])
     share = float(1 - norm[0] / norm.sum()) if norm.sum() else 0.0
     return {
         "loss": loss,

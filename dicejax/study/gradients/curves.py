@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -33,15 +33,16 @@ OF_SET = {0: "the positive varies", 1: "one of the negatives varies"}
 
 Value = Callable[[Array, Array], Array]
 """A loss of a logit, and of the index of the element that varies."""
+Loss = functools.partial[Array]
 LossCurve = tuple[str, Value]
 """The text in the legend, which begins with the name of the loss, and its value."""
 
 
 def of_loss(
     name: str,
-    setting: Callable[[Callable], Value],
+    setting: Callable[[Loss], Value],
     label: str = "",
-    **hyperparameters,
+    **hyperparameters: Any,
 ) -> LossCurve:
     """Return the curve of a loss of `dicejax.losses`."""
     value = setting(functools.partial(getattr(losses, name), **hyperparameters))
@@ -51,20 +52,20 @@ def of_loss(
 def of_objective(objective: Objective) -> LossCurve:
     """Return the curve of an objective, also a sum, over the set of `one_of_a_set`."""
     others, labels = _set()
-    outputs = {leaf.output for leaf in objective.terms()} - {None} or {"output"}
+    outputs = {leaf.output or "" for leaf in objective.terms()} - {""} or {"output"}
     counts = dict.fromkeys(outputs, np.array([SIZE - 1, 1]))
     target = Target("classes", has_negative=True)
     fitted = objective.bind(dict.fromkeys(sorted(outputs), target), counts)
 
     def value(z: Array, varied: Array) -> Array:
         logits = jnp.stack([jnp.zeros(SIZE), others.at[varied].set(z)], axis=-1)
-        inputs = dict.fromkeys(outputs, logits), dict.fromkeys(outputs, labels)
-        return fitted(*inputs, fitted.initial_state())[0]
+        golds = dict.fromkeys(outputs, labels)
+        return fitted(dict.fromkeys(outputs, logits), golds, fitted.initial_state())[0]
 
     return objective.short_name, value
 
 
-def one_element(loss: Callable) -> Value:
+def one_element(loss: Loss) -> Value:
     """One element, binary form, of label `varied`, by its gold logit."""
 
     def value(z: Array, varied: Array) -> Array:
@@ -73,7 +74,7 @@ def one_element(loss: Callable) -> Value:
     return value
 
 
-def one_of_a_set(loss: functools.partial) -> Value:
+def one_of_a_set(loss: Loss) -> Value:
     """A set whose element 0 is positive, by the logit of element `varied`.
 
     Losses per class give that of class 1, losses per element their mean.
@@ -122,7 +123,7 @@ def figure_one(alpha: float, points: int = 256) -> tuple[np.ndarray, np.ndarray]
     """
     # As the loss sees them: near 1 the rounding to float32 would be that of 1 - p.
     p = probabilities(points).astype(np.float32).astype(float)
-    settings = {"alpha": alpha, "smooth": 0.0, "axis": (), "squared": False}
+    settings: Any = {"alpha": alpha, "smooth": 0.0, "axis": (), "squared": False}
     curve = of_loss("self_adjusting_dice", one_element, **settings)
     # L = 1 - 2f / (f + 1), so -dL/dp / 2 is the derivative of f / (1 + f).
     return p, -evaluate(curve, p, [1])[1][0] / (p * (1 - p)) / 2

@@ -90,16 +90,19 @@ def share(values: np.ndarray) -> np.ndarray:
 def _history(name: str, groups: Groups, records: list[dict[str, Any]]) -> History:
     parts = [record["outputs"][name] for record in records]
     steps = [record["step"] for record in records]
+
+    def by_average(key: str) -> dict[str, np.ndarray]:
+        return {x: _stack([part[key][x] for part in parts]) for x in averages(groups)}
+
     return History(
         output=name,
         groups=groups,
         steps=np.array(steps),
         sums={key: _stack([part[key] for part in parts]) for key in SUMS},
         kinds=_stack([part.get("kinds", {}) for part in parts]),
-        **{
-            key: {x: _stack([part[key][x] for part in parts]) for x in averages(groups)}
-            for key in ("soft_f1", "cosine", "cosine_heads")
-        },
+        soft_f1=by_average("soft_f1"),
+        cosine=by_average("cosine"),
+        cosine_heads=by_average("cosine_heads"),
         alarms=[
             (int(step), kind, group)
             for step, part in zip(steps, parts, strict=True)

@@ -44,7 +44,7 @@ from dicejax.training.encoded import SPLITS
 Rule = Literal[
     "negative class", "rare negative", "most and least", "multi-label", "positions"
 ]
-ONE_NEGATIVE = ("negative class", "rare negative")
+ONE_NEGATIVE: tuple[Rule, Rule] = ("negative class", "rare negative")
 SCHEMES = {
     "log_ratio": class_weights.log_ratio,
     "inverse": class_weights.inverse,
@@ -125,20 +125,20 @@ def count_outputs(
     for name, target in task.targets(labels).items():
         rule, sequences, sets = chosen[name], None, None
         positives = np.ravel(counts.get(name, 0))
-        names, is_negative = target.classes, np.arange(len(target.classes)) == 0
+        names, is_negative = list(target.classes), np.arange(len(target.classes)) == 0
         schemes = SCHEMES if weights else {}
         if rule == "positions":
             answers = [item.arrays for item in items if item.arrays[name] >= 0]
             sequences, schemes = len(answers), {}
             answered = sum(x[name] != x.get("summary_positions", -1) for x in answers)
             others = sum(len(x["input_ids"]) for x in answers) - answered
-            positives, negatives = (others, answered), (answered, others)
-            names, is_negative = ("other pieces", name), [True, False]
+            positives, negatives = np.array([[others, answered], [answered, others]])
+            names, is_negative = ["other pieces", name], np.array([True, False])
         elif rule == "multi-label":
             sets = label_sets(name, items, target.classes)
             negatives = np.ravel(counts[name][:, ::-1])
             names = [x for label in names for x in (f"not {label}", label)]
-            is_negative = [True, False] * len(target.classes)
+            is_negative = np.array([True, False] * len(target.classes))
         else:
             negatives = positives.sum() - positives
             is_negative &= rule in ONE_NEGATIVE
@@ -167,12 +167,13 @@ def _summary(
     """Return names and counts of an output's negatives and positives."""
     pair = len(labels) == 2
     if rule == "multi-label" and not pair:
-        sums = (sum(x.positives for x in side) for side in (labels[::2], labels[1::2]))
-        return ("negative", "positive"), tuple(sums)
+        no, yes = (sum(x.positives for x in labels[n::2]) for n in (0, 1))
+        return ("negative", "positive"), (no, yes)
     first, last = labels[0], labels[-1]
     if rule in ONE_NEGATIVE and not pair:
-        names, sizes = (first.label, OTHERS), (first.positives, first.negatives)
-        return (names, sizes) if rule == ONE_NEGATIVE[0] else (names[::-1], sizes[::-1])
+        if rule == ONE_NEGATIVE[0]:
+            return (first.label, OTHERS), (first.positives, first.negatives)
+        return (OTHERS, first.label), (first.negatives, first.positives)
     if rule == "most and least":
         occurring = [label for label in labels if label.positives] or labels[:1]
         first = max(occurring, key=lambda label: label.positives)
@@ -258,7 +259,7 @@ def class_examples(
     on_test = Counter(x for gold in golds["test"] for x in gold)
     names = {name for counts in having.values() for name in counts}
     classes = [
-        ClassExamples(name, *(having[k][name] for k in SPLITS), on_test[name])
+        ClassExamples(name, **{k: having[k][name] for k in SPLITS}, gold=on_test[name])
         for name in names
     ]
     return tuple(sorted(classes, key=lambda each: (each.train, each.name)))
@@ -311,7 +312,7 @@ def support(
             "few": 0 < train < limit,
             "smooth": train > 0 and per_update < smooth.get(key[0], 0),
         }
-        reasons = tuple(reason for reason, holds in rules.items() if holds)
+        reasons: tuple[Reason, ...] = tuple(x for x, holds in rules.items() if holds)
         supports.append(LabelSupport(*key, train, dev, test, per_update, reasons))
     return tuple(supports)
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import cattrs
 import numpy as np
@@ -20,6 +20,7 @@ from dicejax.study.profile.imbalance import (
     ClassExamples,
     LabelSupport,
     OutputCounts,
+    Rule,
     count_outputs,
 )
 from dicejax.training.encoded import SPLITS, Encoded, Warn, load_data
@@ -165,7 +166,7 @@ def from_json(text: str) -> DataProfile:
 
 
 def _split(
-    experiment: Experiment, data: Encoded, split: str, chosen: dict
+    experiment: Experiment, data: Encoded, split: str, chosen: Mapping[str, Rule]
 ) -> SplitProfile:
     task, training = experiment.task, experiment.training
     examples, items = getattr(data.corpus, split), data.items[split]

@@ -250,13 +250,13 @@ def draw(profile: DataProfile, split: str) -> Figure:
     figure = Figure(figsize=(10, height), layout="constrained")
     title = figures.plain(f"{profile.name}, {split}")
     figure.suptitle(title, x=0.01, ha="left", size=13)
-    left, right = figure.add_gridspec(1, 2, width_ratios=(1, 1))
-    _draw_labels(figure.add_subplot(left), bars)
+    grid = figure.add_gridspec(1, 2, width_ratios=(1, 1))
+    _draw_labels(figure.add_subplot(grid[0]), bars)
     if counts.lengths and counts.padding:
-        above, below = right.subgridspec(2, 1, height_ratios=(1.7, 1))
-        _draw_lengths(figure.add_subplot(above), counts.lengths, profile.max_length)
+        right = grid[1].subgridspec(2, 1, height_ratios=(1.7, 1))
+        _draw_lengths(figure.add_subplot(right[0]), counts.lengths, profile.max_length)
         layouts = _layouts(profile, counts.padding, "to")
-        _draw_padding(figure.add_subplot(below), layouts)
+        _draw_padding(figure.add_subplot(right[1]), layouts)
     return figure
 
 
@@ -308,11 +308,10 @@ def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
 
 
 def _draw_padding(axes: Axes, layouts: Padding) -> None:
-    places, size = range(len(layouts)), {"height": 0.62}
-    axes.barh(places, 100, color="#E4E4E4", **size)
-    axes.barh(
-        places, [100 * x["filled"] for x in layouts.values()], color=_POSITIVE, **size
-    )
+    places, height = range(len(layouts)), 0.62
+    filled = [100 * x["filled"] for x in layouts.values()]
+    axes.barh(places, 100, height, color="#E4E4E4")
+    axes.barh(places, filled, height, color=_POSITIVE)
     for place, (name, layout) in enumerate(layouts.items()):
         text = f"{100 * layout['filled']:.1f}%"
         if name != "packed":

@@ -34,6 +34,9 @@ CONSTANT = "majority"
 _LEAST = np.finfo(np.float32).tiny
 
 
+Reviewed = TextTask | Tagging | WordTagging
+
+
 @dataclasses.dataclass(frozen=True)
 class HeldOut:
     """Labelled examples, and the probabilities of models not trained on them.
@@ -54,7 +57,7 @@ class HeldOut:
       predictions: predictions of each model, None where it was trained on the text.
     """
 
-    task: Task
+    task: Reviewed
     labels: tuple[str, ...]
     examples: Sequence[Any]
     splits: Sequence[tuple[str, int]]
@@ -97,15 +100,18 @@ def finished_jobs(paths: Sequence[str], warn: Callable[[str], None]) -> list[Job
     if not usable:
         kind = f"only the control {CONSTANT}" if jobs else "no finished run"
         raise InputError(f"{', '.join(paths)}: {kind} there; train one")
-    task = usable[0].experiment.task
-    kinds = (TextTask, Tagging, WordTagging)
-    if not isinstance(task, kinds) or isinstance(task, JointTagging):
+    _reviewed(usable[0].experiment.task)
+    warn_of_changes(usable, warn)
+    return usable
+
+
+def _reviewed(task: Task) -> Reviewed:
+    if not isinstance(task, Reviewed) or isinstance(task, JointTagging):
         raise InputError(
             f"review ranks tags of entities, labels of words and classes of texts, and "
             f"{type(task).__name__} has none of these; take runs of Tagging"
         )
-    warn_of_changes(usable, warn)
-    return usable
+    return task
 
 
 def train_folds(
@@ -154,7 +160,7 @@ def judge(
       InputError: runs or data cannot be read, or nothing is left.
     """
     experiment = offline(jobs[0])
-    task, labels = experiment.task, _labels_of(jobs)
+    task, labels = _reviewed(experiment.task), _labels_of(jobs)
     corpus = _whole(experiment, jobs).load()
     seen = _trained_on(jobs) if "train" in splits else [frozenset[Any]()] * len(jobs)
     examples: list[Any] = []
@@ -199,9 +205,8 @@ def judge(
         for place, prediction in zip(places, decided, strict=True):
             predictions[-1][place] = prediction
     folders = [f"{job.loss} seed {job.seed}" for job in jobs]
-    return HeldOut(
-        *(task, labels, examples, names, starts, gold, shares, folders, predictions)
-    )
+    parts = (task, labels, examples, names, starts, gold, shares, folders, predictions)
+    return HeldOut(*parts)
 
 
 def offline(job: Job) -> Experiment:
@@ -266,11 +271,11 @@ def _say(
         if not is_text:
             logits: list[Any] = [np.asarray(x, np.float32) for x in candidates]
             logs += [special.log_softmax(x, -1) for x in logits]
-            options = {"task": task, "labels": names}
-            candidates = search_logits(logits, part, items, **options).candidates[0]
+            search = search_logits(logits, part, items, task=task, labels=names)
+            candidates = search.candidates[0]
         else:
             rows = [np.array([x.get(n, np.nan) for n in labels]) for x in candidates]
-            if task.has_several:
+            if isinstance(task, TextTask) and task.has_several:
                 logs += [np.log(np.stack([1 - x, x], -1) + _LEAST) for x in rows]
             else:
                 logs += [np.log(np.nan_to_num(x) + _LEAST)[None] for x in rows]

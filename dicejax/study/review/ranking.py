@@ -15,6 +15,7 @@ from dicejax.data.source import text_of
 from dicejax.study.review.held_out import HeldOut
 from dicejax.tasks.described import text_and_gold
 from dicejax.tasks.spans import flat_spans
+from dicejax.tasks.tagging import Tagging
 from dicejax.tasks.texts import TextTask
 
 _LEAST = 1e-9  # a probability below tells no more
@@ -211,22 +212,22 @@ def _proposed(
         missing = [f"missing {x}" for x in names if x not in example.labels]
         changed = dataclasses.replace(example, labels=tuple(names))
         return (changed if extra or missing else example), (*extra, *missing)
-    golds = task.word_classes(example)  # type: ignore[attr-defined]
+    golds = task.word_classes(example)
     names = [
         labels[n] if n >= 0 else gold for n, gold in zip(classes, golds, strict=True)
     ]
-    if not isinstance(example, Sentence):
+    if not isinstance(task, Tagging):
         rows = zip(example.words, example.labels, names, strict=True)
         kinds = [f"{word}: {x} instead of {y}" for word, x, y in rows if x != y]
         return dataclasses.replace(example, labels=tuple(names)), tuple(kinds)
-    spans = tags.spans(names, task.scheme)  # type: ignore[attr-defined]
+    spans = tags.spans(names, task.scheme)
     flat = flat_spans(example.spans)
-    kinds = differences(flat, spans)
-    if not kinds:
+    wrong = differences(flat, spans)
+    if not wrong:
         return example, ()
     others = [span for span in example.spans if span not in flat]  # no tags have them
     ordered = sorted([*spans, *others], key=lambda span: span[1:])
-    return dataclasses.replace(example, spans=tuple(ordered)), kinds
+    return dataclasses.replace(example, spans=tuple(ordered)), wrong
 
 
 def _relabelled(example: Any, label: str) -> tuple[Any, tuple[str, ...]]:

@@ -22,8 +22,8 @@ from dicejax.study.review.ranking import Doubt
 
 MARKS = ("right", "wrong", "neither")
 """Gold is right; gold is wrong and the models are right; both are wrong."""
-COLUMNS = ("rank", "probability", "split", "number", "line", "text")
-COLUMNS += ("gold", "models", "kind", "mark")
+_PLACE = ("rank", "probability", "split", "number", "line", "text")
+COLUMNS = (*_PLACE, "gold", "models", "kind", "mark")
 
 
 Key = tuple[str, int]

@@ -91,7 +91,7 @@ def tex(text: str) -> str:
     >>> print(tex("a_b & 5%"))
     a\_b \& 5\%
     """
-    return visible(text).translate(str.maketrans(_COMMANDS))
+    return visible(text).translate({ord(sign): x for sign, x in _COMMANDS.items()})
 
 
 def paragraphs(text: str) -> list[str]:

@@ -69,7 +69,8 @@ def across_sets(
 
     variance = 0.0
     if excess(0.0) > 0:
-        variance = optimize.brentq(excess, 0.0, float(np.ptp(y) ** 2 * len(y)))
+        most = float(np.ptp(y) ** 2 * len(y))
+        variance = optimize.root_scalar(excess, bracket=(0.0, most)).root
     weights = 1 / (s**2 + variance)
     mean = float(np.average(y, weights=weights))
     scale = max(_spread(y, weights) / (len(y) - 1), 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -89,7 +90,7 @@ class CrossedDifference:
         def excess(log_p: float) -> float:
             return self._both(math.exp(log_p)) / half**2 - 1
 
-        log_p = optimize.brentq(excess, smallest, 0.0, xtol=1e-10)
+        log_p = optimize.root_scalar(excess, bracket=(smallest, 0.0), xtol=1e-10).root
         return max(math.exp(log_p), alone)
 
     def _both(self, level: float) -> float:
@@ -229,14 +230,14 @@ def contrast(
     shapes = {influence.shape for _, influence in parts}
     if len(shapes) != 1:
         raise ValueError(f"pairs differ in seeds or sentences: {sorted(shapes)}")
-    differences, influence = (sum(part) for part in zip(*parts, strict=True))
+    columns = zip(*parts, strict=True)
+    differences, influence = (functools.reduce(np.add, part) for part in columns)
     seeds, sentences = influence.shape
     by_sentence = influence.mean(0)
     # Mean squares over S N; the influences of a seed have the mean 0.
     between = by_sentence.var(ddof=1) / sentences
-    rest = np.square(influence - by_sentence).sum() / (
-        (seeds - 1) * (sentences - 1) * seeds * sentences
-    )
+    size = (seeds - 1) * (sentences - 1) * seeds * sentences
+    rest = np.square(influence - by_sentence).sum() / size
     return CrossedDifference(
         mean=float(differences.mean()),
         seeds=seeds,
@@ -292,8 +293,8 @@ def shrink_variances(
             freedom = prior + difference.freedom
             variance = (prior * median + difference.freedom * variance) / freedom
             error = math.sqrt(variance / difference.seeds)
-            changes = {"seed_error": error, "freedom": freedom}
-            difference = dataclasses.replace(difference, **changes)
+            made = dataclasses.replace(difference, seed_error=error)
+            difference = dataclasses.replace(made, freedom=freedom)
         shrunk.append(difference)
     return shrunk
 

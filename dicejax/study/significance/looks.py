@@ -99,7 +99,8 @@ def _crossing(
 
     if beyond(0.0) <= 0:  # rounding, at a level near 1
         return 0.0
-    return optimize.brentq(beyond, 0.0, abs(points[0]) + 40 * width, xtol=1e-10)
+    ends = 0.0, abs(points[0]) + 40 * width
+    return optimize.root_scalar(beyond, bracket=ends, xtol=1e-10).root
 
 
 def sequential_p_value(p_values: ArrayLike, looks: Sequence[int]) -> np.ndarray:

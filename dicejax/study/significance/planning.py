@@ -51,7 +51,7 @@ def _half_and_error(
     freedom = seeds - difference.seeds + difference.freedom
     error = math.sqrt(variance / seeds + new)
     z = -float(special.stdtrit(difference.sentences - 1, level / 2))
-    half = z * math.sqrt(new + rest / seeds)
+    half: np.ndarray | float = z * math.sqrt(new + rest / seeds)
     if math.isfinite(seeds):
         t = -float(special.stdtrit(freedom, level / 2))
         drawn = t**2 * variance / seeds * _variances(freedom)
@@ -138,12 +138,10 @@ def seeds_range(
       Fewest and most seeds, as `seeds_needed` returns them.
     """
     half, size = difference.half(1 - confidence), abs(difference.mean)
-    family = {"comparisons": comparisons, "level": level}
-    fewest, most = (
-        seeds_needed(dataclasses.replace(difference, mean=end), looks, **family)
-        for end in (size + half, max(size - half, 0.0))
-    )
-    return fewest, most
+    needed = functools.partial(seeds_needed, comparisons=comparisons, level=level)
+    ends = size + half, max(size - half, 0.0)
+    fewest, most = (dataclasses.replace(difference, mean=end) for end in ends)
+    return needed(fewest, looks), needed(most, looks)
 
 
 def detectable(
@@ -173,4 +171,4 @@ def detectable(
 
     while excess(high) < 0:
         high *= 2
-    return float(optimize.brentq(excess, 0.0, high, xtol=1e-9))
+    return optimize.root_scalar(excess, bracket=(0.0, high), xtol=1e-9).root
