@@ -30,6 +30,9 @@ OutFormat = Annotated[
     Literal["text", "jsonl", "conll", "csv", "squad", "same"] | None,
     option(None, "by name"),
 ]
+Decisions = Annotated[
+    Literal["tuned threshold", "logit adjustment"] | None, option(None, "as trained")
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,7 @@ class Predict:
         conll appends the predicted tag as the last column, csv prediction and
         probability; squad is the object of ids and answers that SQuAD's evaluation
         scripts read, same is the layout of the run's data, for a file in it.
+      decisions: predict with the decisions of a comparison that moved them so.
       json: print one JSON object per example, as --out_format jsonl.
     """
 
@@ -63,6 +67,7 @@ class Predict:
     out_format: OutFormat = None
     checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
+    decisions: Decisions = None
     json: bool = False
 
     def __call__(self, console: Console) -> None:
@@ -163,6 +168,7 @@ class Predict:
                 examples,
                 self.checkpoint,
                 self.file,
+                decisions=self.decisions,
                 tagged=out_form == "conll",
                 official=out_form == "squad",
                 begin=begin,

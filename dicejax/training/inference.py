@@ -42,7 +42,7 @@ from dicejax.training.checkpoint import Which
 from dicejax.training.encoded import load_corpus, several_of
 from dicejax.training.identity import Identity, changed
 from dicejax.training.outcome import nothing_learnt
-from dicejax.training.predict import search
+from dicejax.training.predict import Shift, search
 from dicejax.training.restored import restore
 from dicejax.training.run_folder import RESULT, Run
 from dicejax.training.train import Result
@@ -206,7 +206,11 @@ def evaluate(
 
 
 def predict(
-    run: Folder | Result, texts: Sequence[str], *, checkpoint: Which = "best"
+    run: Folder | Result,
+    texts: Sequence[str],
+    *,
+    checkpoint: Which = "best",
+    decisions: str | None = None,
 ) -> list[dict[str, Any]]:
     """Predict for new examples, with the threshold that was chosen on dev.
 
@@ -217,6 +221,7 @@ def predict(
       texts: examples in the format of `dicejax predict`, such as sentences with spaces
         between the words.
       checkpoint: "best" by the dev score, or "last".
+      decisions: how `compare` has moved them, such as "tuned threshold".
 
     Returns:
       For each text the object that `dicejax predict --json` prints.
@@ -225,7 +230,9 @@ def predict(
       InputError: the run cannot be used, or a text lacks a part.
     """
     examples = texts_of(texts)
-    results = predict_texts(_folder(run), examples, checkpoint, warn=warnings.warn)
+    results = predict_texts(
+        _folder(run), examples, checkpoint, decisions=decisions, warn=warnings.warn
+    )
     return [record for _, record, _ in results]
 
 
@@ -249,6 +256,7 @@ def predict_texts(
     which: Which = "best",
     path: str | None = None,
     *,
+    decisions: str | None = None,
     tagged: bool = False,
     official: bool = False,
     begin: Callable[[int], None] = lambda count: None,
@@ -295,7 +303,7 @@ def predict_texts(
             )
         text_files.check_ids(texts, path)
     begin(sum(len(some) for _, some in new_texts.parts(experiment, texts, path)))
-    predictor, cuts = Predictor(run, which, task), Cuts()
+    predictor, cuts = Predictor(run, which, task, decisions), Cuts()
     for part, examples in new_texts.parts(experiment, texts, path):
         items, candidates = predictor(examples, decoded)
         cuts += count_cuts(items)
@@ -343,6 +351,24 @@ def with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     return {**record, key: spans}
 
 
+def _moved(run: Run, which: Which, decisions: str) -> dict[str, Any]:
+    """Return what `compare` has recorded of the moved decisions of a run."""
+    if which != "best":
+        raise InputError(f"--decisions is for the best checkpoint, not the {which} one")
+    moved = run.baselines() or {}
+    if decisions not in moved:
+        there = "dicejax compare moves those of the losses it has trained"
+        if moved:
+            there = f"there are {', '.join(moved)}"
+        raise InputError(f"{run.path}: has no {decisions}; {there}")
+    if "shift" not in moved[decisions]:
+        raise InputError(
+            f"{run.path}: an earlier version has moved its decisions, and kept their "
+            "scores alone; compare again with another --out"
+        )
+    return moved[decisions]
+
+
 class Predictor:
     """A run's network, which decodes the candidates of some examples at a time.
 
@@ -352,7 +378,7 @@ class Predictor:
       temperature: that calibrates its probabilities, if dev gave one.
     """
 
-    def __init__(self, run: Run, which: Which, task: Any):
+    def __init__(self, run: Run, which: Which, task: Any, decisions: str | None = None):
         self._run, self._task = run, task
         self._which: Which = which
         self._training, self._labels = run.experiment().training, run.labels()
@@ -364,6 +390,15 @@ class Predictor:
         self.temperature: float | None = (result.get("calibration") or {}).get(
             "temperature"
         )
+        self._shift: Shift = {}
+        if decisions is not None:
+            control = _moved(run, which, decisions)
+            self._shift = {
+                output: np.asarray(shift, np.float32)
+                for output, shift in control["shift"].items()
+            }
+            chosen = {} if self._shift else {"threshold": control["value"]}
+            self.temperature = None  # it is that of the logits as they were trained
         self.threshold: float | Mapping[str, float] | None = chosen.get("threshold")
         self.guarantee = guarantee_of(chosen or None)
 
@@ -400,6 +435,7 @@ class Predictor:
             tokenizer=self._tokenizer,
             max_length=training.max_length,
             mesh=self._mesh,
+            shifts=[self._shift],
             min_sequences=self._sequences,
             decoded=decoded,
         )

@@ -13,7 +13,7 @@ from dicejax.study.compare.baselines import THRESHOLD, scored_runs
 from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import Run
 
-from .made_runs import in_record, made, outcome, statistics_of
+from .made_runs import EXPERIMENT, in_record, made, outcome, statistics_of
 from .test_significance_simulated import exhaustive, most_of
 
 MOVED = f"ce + {THRESHOLD}"
@@ -149,8 +149,14 @@ def test_texts_say_that_both_are_decided_alike():
     # a loss may beat the control that gains nothing without moved decisions.
     for dsc, end in (((0.8, 0.7), "No loss"), ((0.6, 0.8), "dsc")):
         outcomes = drawn({"ce": (0.6, 0.7), "dsc": dsc})
-        text = headline(rows_of(outcomes, "ce", controls=[MOVED]))
+        rows = rows_of(outcomes, "ce", controls=[MOVED])
+        text = headline(rows)
+        assert "dicejax predict" not in text  # scores from elsewhere have no runs
         assert text.startswith(f"Use {MOVED}: +")
+        trained = [dataclasses.replace(x, experiment=EXPERIMENT) for x in outcomes]
+        advised = headline(rows_of(trained, "ce", controls=[MOVED]))
+        command = "dicejax predict RUN --decisions 'tuned threshold'"
+        assert f" To predict so: {command}, where RUN is a run of ce. " in advised
         assert f" dsc vs. {MOVED}, both with a tuned threshold: " in text
         assert f" {end} is shown to beat {MOVED}." in text
 

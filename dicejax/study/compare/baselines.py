@@ -225,9 +225,9 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
             best = max(by_value, key=lambda value: (by_value[value], -abs(value)))
             chosen[name] = best, by_value[best]
     test = search("test", [kinds[name][best] for name, (best, _) in chosen.items()])
-    # Value, score on dev, candidates on test, and threshold, by name.
-    moves: dict[str, tuple[Any, float, Any, Any]] = {
-        name: (best, score, candidates, None)
+    # Value, score on dev, candidates on test, shift, and threshold, by name.
+    moves: dict[str, tuple[Any, float, Any, Shift, Any]] = {
+        name: (best, score, candidates, kinds[name][best], None)
         for (name, (best, score)), candidates in zip(chosen.items(), test, strict=True)
     }
     chooses_classes = any(target.kind == "classes" for target in targets.values())
@@ -236,13 +236,14 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
         (on_dev,), (on_test,) = search("dev", [{}]), search("test", [{}])
         threshold = task.tune(data.corpus.dev, on_dev, data.labels).threshold
         score = dev_score(on_dev, threshold)
-        moves[THRESHOLD] = threshold, score, on_test, threshold
+        moves[THRESHOLD] = threshold, score, on_test, {}, threshold
     controls = {}
-    for name, (value, score, candidates, threshold) in moves.items():
+    for name, (value, score, candidates, shift, threshold) in moves.items():
         decided = [task.decide(each, threshold) for each in candidates]
         inputs = data.corpus.test, decided, data.labels
         controls[name] = {
             "value": value,
+            "shift": {output: each.tolist() for output, each in shift.items()},
             "dev_score": score,
             "test": scoring.score(task, *inputs)[0].to_json(),
             "example_statistics": task.example_statistics(*inputs),
