@@ -39,6 +39,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from dicejax.cli.process import spare_copies
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
@@ -464,6 +465,7 @@ def random_folder(settings: Settings, folder: Path) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, and return 1 if a limit is broken."""
     settings = tyro.cli(Settings, description=__doc__, use_underscores=True, args=argv)
+    spare_copies()  # as the command does
     if settings.smallest:
         settings = dataclasses.replace(settings, **SMALLEST, rounds=1, steps=1)
     console, broken = Console(), []

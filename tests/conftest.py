@@ -16,6 +16,7 @@ from pathlib import Path
 _QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 if importlib.metadata.version("jaxlib").startswith("0.10."):  # an unknown flag aborts
     _QUICKLY += " --xla_cpu_use_fusion_emitters=false"
+_QUICKLY += " --xla_cpu_copy_insertion_use_region_analysis=true"  # as the command does
 os.environ.setdefault("XLA_FLAGS", _QUICKLY)
 # Where in the code each operation was made: a tenth of the time of lowering it.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")

@@ -158,7 +158,8 @@ def flags(text):
 FOREIGN = "docs/coming-from.md"
 # Of pytest, of every command, of benchmarks and of XLA.
 OTHER_FLAGS = """exhaustive dist durations tables help_all tyro_print_completion
-smallest xla_backend_optimization_level xla_cpu_multi_thread_eigen"""
+smallest xla_backend_optimization_level xla_cpu_multi_thread_eigen
+xla_cpu_copy_insertion_use_region_analysis"""
 HELPED = """quickstart several_labels ner/conll03 ner/conll03_mrc qa/squad1
 paraphrase/mrpc ablations/qqp_imbalance"""
 

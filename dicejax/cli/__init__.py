@@ -32,7 +32,7 @@ from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.help import description, epilog, flags_of, overview
 from dicejax.cli.init import Init
 from dicejax.cli.predict import Predict
-from dicejax.cli.process import quieten, use_huge_pages
+from dicejax.cli.process import quieten, spare_copies, use_huge_pages
 from dicejax.cli.review import Review
 from dicejax.cli.runs import Evaluate, Export, Plot, Report
 from dicejax.errors import Diverged, InputError, Stopped, first_line, hint, quote
@@ -86,6 +86,7 @@ def main() -> None:
         sys.exit(2)
     if not {*HELP, "--version"} & set(sys.argv):
         use_huge_pages()
+        spare_copies()
         quieten()
     try:
         for stream in (sys.stdout, sys.stderr):

@@ -1,6 +1,6 @@
-"""Settings of the process: huge pages, and no logs that the user can do nothing about.
+"""Settings of the process: huge pages, fewer copies, no logs of no use to the user.
 
-Both are set before any import that takes long.
+All are set before any import that takes long.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 _TUNABLES = "GLIBC_TUNABLES"
 _HUGE = "glibc.malloc.hugetlb=1"
+_IN_PLACE = "xla_cpu_copy_insertion_use_region_analysis"
 _ACCELERATORS = ("nvidiactl", "dxg", "kfd", "accel*", "vfio/[0-9]*")  # in Linux's /dev
 
 
@@ -37,6 +38,18 @@ def use_huge_pages() -> None:
         return
     os.environ[_TUNABLES] = f"{tunables}:{_HUGE}" if tunables else _HUGE
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def spare_copies() -> None:
+    """Have XLA look closer for arrays that a program for CPUs may overwrite.
+
+    By default a training step copies both moments of AdamW before it overwrites them,
+    since the update of the parameters reads them too: a tenth of a step or more.
+    XLA_FLAGS that decide it themselves stay.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _IN_PLACE not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --{_IN_PLACE}=true".strip()
 
 
 def quieten() -> None:

@@ -1,6 +1,9 @@
 """The update rules vs. NumPy and optax, and their settings."""
 
 import collections
+import os
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -132,3 +135,26 @@ def test_networks_have_the_parameters_that_the_rules_expect(rule, kind):
     assert new.opt_state == state
     stopped = jax.make_jaxpr(optimizer.stop_frozen)(params)
     assert len(stopped.eqns) == len(jax.tree.leaves(params["encoder"]["embeddings"]))
+
+
+@pytest.mark.parametrize("prepare", ["", "spare_copies()"])
+def test_the_command_has_moments_overwritten_where_they_are(prepare):
+    code = f"""
+from dicejax.cli.process import spare_copies
+{prepare}
+import jax
+from dicejax.optimizers import AdamW
+rule = AdamW()
+layers = {{"kernel": jax.numpy.ones((2, 64, 64))}}
+params = {{"encoder": {{"layers": layers}}, "heads": {{"x": jax.numpy.ones(9)}}}}
+def step(params, state, gradients):
+    update = rule.update(gradients, state, params, 0, 10)
+    new, fine = (update.params, update.opt_state), update.gradient_norm < 9
+    choose = lambda new, old: jax.numpy.where(fine, new, old)
+    return jax.tree.map(choose, new, (params, state))
+compiled = jax.jit(step, donate_argnums=(0, 1)).lower(params, rule.init(params), params)
+print(compiled.compile().as_text().count(" copy("))"""
+    env = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, env=env)
+    assert (int(done.stdout) == 0) == (prepare != "")
