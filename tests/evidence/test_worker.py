@@ -163,10 +163,9 @@ def test_a_regression_takes_the_settings_that_are_best_on_dev(evidence):
     for c, weights in itertools.product(module.PENALTIES, module.WEIGHTS):
         model = LogisticRegression(C=c, class_weight=weights, max_iter=2000)
         model.fit(features["train"], gold["train"])
-        dev = model.decision_function(features["dev"])
+        dev, y = model.decision_function(features["dev"]), gold["dev"]
         decided = dev >= dev[:, None]  # a row for each threshold
-        right = (decided & gold["dev"]).sum(1)
-        scores = 2 * right / (decided.sum(1) + gold["dev"].sum())
+        scores = 2 * (decided & y).sum(1) / (decided.sum(1) + y.sum())
         by_hand.append((max(scores), model, dev[np.argmax(scores)]))
     best, model, limit = max(by_hand, key=lambda entry: entry[0])
     assert chosen.settings["dev"] == pytest.approx(best)

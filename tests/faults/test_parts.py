@@ -45,18 +45,19 @@ def test_the_part_of_a_killed_process_goes_with_the_next_write(tmp_path, name):
 
 
 def test_parts_of_living_processes_and_of_other_machines_stay(tmp_path, monkeypatch):
-    ours = parts.part_of(tmp_path / "a")
-    ours.write_text("")
-    began = parts._start_of(os.getpid())
-    reused = tmp_path / ours.name.replace(f"-{began}-", f"-{began + 1}-")
-    reused.write_text("")  # of a process that had the number of this one
+    ours, alike = parts.part_of(tmp_path / "a"), tmp_path / ".own.txt.partial"
     with monkeypatch.context() as patched:
         patched.setattr(parts, "_machine", lambda: "0" * 8)
         theirs = parts.part_of(tmp_path / "a")
-    theirs = tmp_path / theirs.name.replace(f"-{began}-", f"-{began + 1}-")
-    theirs.write_text("")  # of no process here, so that its machine alone keeps it
-    alike = tmp_path / ".own.txt.partial"  # of a user
-    alike.write_text("")
+    began = parts._start_of(os.getpid())
+    # Of no process here, though one had the number of this one: its machine alone
+    # keeps the second.
+    reused, theirs = (
+        tmp_path / x.name.replace(f"-{began}-", f"-{began + 1}-")
+        for x in (ours, theirs)
+    )
+    for part in (ours, theirs, reused, alike):  # the last is a user's
+        part.write_text("")
     parts.remove_abandoned(tmp_path)
     left = {x.name for x in tmp_path.iterdir()}
     assert left == {ours.name, theirs.name, alike.name}
