@@ -61,7 +61,7 @@ class Embedding(nnx.Module):
             entries=entries,
             width=width,
             shape=table.shape,
-            entries_here=table.shape[0] // sizes.get(entries, 1),
+            entries_here=table.shape[0] // sizes.get(entries or "", 1),
             dtype=jnp.dtype(self.dtype),
             table_dtype=table.dtype,
         )
@@ -76,7 +76,7 @@ class Split:
     rows: tuple[str, ...]  # axes that split the rows of ids
     entries: str | None  # axis that splits the table's entries; None: they are whole
     width: str | None  # axis that splits the table's width; None: it is whole
-    shape: tuple[int, int]  # entries and width of the table
+    shape: tuple[int, ...]  # entries and width of the table
     entries_here: int  # on each device
     dtype: jnp.dtype  # of the vectors
     table_dtype: jnp.dtype  # of the table and of its gradient
@@ -123,7 +123,7 @@ def _lookup(table: Array, ids: Array, split: Split) -> Array:
     return split.run(look_up, ("table", "rows"), "rows")(table, ids)
 
 
-def _lookup_fwd(table, ids, split):
+def _lookup_fwd(table: Array, ids: Array, split: Split) -> tuple[Array, Array]:
     return _lookup(table, ids, split), ids
 
 

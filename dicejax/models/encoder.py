@@ -144,7 +144,7 @@ class EncoderConfig(abc.ABC):
         return self.depth
 
     @abc.abstractmethod
-    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Encoder:
         """Build the module with initial parameters; called as `Encoder`."""
 
     @property

@@ -27,7 +27,7 @@ def wide(dtype: jnp.dtype) -> jnp.dtype:
     return jnp.promote_types(dtype, jnp.float32)
 
 
-class Kernel(nnx.Param):
+class Kernel(nnx.Param[Array]):
     """A float32 matrix that is used in its module's `dtype` alone.
 
     Many layers' kernels are cast together, in front of the loop over layers. Cast in
@@ -58,6 +58,10 @@ class Dense(nnx.Module):
         zeros = jnp.zeros((out_features,), jnp.float32)
         self.bias = nnx.Param(zeros) if bias else None
         self.dtype = dtype
+
+    def added(self) -> Array | float:
+        """Return the bias, 0 without one."""
+        return 0.0 if self.bias is None else self.bias[...]
 
     def __call__(self, x: Array) -> Array:
         """Map `[..., in]` to `[..., out]`."""

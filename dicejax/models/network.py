@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
@@ -23,6 +24,7 @@ from dicejax.models.encoder import (
     SequenceSummary,
 )
 from dicejax.models.heads import Head, SequenceHead, output_names
+from dicejax.models.heads.head import Batch, Logits
 from dicejax.models.settings import Remat, check_choice
 
 Params = dict[str, Any]
@@ -141,7 +143,7 @@ class Network:
         """
         positions, limit = batch["position_ids"], self.encoder.max_length
         # NumPy's, as a maximum of JAX has no value inside of a `jit`.
-        values = [] if isinstance(positions, jax.core.Tracer) else np.asarray(positions)
+        values = np.asarray([] if isinstance(positions, jax.core.Tracer) else positions)
         if limit is not None and np.max(values, initial=0) >= limit:
             raise ValueError(
                 f"position_ids go to {np.max(values)}, but the encoder has {limit} "
@@ -154,7 +156,7 @@ class Network:
     def hidden_states(self, params: Params, batch: Mapping[str, Array]) -> Array:
         """Return the embeddings and each layer's output, `[L + 1, B, T, D]`."""
         ids = {name: batch[name] for name in INPUTS}
-        last, inputs = self._module(params).encoder(**ids)
+        last, inputs = self._module(params).encoder(**ids, rng=None)
         return jnp.concatenate([inputs, last[None]])
 
     def _module(self, params: Params) -> _Module:
@@ -177,17 +179,17 @@ class _Module(nnx.Module):
         config, dtype = network.encoder, jnp.dtype(network.precision)
         self.encoder = config.build(dtype=dtype, remat=network.remat, rngs=rngs)
         self.encoder.max_unrolled = network.max_unrolled
-        self.heads = nnx.Dict()
+        self.heads: nnx.Dict[Any] = nnx.Dict()
         for name, head in network.heads:
             self.heads[name] = head.module(head, config, dtype=dtype, rngs=rngs)
 
-    def __call__(self, batch, rng) -> dict[str, Array]:
+    def __call__(self, batch: Batch, rng: DropoutKeys | None) -> Logits:
         parts = 1 + len(self.heads)
         drawn = None if rng is None else rng.split(parts)
         keys = [None if drawn is None else drawn[number] for number in range(parts)]
         ids = {name: batch[name] for name in INPUTS}
         hidden, _ = self.encoder(**ids, rng=keys[0])
-        logits: dict[str, Array] = {}
+        logits: Logits = {}
         for name, key in zip(sorted(self.heads), keys[1:], strict=True):
             output = self.heads[name](hidden, batch, key)
             logits |= output if isinstance(output, dict) else {name: output}
@@ -195,7 +197,7 @@ class _Module(nnx.Module):
 
 
 @functools.cache
-def _skeleton(network: Network) -> tuple[nnx.GraphDef, nnx.State]:
+def _skeleton(network: Network) -> tuple[nnx.GraphDef[_Module], nnx.State[Any, Any]]:
     # The key is an argument, without a value: with one, what is drawn from it would be
     # computed here.
     def make(key: Array) -> _Module:

@@ -19,13 +19,16 @@ from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig, SequenceSummary
 from dicejax.models.layers import Dense, LayerNorm, wide
 
+Batch = Mapping[str, Array]
+Logits = dict[str, Array]
+
 
 class HeadModule(Protocol):
     """The module of a head."""
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> Array | dict[str, Array]:
+        self, hidden: Array, batch: Batch, rng: DropoutKeys | None
+    ) -> Array | Logits:
         """Compute logits, in at least float32.
 
         Args:
@@ -36,6 +39,7 @@ class HeadModule(Protocol):
         Returns:
           One array, or several by name.
         """
+        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,11 +69,8 @@ def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
     for name, head in heads:
         for output in head.names or (name,):
             owners[output].append(repr(name))
-    shared = [
-        f"{output!r} (of {', '.join(names)})"
-        for output, names in owners.items()
-        if len(names) > 1
-    ]
+    several = ((output, names) for output, names in owners.items() if len(names) > 1)
+    shared = [f"{output!r} (of {', '.join(names)})" for output, names in several]
     if shared:
         raise ValueError(f"several heads give logits named {'; '.join(shared)}")
     return tuple(owners)
@@ -119,14 +120,14 @@ def dense(fan_in: int, fan_out: int, encoder: EncoderConfig, **options: Any) -> 
 class Projection(nnx.Module):
     """The dense layer, activation and norm of an `encoder.SequenceSummary`."""
 
-    def __init__(self, encoder: EncoderConfig, settings: SequenceSummary, **options):
+    def __init__(self, encoder: EncoderConfig, form: SequenceSummary, **options: Any):
         width = encoder.width
         layer = functools.partial(dense, width, width, encoder, **options)
-        self.dense = layer(bias=settings.bias) if settings.projected else None
+        self.dense = layer(bias=form.bias) if form.projected else None
         norm = functools.partial(LayerNorm, width, dtype=wide(options["dtype"]))
-        epsilon, bias = settings.norm_epsilon, settings.norm_bias
+        epsilon, bias = form.norm_epsilon, form.norm_bias
         self.norm = None if epsilon is None else norm(epsilon=epsilon, bias=bias)
-        self.settings = settings
+        self.settings = form
 
     def project(self, x: Array) -> Array:
         """Map `[..., D]` to `[..., D]`."""
@@ -139,11 +140,9 @@ class Projection(nnx.Module):
 class TokenStates(nnx.Module):
     """Hidden states that token classifiers read: `[B, T, D]`."""
 
-    def __init__(self, encoder: EncoderConfig, **options):
-        projects = encoder.projects_tokens
-        self.projection = (
-            Projection(encoder, encoder.summary, **options) if projects else None
-        )
+    def __init__(self, encoder: EncoderConfig, **options: Any):
+        project = functools.partial(Projection, encoder, encoder.summary, **options)
+        self.projection = project() if encoder.projects_tokens else None
         self.dropout_rate = encoder.head_dropout
 
     def states(self, hidden: Array, rng: DropoutKeys | None) -> Array:
@@ -154,11 +153,11 @@ class TokenStates(nnx.Module):
 
 
 class _TokenClassifier(TokenStates):
-    def __init__(self, head: TokenHead, encoder: EncoderConfig, **options):
+    def __init__(self, head: TokenHead, encoder: EncoderConfig, **options: Any):
         super().__init__(encoder, **options)
         self.dense = dense(encoder.width, head.classes, encoder, **options)
 
-    def __call__(self, hidden, batch, rng) -> Array:
+    def __call__(self, hidden: Array, batch: Batch, rng: DropoutKeys | None) -> Array:
         return self.dense(self.states(hidden, rng))
 
 

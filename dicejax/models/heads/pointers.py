@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from dicejax.models.dropout import dropout
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import EncoderConfig
-from dicejax.models.heads.head import Head, dense
+from dicejax.models.heads.head import Batch, Head, Logits, dense
 from dicejax.models.heads.sequences import states_at, summary_state, weighted_sum
 from dicejax.models.heads.spans import over_positions, per_segment, require_form
 from dicejax.models.layers import LayerNorm, wide
@@ -25,7 +25,9 @@ Teacher = Literal["gold", "predicted"]
 class _End(nnx.Module):
     """`W LayerNorm(tanh(U [hidden; start] + u)) + w`, for each token."""
 
-    def __init__(self, widths, encoder: EncoderConfig, *, epsilon, **options):
+    def __init__(
+        self, widths: list[int], encoder: EncoderConfig, epsilon: float, **options: Any
+    ):
         fan_in, inner, fan_out = widths
         self.dense = dense(fan_in, inner, encoder, **options)
         self.norm = LayerNorm(inner, epsilon=epsilon, dtype=wide(options["dtype"]))
@@ -37,15 +39,15 @@ class _End(nnx.Module):
 
 
 class _TwoPointers(nnx.Module):
-    def __init__(self, head: TwoPointerHead, encoder: EncoderConfig, **options):
+    def __init__(self, head: TwoPointerHead, encoder: EncoderConfig, **options: Any):
         classes, epsilon = head.classes, head.layer_norm_eps
         both = encoder.width + classes
         self.start = dense(encoder.width, classes, encoder, **options)
-        self.end = _End((both, both, classes), encoder, epsilon=epsilon, **options)
+        self.end = _End([both, both, classes], encoder, epsilon, **options)
         self.dropout_rate = encoder.head_dropout
         self.head = head
 
-    def __call__(self, hidden, batch, rng) -> dict[str, Array]:
+    def __call__(self, hidden: Array, batch: Batch, rng: DropoutKeys | None) -> Logits:
         hidden = dropout(hidden, self.dropout_rate, rng)
         start = self.start(hidden)
         if rng is not None and self.head.teacher == "gold":
@@ -100,11 +102,11 @@ class TwoPointerHead(Head):
 
 
 class _Answer(nnx.Module):
-    def __init__(self, head: AnswerHead, encoder: EncoderConfig, **options):
+    def __init__(self, head: AnswerHead, encoder: EncoderConfig, **options: Any):
         width, epsilon = encoder.width, head.layer_norm_eps
-        widths = (2 * width, width, 1)
+        widths = [2 * width, width, 1]
         self.start = dense(width, 1, encoder, **options)
-        self.end = _End(widths, encoder, epsilon=epsilon, **options)
+        self.end = _End(widths, encoder, epsilon, **options)
         self.impossible = nnx.Dict(
             dense=dense(2 * width, width, encoder, **options),
             # No bias, as in PyTorch.
@@ -114,7 +116,7 @@ class _Answer(nnx.Module):
         self.settings = encoder.summary
         self.head = head
 
-    def __call__(self, hidden, batch, rng) -> dict[str, Array]:
+    def __call__(self, hidden: Array, batch: Batch, rng: DropoutKeys | None) -> Logits:
         hidden = dropout(hidden, self.dropout_rate, rng)
         hidden = hidden.astype(wide(hidden.dtype))
         segment_ids, places = batch["segment_ids"], batch.get("summary_positions")

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from dicejax.models.dropout import dropout
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig, SequenceSummary
-from dicejax.models.heads.head import Head, Projection, dense
+from dicejax.models.heads.head import Batch, Head, Projection, dense
 from dicejax.models.layers import wide
 from dicejax.models.settings import check_choice
 
 
 class _Summarizer(Projection):
-    def __call__(self, hidden, batch, rng) -> Array:  # [B, D] or [B, S, D]
+    # [B, D] or [B, S, D]
+    def __call__(self, hidden: Array, batch: Batch, rng: DropoutKeys | None) -> Array:
         if self.settings.of_each:
             return summary_state(self.project(hidden), batch, self.settings)
         vector = summary_state(hidden, batch, self.settings)
@@ -26,13 +28,13 @@ class _Summarizer(Projection):
 
 
 class _SequenceClassifier(nnx.Module):
-    def __init__(self, head: SequenceHead, encoder: EncoderConfig, **options):
+    def __init__(self, head: SequenceHead, encoder: EncoderConfig, **options: Any):
         settings = encoder.text_summary
         self.summary = _Summarizer(encoder, settings, **options)
         self.dense = dense(encoder.width, head.classes, encoder, **options)
         self.dropout_rate = settings.dropout_after
 
-    def __call__(self, hidden, batch, rng) -> Array:
+    def __call__(self, hidden: Array, batch: Batch, rng: DropoutKeys | None) -> Array:
         keys = (None, None) if rng is None else rng.split(2)
         vector = self.summary(hidden, batch, keys[0])
         return self.dense(dropout(vector, self.dropout_rate, keys[1]))
@@ -61,14 +63,14 @@ class SequenceHead(Head):
 
 
 class _AnswerabilityClassifier(nnx.Module):
-    def __init__(self, head: AnswerabilityHead, encoder: EncoderConfig, **options):
+    def __init__(self, head: AnswerabilityHead, encoder: EncoderConfig, **more: Any):
         width = encoder.width
-        self.summary = _Summarizer(encoder, encoder.summary, **options)
-        self.dense = dense(width, width, encoder, **options)
-        self.out = dense(width, 1, encoder, **options)
+        self.summary = _Summarizer(encoder, encoder.summary, **more)
+        self.dense = dense(width, width, encoder, **more)
+        self.out = dense(width, 1, encoder, **more)
         self.activation = head.activation
 
-    def __call__(self, hidden, batch, rng) -> Array:
+    def __call__(self, hidden: Array, batch: Batch, rng: DropoutKeys | None) -> Array:
         inner = self.dense(self.summary(hidden, batch, rng))
         return self.out(ACTIVATIONS[self.activation](inner))[..., 0]
 

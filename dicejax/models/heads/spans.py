@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
-from dicejax.models.dropout import dropout
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
-from dicejax.models.heads.head import Head, TokenStates, dense
+from dicejax.models.heads.head import Batch, Head, Logits, TokenStates, dense
 from dicejax.models.heads.sequences import segment_masks
 from dicejax.models.layers import matmul, wide
 from dicejax.models.settings import check_choice
@@ -23,15 +23,16 @@ IMPOSSIBLE = -1e4
 
 
 class _StartEnd(TokenStates):
-    def __init__(self, head: StartEndHead, encoder: EncoderConfig, **options):
+    def __init__(self, head: StartEndHead, encoder: EncoderConfig, **options: Any):
         super().__init__(encoder, **options)
         self.dense = dense(encoder.width, 2 * head.classes, encoder, **options)
         self.head = head
 
-    def __call__(self, hidden, batch, rng) -> dict[str, Array]:
+    def __call__(self, hidden: Array, batch: Batch, rng: DropoutKeys | None) -> Logits:
         # The starts of all classes come first.
         both = self.dense(self.states(hidden, rng))
-        ends = dict(zip(("start", "end"), jnp.split(both, 2, axis=-1), strict=True))
+        halves = jnp.split(both, 2, axis=-1)
+        ends: Logits = dict(zip(("start", "end"), halves, strict=True))
         if self.head.classes == 1:
             ends = {name: logits[..., 0] for name, logits in ends.items()}
         if self.head.form == "positions":
@@ -122,13 +123,12 @@ def require_form(form: str, classes: int, forms: tuple[str, ...]) -> None:
     if form == "positions" and classes != 1:
         raise ValueError(f"classes is {classes}; want 1 for form 'positions'")
     if form == "softmax" and classes < 2:
-        raise ValueError(
-            f"classes is {classes}; want at least 2 for form 'softmax', 'none' included"
-        )
+        what = "want at least 2 for form 'softmax', 'none' included"
+        raise ValueError(f"classes is {classes}; {what}")
 
 
 class _SpanMatch(nnx.Module):
-    def __init__(self, head: SpanMatchHead, encoder: EncoderConfig, **options):
+    def __init__(self, head: SpanMatchHead, encoder: EncoderConfig, **options: Any):
         both = 2 * encoder.width
         width = both if head.width is None else head.width
         self.dense = dense(both, width, encoder, **options)
@@ -137,7 +137,7 @@ class _SpanMatch(nnx.Module):
         self.dtype = wide(options["dtype"])
         self.head = head
 
-    def __call__(self, hidden, batch, rng) -> Array:
+    def __call__(self, hidden: Array, batch: Batch, rng: DropoutKeys | None) -> Array:
         starts, ends = self._halves(dropout(hidden, self.dropout_rate, rng))
         batch_size, tokens, width = starts.shape
         chunk = min(self.head.chunk, tokens)
@@ -153,7 +153,7 @@ class _SpanMatch(nnx.Module):
         logits = lax.map(jax.checkpoint(match, prevent_cse=False), chunks)
         # [T / chunk, B, chunk, T] -> [B, T, T]
         logits = jnp.moveaxis(logits, 0, 1).reshape(batch_size, -1, tokens)[:, :tokens]
-        logits = (logits + self.out.bias[...]).astype(self.dtype)
+        logits = (logits + self.out.added()).astype(self.dtype)
         segment_ids = batch["segment_ids"]
         start, end = segment_ids[:, :, None], segment_ids[:, None, :]
         is_span = (start > 0) & (start == end) & jnp.triu(jnp.ones_like(start == end))
@@ -165,7 +165,7 @@ class _SpanMatch(nnx.Module):
         kernels = jnp.split(self.dense.kernel[...].astype(self.dtype), 2)
         shape = (*hidden.shape[:-1], -1)
         starts, ends = (matmul(rows, kernel).reshape(shape) for kernel in kernels)
-        return (starts + self.dense.bias[...]).astype(self.dtype), ends
+        return (starts + self.dense.added()).astype(self.dtype), ends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

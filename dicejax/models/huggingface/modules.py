@@ -176,9 +176,8 @@ def write_modules(
     if of_dense:
         (folder / DENSE).mkdir()
         classes, width = of_dense["linear.weight"].shape
-        content = {"in_features": width, "out_features": classes, "bias": True}
-        content |= {"activation_function": _IDENTITY}
-        write_json(folder / DENSE / CONFIG, content)
+        sizes = {"in_features": width, "out_features": classes, "bias": True}
+        write_json(folder / DENSE / CONFIG, sizes | {"activation_function": _IDENTITY})
         save(of_dense, folder / DENSE)
     return {name: x for name, x in tensors.items() if not name.startswith(DENSE)}
 

@@ -111,13 +111,11 @@ def write(
     family = family_of(network.encoder)
     encoder = network.encoder
     names = [family.task_class(head, encoder) for _, head in network.heads]
-    if len(names) > 1 or None in names:
-        kinds = ", ".join(type(head).__name__ for _, head in network.heads)
-        raise InputError(
-            f"no PyTorch class of {encoder.model_type} has these heads: "
-            f"{kinds}; write the encoder alone"
-        )
     name = names[0] if names else family.classes + "Model"
+    if len(names) > 1 or name is None:
+        kinds = ", ".join(type(head).__name__ for _, head in network.heads)
+        what = f"no PyTorch class of {encoder.model_type} has these heads"
+        raise InputError(f"{what}: {kinds}; write the encoder alone")
     with _draft_of(folder) as draft:
         of_root = family.classes + "Model" if name == SENTENCES else name
         content = _config_content(network, of_root, labels)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from etils import epath
 
@@ -81,7 +80,7 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
     return [job for _, job in sorted(jobs.items())]
 
 
-def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
+def tuning_of(jobs: Sequence[Job]) -> tuning.Record | None:
     """Return the tuning record of runs, an InputError if there are several.
 
     None without tuning.
@@ -145,6 +144,7 @@ def _record(run: Run) -> epath.Path | None:
 def changed_settings(first: config.Experiment, other: config.Experiment) -> list[str]:
     """Return the settings of an experiment that differ, except loss and seed."""
     both = is_resampled(other) and is_resampled(first)
-    alike = with_seed(other, first.training.seed, both)
-    losses = {"objective": first.objective, "compared": first.compared}
-    return config.differences(first, dataclasses.replace(alike, **losses))
+    other = dataclasses.replace(
+        other, objective=first.objective, compared=first.compared
+    )
+    return config.differences(first, with_seed(other, first.training.seed, both))

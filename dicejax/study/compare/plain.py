@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dicejax.study.compare.statistics import Contrast, Row
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.testing import Contrast
 
 
 def is_beaten(control: Row, others: Sequence[Row]) -> bool:

@@ -113,8 +113,7 @@ def assess(
     rows = statistics.rows_of(
         runs, baseline, controls=controls, looks=looks, margin=margin
     )
-    tested = [row for row in rows if row.against and row.against.is_tested]
-    now = {row.loss: row.against.seeds for row in tested}
+    now = {x.loss: x.against.seeds for x in rows if x.against and x.against.is_tested}
     before = {k: max((len(x.get(k, ())) for x in looks), default=0) for k in now}
     if any(len(now[loss]) > before[loss] for loss in now):
         looks.append(now)

@@ -36,7 +36,7 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     losses = max(len(row.loss) for row in rows)
     if width is not None:
         losses = min(losses, LOSS_WIDTH)
-        room, fitting = width - losses - 4, []
+        room, fitting = width - losses - 4, list[str]()
         for name in names:
             room -= max(map(len, [name, *cells[name]])) + GAP
             if room >= 0 or not fitting:
