@@ -10,14 +10,16 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from dicejax.cli import process
+
 # Before JAX is imported, which reads them then; subprocesses inherit them.
 # Programs run once: compiling them takes far longer. Without optimisation and in one
 # module a loss compiles in a third of the time, without fused loops in a fifth.
 _QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 if importlib.metadata.version("jaxlib").startswith("0.10."):  # an unknown flag aborts
     _QUICKLY += " --xla_cpu_use_fusion_emitters=false"
-_QUICKLY += " --xla_cpu_copy_insertion_use_region_analysis=true"  # as the command does
 os.environ.setdefault("XLA_FLAGS", _QUICKLY)
+process.spare_copies()  # as the command does
 # Where in the code each operation was made: a tenth of the time of lowering it.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # Threads of PyTorch and NumPy that wait for one another keep the cores of others busy:

@@ -5,6 +5,7 @@ All are set before any import that takes long.
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import logging
 import os
@@ -16,6 +17,7 @@ from typing import Any
 _TUNABLES = "GLIBC_TUNABLES"
 _HUGE = "glibc.malloc.hugetlb=1"
 _IN_PLACE = "xla_cpu_copy_insertion_use_region_analysis"
+_HAVE_IN_PLACE = ("0.10.", "0.11.", "0.12.")
 _ACCELERATORS = ("nvidiactl", "dxg", "kfd", "accel*", "vfio/[0-9]*")  # in Linux's /dev
 
 
@@ -45,10 +47,12 @@ def spare_copies() -> None:
 
     By default a training step copies both moments of AdamW before it overwrites them,
     since the update of the parameters reads them too: a tenth of a step or more.
-    XLA_FLAGS that decide it themselves stay.
+    XLA_FLAGS that decide it themselves stay, and other versions of jaxlib than those
+    that are known to have the flag are left alone: XLA aborts on one that it has not.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    if _IN_PLACE not in flags:
+    is_known = importlib.metadata.version("jaxlib").startswith(_HAVE_IN_PLACE)
+    if is_known and _IN_PLACE not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --{_IN_PLACE}=true".strip()
 
 

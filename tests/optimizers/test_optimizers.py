@@ -11,6 +11,7 @@ import optax
 import pytest
 import tyro
 
+from dicejax.cli import process
 from dicejax.config import Experiment, from_json, to_json
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.optimizers import AdamW, Optimizer, by_short_name, decay_mask
@@ -158,3 +159,10 @@ print(compiled.compile().as_text().count(" copy("))"""
     argv = [sys.executable, "-c", code]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, env=env)
     assert (int(done.stdout) == 0) == (prepare != "")
+
+
+def test_versions_that_may_lack_the_flag_are_left_alone(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--other=1")
+    monkeypatch.setattr(process.importlib.metadata, "version", lambda name: "0.99.0")
+    process.spare_copies()
+    assert os.environ["XLA_FLAGS"] == "--other=1"
