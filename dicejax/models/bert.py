@@ -97,7 +97,7 @@ class PostNormConfig(EncoderConfig):
         """Make a norm of hidden states."""
         return LayerNorm(self.hidden_size, epsilon=self.layer_norm_eps, dtype=dtype)
 
-    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Encoder:
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
         """Make the module with initial parameters."""
         return Bert(self, dtype=dtype, remat=remat, rngs=rngs)
 

@@ -144,7 +144,7 @@ class EncoderConfig(abc.ABC):
         return self.depth
 
     @abc.abstractmethod
-    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Encoder:
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
         """Build the module with initial parameters; called as `Encoder`."""
 
     @property

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from dicejax.errors import quote
-from dicejax.models.encoder import Encoder, SequenceSummary
+from dicejax.models.encoder import SequenceSummary
 from dicejax.models.layers import LayerNorm
 from dicejax.models.prenorm import _PreNormBert, _PreNormLayer
 from dicejax.models.rotary import (
@@ -121,7 +121,7 @@ class EuroBertConfig(RotaryConfig):
         options = {"epsilon": self.layer_norm_eps, "bias": False, "centred": False}
         return LayerNorm(self.hidden_size, dtype=dtype, **options)
 
-    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Encoder:
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
         """Make the module with initial parameters."""
         return _EuroBert(self, dtype=dtype, remat=remat, rngs=rngs)
 

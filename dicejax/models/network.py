@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 import jax
@@ -177,7 +177,8 @@ def available_memory() -> int:
 class _Module(nnx.Module):
     def __init__(self, network: Network, rngs: nnx.Rngs):
         config, dtype = network.encoder, jnp.dtype(network.precision)
-        self.encoder = config.build(dtype=dtype, remat=network.remat, rngs=rngs)
+        build: Callable[..., Any] = config.build  # of what is called as an `Encoder`
+        self.encoder = build(dtype=dtype, remat=network.remat, rngs=rngs)
         self.encoder.max_unrolled = network.max_unrolled
         self.heads: nnx.Dict[Any] = nnx.Dict()
         for name, head in network.heads:
