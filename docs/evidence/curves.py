@@ -1,4 +1,4 @@
-"""The training loss of the four losses of the article on CLUENER, update by update.
+"""The four losses of the article on CLUENER: training by update, scores by type.
 
 `draw` makes the figure from the runs of that row, which `worker.py` archives.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import archive
 import numpy as np
@@ -24,12 +25,35 @@ Points = Sequence[tuple[int, float]]
 
 def finished() -> Mapping[str, Sequence[Points]]:
     """Return the points of each seed by the article's loss; nothing before the end."""
+    return {
+        loss: [result["losses"] for result in results]
+        for loss, results in _results().items()
+    }
+
+
+def by_type() -> str:
+    """Return the mean F1 over seeds by type and loss, in Markdown."""
+    results = _results()
+    lines = [["type", "in dev", *(f"`{loss}`" for loss in results)]]
+    lines.append(["---", *("---:" for _ in lines[0][1:])])
+    (first, *_), *_ = results.values()
+    for name, of_first in first["test"]["per_type"].items():
+        means = [
+            np.mean([x["test"]["per_type"][name]["f1"] for x in some])
+            for some in results.values()
+        ]
+        scores = (f"{100 * mean:.1f}" for mean in means)
+        lines.append([name, str(of_first["support"]), *scores])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _results() -> dict[str, list[Mapping[str, Any]]]:
     if not rows.is_finished(ROW.cell):
         return {}
     (length,) = ROW.cell.data.samples
     runs = archive.read(ROW.cell.archive_of(length)).runs
     return {
-        theirs: [run.result["losses"] for run in runs if run.loss == ours]
+        theirs: [run.result for run in runs if run.loss == ours]
         for theirs, ours in ROW.losses.items()
     }
 
@@ -43,7 +67,9 @@ def draw(curves: Mapping[str, Sequence[Points]]) -> Figure:
     figure, (axes,) = figures.panels(1, 1)
     for number, (label, seeds) in enumerate(curves.items()):
         # Those at the end of an epoch, which comes at other updates, are left out.
-        points = np.array([[x for x in seed if x[0] % EVERY == 0] for seed in seeds])
+        regular = [[x for x in seed if x[0] % EVERY == 0] for seed in seeds]
+        shortest = min(map(len, regular))
+        points = np.array([seed[:shortest] for seed in regular])
         updates, losses = points[0, :, 0], points[:, :, 1]
         shares = losses / losses[:, :1]
         look = figures.style(number)

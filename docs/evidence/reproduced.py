@@ -186,6 +186,7 @@ QUEUED = {
         row.share,
         MULTILINGUAL if row.cell.encoder is third.MULTILINGUAL else SMALL,
         metric="accuracy" if row.place[0] == "7" else "f1",
+        note=row.note,
     )
     for row in rows.ROWS
     if rows.is_finished(row.cell)

@@ -15,7 +15,7 @@ HEADINGS = ("| theirs", "| data", "| word", "| table", "| ---")
 PAGE = (ROOT / "docs/evidence/rows.md").read_text(encoding="utf-8")
 LINES = [
     [cell.strip(" `") for cell in line.strip("|").split("|")]
-    for line in PAGE.partition("\n## Table 3")[2].splitlines()
+    for line in PAGE[PAGE.index("## Table 3") : PAGE.index("## What")].splitlines()
     if line.startswith("|") and not line.startswith(HEADINGS)
 ]
 PLACES = [*dict.fromkeys((x.table, x.dataset, x.variant) for x in paper.ROWS)]
