@@ -68,7 +68,8 @@ def test_scores_and_order_of_published_rows_are_those_of_the_archives(evidence):
             assert mean == pytest.approx(gain, abs=0.006)
             same = (mean > 0) == line[2].startswith("+")
             decided = "kept" if same else "reversed"
-            assert line[6] == ("open" if low < 0 < high else decided)
+            if line[2]:  # else the paper's score is lost in the text at hand
+                assert line[6] == ("open" if low < 0 < high else decided)
         checked += 1
     assert checked >= 13
 
