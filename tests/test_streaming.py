@@ -125,14 +125,14 @@ def test_few_examples_are_alive_and_none_is_read_long_before_its_result(
 
 def test_rows_have_the_room_that_a_part_before_took(folder, monkeypatch):
     monkeypatch.setattr(new_texts, "EXAMPLES", 16)
-    rooms, search = [], inference.search
+    rooms, decode = [], inference.decode_examples
 
     def recorded(*args, **settings):
-        result = search(*args, **settings)
+        result = decode(*args, **settings)
         rooms.append((settings["min_sequences"], result.sequences))
         return result
 
-    monkeypatch.setattr(inference, "search", recorded)
+    monkeypatch.setattr(inference, "decode_examples", recorded)
     lines = ["Ada"] * 16 + ["Ada saw Oslo x x"] * 16 + ["x"]
     texts = [Text(number, line) for number, line in enumerate(lines, start=1)]
     assert len(list(inference.predict_texts(folder, texts))) == len(lines)

@@ -27,7 +27,7 @@ class SplitDigest(NamedTuple):
     checksum: str
     examples: np.ndarray
 
-    def difference(self, earlier: SplitDigest, several: str = "examples") -> str | None:
+    def difference(self, earlier: SplitDigest, noun: str = "examples") -> str | None:
         """Say how a split differs from an earlier one; None where it does not.
 
         >>> from dicejax.data.examples import LabelledText
@@ -48,7 +48,7 @@ class SplitDigest(NamedTuple):
         )
         gone = int(np.maximum(before - now, 0).sum())
         added = int(np.maximum(now - before, 0).sum())
-        many = f"{count:,} {several}"
+        many = f"{count:,} {noun}"
         verb = "differs" if gone == 1 else "differ"
         if not gone and not added:
             order = np.array_equal(self.examples, earlier.examples)

@@ -68,7 +68,7 @@ class TextFiles(FileSource):
       quoted: whether a field of a table may be in quotes.
     """
 
-    several: ClassVar[str] = "texts"
+    noun: ClassVar[str] = "texts"
 
     layout: Literal["table", "json", "label-first", "fasttext"] = "table"
     first: Column = "text"

@@ -138,7 +138,7 @@ def describe(source: FileSource) -> str:
     head = (form and form.title) or (type(source).__doc__ or "").partition("\n")[0]
     first = first_path(source.dir, source.train)
     if tables.is_table(first):
-        head = f"{source.several.capitalize()} in {tables.describe(first)}."
+        head = f"{source.noun.capitalize()} in {tables.describe(first)}."
     elif containers.is_brat(first):
         head = "Documents with entities, brat's standoff: .txt and .ann files."
     _, *changed = fields_of(source).split(", ", 1)

@@ -75,7 +75,7 @@ class FileSource(Source):
     leave_out: str | None = None
     on_error: Literal["stop", "skip"] = "stop"
 
-    several: ClassVar[str] = "examples"  # plural of an example
+    noun: ClassVar[str] = "examples"  # plural of an example
     parted_by: ClassVar[str] = ""  # what parts examples
     _form: ClassVar[Form] = "text"
 
@@ -243,7 +243,7 @@ class FileSource(Source):
         if held:
             sizes = (f"{len(splits[name])} {name}" for name in ("train", *held))
             what = f"split {self.train} into {' / '.join(sizes)}"
-            notes.append(f"{what} {self.several} ({how})")
+            notes.append(f"{what} {self.noun} ({how})")
         if "test" not in splits:
             notes.append(
                 "no test split: scores are of dev, which selects the checkpoint, and "
@@ -260,14 +260,14 @@ class FileSource(Source):
                 seed = self.sample_seed if of_train is None else of_train
                 random = np.random.default_rng((seed, _SAMPLE, number))
                 chosen = np.sort(random.permutation(len(examples))[:most])
-                what = f"{name}: {most} of {len(examples)} {self.several}"
+                what = f"{name}: {most} of {len(examples)} {self.noun}"
                 notes.append(f"{what} (random)")
                 splits[name] = tuple(examples[place] for place in chosen)
                 digests[name] = digest(examples)
         if self.leave_out is not None:
             digests.setdefault("train", digest(splits["train"]))
             splits["train"] = self._without_part(splits["train"], self.leave_out)
-            what = f"train: {len(splits['train'])} {self.several}"
+            what = f"train: {len(splits['train'])} {self.noun}"
             notes.append(f"{what}, without part {self.leave_out}")
         scored = ("dev",) if splits["test"] is splits["dev"] else ("dev", "test")
         for name in scored:
@@ -344,9 +344,9 @@ class FileSource(Source):
         else:
             out = held_out.stratified(examples, units, share, random)
         if not out:
-            what = f"holds too few {self.several} to hold some out for {split}"
+            what = f"holds too few {self.noun} to hold some out for {split}"
             if len(examples) > 1:
-                what = f"has {len(examples)} {self.several}, all about one text, "
+                what = f"has {len(examples)} {self.noun}, all about one text, "
                 what += f"which {split} cannot share; name a {split} file or add texts"
             elif self.parted_by:
                 what += f"; is {self.parted_by} missing between them?"

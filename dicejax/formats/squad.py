@@ -258,7 +258,7 @@ class SquadFiles(FileSource):
         text, at most 20 characters off; else it is malformed.
     """
 
-    several: ClassVar[str] = "questions"
+    noun: ClassVar[str] = "questions"
     _form: ClassVar[Form] = "jsonl"
 
     train: str = "train.json"

@@ -32,7 +32,7 @@ from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.final_scores import score_test_split
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.loop_state import LoopState
-from dicejax.training.predict import search_logits
+from dicejax.training.predict import decode_logits
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.restored import write_control
 from dicejax.training.run_folder import CHECKPOINTS, Run
@@ -114,7 +114,7 @@ def _best(setup: Setup, choices: Any) -> tuple[Any, dict[str, Any], float]:
     task, labels, data = setup.experiment.task, setup.data.labels, setup.data
     best: tuple[Any, dict[str, Any], float] | None = None
     for model, settings, logits in choices:
-        (candidates,) = search_logits(
+        (candidates,) = decode_logits(
             logits, data.corpus.dev, data.items["dev"], task=task, labels=labels
         ).candidates
         score = setup.score(candidates, "dev").values[task.primary_metric]
@@ -228,7 +228,7 @@ def _states(
             for item in items
             if item.example in numbers
         ]
-    task = _States(setup.experiment.task)  # all of a task that a search asks
+    task = _States(setup.experiment.task)  # all that decoding asks of a task
     replaced = {"examples": examples, "items": items, "task": task, "network": network}
     as_head = _with_head(params, name, identity, mesh)
-    return setup.search(as_head, split, mesh, **replaced).candidates[0]
+    return setup.decode(as_head, split, mesh, **replaced).candidates[0]

@@ -128,9 +128,9 @@ def identity_of(experiment: Experiment) -> Identity | None:
         return None
 
 
-def several_of(experiment: Experiment) -> str:
+def noun_of(experiment: Experiment) -> str:
     """Return what examples of the data are called, in the plural."""
-    return getattr(experiment.data, "several", "examples")
+    return getattr(experiment.data, "noun", "examples")
 
 
 def _of_encoder(folder: Path | None, tokenizer: Tokenizer) -> dict[str, str]:

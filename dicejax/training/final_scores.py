@@ -36,8 +36,8 @@ def score_test_split(
     """
     task, data = setup.experiment.task, setup.data
     best_step, best = restore(run, setup.network, "best", mesh)
-    search = setup.search(best, "test", mesh, count=count_scores, between=between)
-    (candidates,) = search.candidates
+    decoded = setup.decode(best, "test", mesh, count=count_scores, between=between)
+    (candidates,) = decoded.candidates
     test, labels = (data.corpus.test, candidates), data.labels
     decided = [task.decide(candidate) for candidate in candidates]
     by_dev: dict[str, Any] = {}
@@ -47,7 +47,7 @@ def score_test_split(
     epochs = setup.experiment.training.epochs
     dev: tuple[Sequence[Any], Sequence[Any]] = data.corpus.dev, []
     if decides or calibrated.has_probabilities(task):
-        (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
+        (in_dev,) = setup.decode(best, "dev", mesh, between=between).candidates
         dev = data.corpus.dev, in_dev
     if decides:
         tuned, by_dev, more = choose_threshold(task, dev, test, labels, epochs)
@@ -68,9 +68,9 @@ def score_test_split(
     if is_main_process():
         if shares is not None:
             run.write_statistics(shares, **arrays)
-        run.write_arrays(SCORE_COUNTS, search.counts)
+        run.write_arrays(SCORE_COUNTS, decoded.counts)
     if last is not None and best_step < loop.step:
-        (at_end,) = setup.search(last.weights, "test", mesh, between=between).candidates
+        (at_end,) = setup.decode(last.weights, "test", mesh, between=between).candidates
         at_last = setup.score(at_end, "test")
     return {
         "best_step": best_step,

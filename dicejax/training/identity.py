@@ -48,7 +48,7 @@ class Identity:
     def changes(
         self,
         earlier: Identity,
-        several: str = "examples",
+        noun: str = "examples",
         parts: Collection[str] | None = None,
     ) -> dict[str, str]:
         """Say how parts, by default all, differ from earlier ones, by name.
@@ -58,7 +58,7 @@ class Identity:
         texts = {}
         for name, split in self.splits.items():
             if name in earlier.splits:
-                texts[name] = split.difference(earlier.splits[name], several)
+                texts[name] = split.difference(earlier.splits[name], noun)
         for name, checksum in self.encoder.items():
             if earlier.encoder.get(name, checksum) != checksum:
                 texts[name] = _OTHER[name]

@@ -39,10 +39,10 @@ from dicejax.tasks.windows import Cuts
 from dicejax.training import new_texts
 from dicejax.training.beside_gold import HardestFirst
 from dicejax.training.checkpoint import Which
-from dicejax.training.encoded import load_corpus, several_of
+from dicejax.training.encoded import load_corpus, noun_of
 from dicejax.training.identity import Identity, changed
 from dicejax.training.outcome import nothing_learnt
-from dicejax.training.predict import Shift, search
+from dicejax.training.predict import Shift, decode_examples
 from dicejax.training.restored import restore
 from dicejax.training.run_folder import RESULT, Run
 from dicejax.training.train import Result
@@ -137,7 +137,7 @@ def evaluate(
     changes = {}
     if earlier is not None:
         now = Identity({split: corpus.digests[split]})
-        changes = now.changes(earlier, several_of(experiment))
+        changes = now.changes(earlier, noun_of(experiment))
     if changes:
         warn(
             f"{changed(changes, 'the run')}; the scores in its {RESULT} are of the "
@@ -425,7 +425,7 @@ class Predictor:
         task, training = self._task, self._training
         length = self._network.encoder.within_limit(training.max_length)
         items = task.encode(examples, self._tokenizer, self._labels, length)
-        result = search(
+        result = decode_examples(
             self._restored[1],
             examples,
             items,

@@ -22,7 +22,7 @@ from dicejax.mesh import MeshShape
 from dicejax.models.heads import SequenceHead, StartEndHead, TokenHead
 from dicejax.models.network import Network, Params
 from dicejax.training.export import Exported, open_in_torch
-from dicejax.training.predict import search
+from dicejax.training.predict import decode_examples
 
 FILES = ("onnx/model.onnx", "onnx/model_int8.onnx")
 """The files in float32 and in int8, where transformers.js looks for them."""
@@ -146,7 +146,7 @@ def predict_dev(exported: Exported) -> Iterator[FileOnDev]:
     items = task.encode(examples, exported.tokenizer, labels, length)
 
     def shares(computer: Any) -> np.ndarray:
-        result = search(
+        result = decode_examples(
             exported.params,
             examples,
             items,

@@ -137,7 +137,7 @@ def untaught(
     if text is not None or best is None or not looks_so:
         return text
     params = setup.initial_params(mesh)
-    (candidates,) = setup.search(params, "dev", mesh, between=between).candidates
+    (candidates,) = setup.decode(params, "dev", mesh, between=between).candidates
     before = setup.score(candidates, "dev")
     if best > before.values[metric]:
         return None

@@ -39,7 +39,7 @@ class Decoded:
     sequences: int
 
 
-def search(
+def decode_examples(
     params: Params | ControlModel,
     examples: Sequence[Any],
     items: Sequence[Item],
@@ -62,7 +62,7 @@ def search(
     once for all `shifts`, `[C]` by output, which are added to its logits; the logits of
     all outputs but positions are counted by `count`, a function of
     `metrics.score_counts`. Rows have room for `min_sequences` items at least: with what
-    a search before had, the program is not compiled anew. `between` is called before
+    was needed before, the program is not compiled anew. `between` is called before
     each batch, and may raise to stop; `decoded` is called after each example.
 
     Of a control, which has no network, the logits are computed on the host.
@@ -72,7 +72,7 @@ def search(
         options: dict[str, Any] = {"task": task, "labels": labels, "shifts": shifts}
         logits = params.logits(examples)
         options |= {"count": count, "decoded": decoded}
-        return search_logits(logits, examples, items, **options)
+        return decode_logits(logits, examples, items, **options)
     batches = Batches(
         [item.arrays for item in items],
         layout=task.layout(tokenizer),
@@ -150,7 +150,7 @@ def _decoder(
     return decode
 
 
-def search_logits(
+def decode_logits(
     logits: Sequence[np.ndarray],
     examples: Sequence[Any],
     items: Sequence[Item],
@@ -161,7 +161,7 @@ def search_logits(
     count: Callable[..., Array] | None = None,
     decoded: Callable[[], None] = lambda: None,
 ) -> Decoded:
-    """Decode logits that a control gives, as `search` does those of a network.
+    """Decode logits that a control gives, as `decode_examples` does those of a network.
 
     They are float `[C]` of each text, of a sentence `[W, C]`, which the place of each
     word in the items gets.

@@ -16,7 +16,7 @@ from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import name_of
 from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.checkpoint_folder import steps
-from dicejax.training.encoded import several_of
+from dicejax.training.encoded import noun_of
 from dicejax.training.gradients.probe import FILE as ANALYSIS
 from dicejax.training.gradients.probe import Collector
 from dicejax.training.identity import changed
@@ -46,16 +46,16 @@ def check_identity(run: Run, setup: Setup, warn: Callable[[str], None]) -> bool:
       InputError: what it was trained on has changed.
     """
     before, now = run.identity(), setup.data.identity
-    several = several_of(setup.experiment)
+    noun = noun_of(setup.experiment)
     if before is None or not now.changes(before):
         return True
-    if changes := run.changes(now, several):
+    if changes := run.changes(now, noun):
         since = changed(changes, "the run began")
         do = "restore it, or start again with --overwrite"
         raise InputError(f"{run.path}: {since}; {do}")
     if not steps(run.path / CHECKPOINTS):
         return False
-    since = changed(now.changes(before, several), "the run began")
+    since = changed(now.changes(before, noun), "the run began")
     warn(f"{run.path}: {since}; it is scored as it is now")
     if is_main_process():
         run.write_identity(now)

@@ -223,7 +223,7 @@ class Run:
         """Record what the run is made from, where a part of it has changed."""
         self.write(DATA, _json(identity.to_json()))
 
-    def changes(self, now: Identity, several: str = "examples") -> dict[str, str]:
+    def changes(self, now: Identity, noun: str = "examples") -> dict[str, str]:
         """Say by part how the data and the encoder have changed since the run.
 
         Only what the run has used so far counts: nothing before its first checkpoint,
@@ -236,7 +236,7 @@ class Run:
         elif self.diverged() is None and not steps(self.path / CHECKPOINTS):
             return {}
         earlier = self.identity()
-        return {} if earlier is None else now.changes(earlier, several, parts)
+        return {} if earlier is None else now.changes(earlier, noun, parts)
 
     def identity(self) -> Identity | None:
         """Return what the run was made from; None where that was not recorded."""

@@ -31,7 +31,7 @@ from dicejax.tasks.priors import log_priors, require_classes
 from dicejax.training.encoded import SPLITS, Encoded, Warn, load_data
 from dicejax.training.gold import check_gold, soft_arrays, weights_of_items
 from dicejax.training.loop_state import LoopState
-from dicejax.training.predict import Decoded, search
+from dicejax.training.predict import Decoded, decode_examples
 from dicejax.training.sharding import put
 from dicejax.training.state import (
     TrainState,
@@ -213,10 +213,10 @@ class Setup:
             "mesh": mesh,
         }
 
-    def search(
+    def decode(
         self, params: Params | ControlModel, split: str, mesh: Mesh, **options: Any
     ) -> Decoded:
-        """Search a split, or what the options name instead, as `predict.search`."""
+        """Decode a split, or what the options name, as `decode_examples`."""
         settings = {
             "examples": getattr(self.data.corpus, split),
             "items": self.data.items[split],
@@ -226,7 +226,7 @@ class Setup:
             "tokenizer": self.data.tokenizer,
             "max_length": self.experiment.training.max_length,
         }
-        return search(params, mesh=mesh, **{**settings, **options})
+        return decode_examples(params, mesh=mesh, **{**settings, **options})
 
     def facts(self, mesh: Mesh, loop: LoopState) -> dict[str, Any]:
         """Return fields of a `Result`: of the data, the devices and dev's scores."""

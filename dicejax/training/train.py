@@ -22,7 +22,7 @@ from dicejax.objectives import Objective, name_of
 from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.checkpoint_folder import require_orbax
 from dicejax.training.control import fit_control
-from dicejax.training.encoded import SPLITS, identity_of, several_of
+from dicejax.training.encoded import SPLITS, identity_of, noun_of
 from dicejax.training.final_scores import score_test_split
 from dicejax.training.identity import changed
 from dicejax.training.logging import require_wandb
@@ -212,8 +212,8 @@ def train(
                     begin = _train if experiment.control is None else _fit
                     return begin(experiment, run, display, score_test=score_test)
         result = Result.read(run)
-        now, several = identity_of(experiment), several_of(experiment)
-        if changes := run.changes(now, several) if now else {}:
+        now, noun = identity_of(experiment), noun_of(experiment)
+        if changes := run.changes(now, noun) if now else {}:
             since = changed(changes, "the run")
             display.note(f"{run.path}: {since}; its scores are of the data before")
         if score_test and result.test is None:
@@ -293,11 +293,11 @@ def _train(
         return replicate(setup.objective.after_epoch(loop.decisions), mesh)
 
     def end_epoch(state: TrainState) -> Objective:
-        search = setup.search(
+        decoded = setup.decode(
             state.weights, "dev", mesh, count=count, between=stop.check
         )
-        loop.decisions = {name: x.tolist() for name, x in search.counts.items()}
-        recorder.end_epoch(state, setup.score(search.candidates[0], "dev"))
+        loop.decisions = {name: x.tolist() for name, x in decoded.counts.items()}
+        recorder.end_epoch(state, setup.score(decoded.candidates[0], "dev"))
         return next_objective()
 
     with stop, recorder:

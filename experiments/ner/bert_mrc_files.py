@@ -49,7 +49,7 @@ class BertMrcFiles(FileSource):
       labels: allowed entity types; empty allows any.
     """
 
-    several: ClassVar[str] = "sentences"
+    noun: ClassVar[str] = "sentences"
 
     train: str = "mrc-ner.train"
     dev: str | None = "mrc-ner.dev"

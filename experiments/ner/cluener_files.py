@@ -28,7 +28,7 @@ class CluenerFiles(FileSource):
     The dev split is held out of train.
     """
 
-    several: ClassVar[str] = "sentences"
+    noun: ClassVar[str] = "sentences"
 
     train: str = "train.json"
     dev: str | None = None

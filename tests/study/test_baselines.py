@@ -69,8 +69,8 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     task, data = experiment.task, setup.data
 
     def score(params, split, shift):
-        search = setup.search(params, split, mesh, shifts=[shift])
-        return setup.score(search.candidates[0], split).values
+        decoded = setup.decode(params, split, mesh, shifts=[shift])
+        return setup.score(decoded.candidates[0], split).values
 
     targets = task.targets(data.labels)
     counts = task.class_counts(data.items["train"], data.labels)

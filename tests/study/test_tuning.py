@@ -293,13 +293,13 @@ def test_what_cannot_be_tuned_is_refused_before_any_training(tmp_path, training)
 def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
     from dicejax.cli import run
 
-    splits, search = [], Setup.search
+    splits, decode = [], Setup.decode
 
     def note(setup, params, split, *args, **options):
         splits.append((setup.experiment.training.seed, split))
-        return search(setup, params, split, *args, **options)
+        return decode(setup, params, split, *args, **options)
 
-    monkeypatch.setattr(Setup, "search", note)
+    monkeypatch.setattr(Setup, "decode", note)
     argv = ["compare", "mine.py", "--losses", "dice", "--training.epochs", "2"]
     argv += ["--no-baselines", "--tune", "2"]
     assert run([*argv, "--seeds", "0"]) == 0

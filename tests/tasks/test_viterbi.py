@@ -122,7 +122,7 @@ def test_all_commands_decode_packed_rows_as_single_ones(tmp_path, capsys):
     rng, changed = np.random.default_rng(0), 0
     for shift in [np.zeros(len(labels)), *rng.normal(size=(8, len(labels)))]:
         shifts = [{"tags": np.float32(shift)}]
-        result = setup.search(params, "test", mesh, shifts=shifts)
+        result = setup.decode(params, "test", mesh, shifts=shifts)
         for item, candidate in zip(
             setup.data.items["test"], result.candidates[0], strict=True
         ):
@@ -144,7 +144,7 @@ def test_all_commands_decode_packed_rows_as_single_ones(tmp_path, capsys):
     greedy = json.loads(capsys.readouterr().out)
     other = dataclasses.replace(experiment, task=Tagging())
     plain = dataclasses.replace(setup, experiment=other)
-    (candidates,) = plain.search(params, "test", mesh).candidates
+    (candidates,) = plain.decode(params, "test", mesh).candidates
     assert greedy["f1"] == plain.score(candidates, "test").values["f1"]
     assert run(["predict", str(folder.path), "--json", "New York"]) == 0
     (predicted,) = map(json.loads, capsys.readouterr().out.splitlines())

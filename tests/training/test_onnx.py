@@ -16,7 +16,7 @@ from dicejax.models.heads import TokenHead
 from dicejax.study import onnx_export
 from dicejax.tasks import Tagging
 from dicejax.training import export, onnx
-from dicejax.training.predict import search
+from dicejax.training.predict import decode_examples
 
 from ..models.small import drawn, encoder_of, network_of
 
@@ -44,7 +44,7 @@ def predicted(network, params, tokenizer):
     items = TASK.encode(SYNTHETIC.dev, tokenizer, LABELS, LENGTH)
     counts = np.bincount([item.example for item in items])
     assert (counts > 1).mean() > 0.3
-    result = search(
+    result = decode_examples(
         params,
         SYNTHETIC.dev,
         items,

@@ -270,7 +270,7 @@ def write_statistics(experiment: Experiment, run: Run) -> None:
     setup = prepare(experiment, lambda text: None, weights=False)
     mesh = experiment.mesh.make()
     _, params = restore(run, setup.network, "best", mesh)
-    (candidates,) = setup.search(params, "dev", mesh).candidates
+    (candidates,) = setup.decode(params, "dev", mesh).candidates
     task, dev, labels = experiment.task, setup.data.corpus.dev, setup.data.labels
     rule, shares = task.threshold_rule, None
     if rule is not None and (rule.tunes or rule.constraint is not None):

@@ -28,7 +28,7 @@ from dicejax.study.compare.jobs import (
 from dicejax.study.compare.same_data import require_one_data
 from dicejax.tasks import Target, scoring
 from dicejax.tasks.priors import log_priors
-from dicejax.training.encoded import several_of
+from dicejax.training.encoded import noun_of
 from dicejax.training.identity import changed
 from dicejax.training.predict import Shift
 from dicejax.training.restored import restore
@@ -130,8 +130,8 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
                 experiment.encoder,
             ):
                 setup = prepare(experiment, lambda text: None, weights=False)
-            several = several_of(job.experiment)
-            if changes := run.changes(setup.data.identity, several):
+            noun = noun_of(job.experiment)
+            if changes := run.changes(setup.data.identity, noun):
                 raise InputError(
                     f"{run.path}: {changed(changes, 'the run')}: its decisions cannot "
                     "be moved; restore it, or train the run again with --overwrite"
@@ -208,23 +208,23 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
     kinds = {ADJUSTED: logit_adjustments(targets, counts)}
     kinds[THRESHOLD] = threshold_shifts(targets, counts)
 
-    def search(split: str, shifts: Sequence[Shift]) -> list[list[Any]]:
+    def decode(split: str, shifts: Sequence[Shift]) -> list[list[Any]]:
         if not shifts:
             return []
-        return setup.search(params, split, mesh, shifts=shifts).candidates
+        return setup.decode(params, split, mesh, shifts=shifts).candidates
 
     def dev_score(candidates: Sequence[Any], threshold: Any = None) -> float:
         scores = setup.score(candidates, "dev", threshold)
         return scores.values[task.primary_metric]
 
-    dev = iter(search("dev", [s for shifts in kinds.values() for s in shifts.values()]))
+    dev = iter(decode("dev", [s for shifts in kinds.values() for s in shifts.values()]))
     chosen: dict[str, tuple[float, float]] = {}
     for name, shifts in kinds.items():
         by_value = {value: dev_score(next(dev)) for value in shifts}
         if shifts:
             best = max(by_value, key=lambda value: (by_value[value], -abs(value)))
             chosen[name] = best, by_value[best]
-    test = search("test", [kinds[name][best] for name, (best, _) in chosen.items()])
+    test = decode("test", [kinds[name][best] for name, (best, _) in chosen.items()])
     # Value, score on dev, candidates on test, shift, and threshold, by name.
     moves: dict[str, tuple[Any, float, Any, Shift, Any]] = {
         name: (best, score, candidates, kinds[name][best], None)
@@ -233,7 +233,7 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
     chooses_classes = any(target.kind == "classes" for target in targets.values())
     if task.threshold_rule is not None and not chooses_classes:
         # The task's threshold, or those of its labels.
-        (on_dev,), (on_test,) = search("dev", [{}]), search("test", [{}])
+        (on_dev,), (on_test,) = decode("dev", [{}]), decode("test", [{}])
         threshold = task.tune(data.corpus.dev, on_dev, data.labels).threshold
         score = dev_score(on_dev, threshold)
         moves[THRESHOLD] = threshold, score, on_test, {}, threshold

@@ -12,7 +12,7 @@ from dicejax.errors import InputError, quote
 from dicejax.formats import FileSource
 from dicejax.io import files
 from dicejax.study.compare.jobs import Job, ScoredRun
-from dicejax.training.encoded import identity_of, several_of
+from dicejax.training.encoded import identity_of, noun_of
 from dicejax.training.identity import Identity, changed
 from dicejax.training.run_folder import DATA, EXPERIMENT, Run
 
@@ -118,7 +118,7 @@ class DataCheck:
             is_there = (run.path / EXPERIMENT).exists()
             now = self._identity(job.experiment) if is_there else None
             if now is not None:
-                changes = run.changes(now, several_of(job.experiment))
+                changes = run.changes(now, noun_of(job.experiment))
                 for change in changes.items():
                     since.setdefault(change, []).append(job)
         if not since:

@@ -25,7 +25,7 @@ from dicejax.tasks.texts import TextTask
 from dicejax.tasks.word_items import HEAD, by_word
 from dicejax.training.inference import Predictor
 from dicejax.training.new_texts import split_parts
-from dicejax.training.predict import search_logits
+from dicejax.training.predict import decode_logits
 from dicejax.training.progress import TrainingProgress, progress_of
 from dicejax.training.run_folder import Run
 
@@ -271,8 +271,8 @@ def _say(
         if not is_text:
             logits: list[Any] = [np.asarray(x, np.float32) for x in candidates]
             logs += [special.log_softmax(x, -1) for x in logits]
-            search = search_logits(logits, part, items, task=task, labels=names)
-            candidates = search.candidates[0]
+            decoded = decode_logits(logits, part, items, task=task, labels=names)
+            candidates = decoded.candidates[0]
         else:
             rows = [np.array([x.get(n, np.nan) for n in labels]) for x in candidates]
             if isinstance(task, TextTask) and task.has_several:
