@@ -128,7 +128,7 @@ def test_scores_of_others_are_compared_with_ours(errors, module, monkeypatch, ca
     ("lines", "message"),
     [
         (["ce,0,1,", "ce,-,2,"], "ce has a seed in some lines and none in others"),
-        (["ce,0,1,-3"], "line 2: price '-3' is no amount"),
+        (["ce,0,1,-3"], "scores.csv:2: price '-3' is no amount"),
     ],
 )
 def test_seeds_and_prices_that_cannot_be(tmp_path, capsys, lines, message):

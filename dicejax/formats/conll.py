@@ -115,7 +115,7 @@ class ConllFiles(FileSource):
         segmentation and tagging; see `by_character`.
     """
 
-    several: ClassVar[str] = "sentences"
+    noun: ClassVar[str] = "sentences"
     parted_by: ClassVar[str] = "a blank line"
     _form: ClassVar[Form] = "conll"
 

@@ -268,7 +268,7 @@ class JsonSentences(FileSource):
         of two that overlap, "skip" leaves it out and keeps its text.
     """
 
-    several: ClassVar[str] = "sentences"
+    noun: ClassVar[str] = "sentences"
     _form: ClassVar[Form] = "jsonl"
 
     train: str = "train.jsonl"
