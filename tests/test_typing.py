@@ -164,5 +164,5 @@ def test_a_type_checker_reports_each_mistake(checker, tmp_path):
         text=True,
     )
     errors = re.findall(r"(\w+\.py):(\d+):(?:\d+ -)? error: ", done.stdout)
-    found = {(file, int(n)) for file, n in errors}
-    assert found == expected, done.stdout + done.stderr
+    flagged = {(file, int(n)) for file, n in errors}
+    assert flagged == expected, done.stdout + done.stderr

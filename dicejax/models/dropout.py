@@ -82,7 +82,7 @@ def draw_mask(
 
 
 def scale_masked(x: Array, mask: Array, rate: float) -> Array:
-    """Set what the mask leaves out to zero and scale the rest by `1 / (1 - rate)`."""
+    """Zero the elements outside the mask, and scale the others by `1 / (1 - rate)`."""
     return jnp.where(mask, x * (65536 / keep_below(rate)), 0).astype(x.dtype)
 
 

@@ -177,7 +177,7 @@ def available_memory() -> int:
 class _Module(nnx.Module):
     def __init__(self, network: Network, rngs: nnx.Rngs):
         config, dtype = network.encoder, jnp.dtype(network.precision)
-        build: Callable[..., Any] = config.build  # of what is called as an `Encoder`
+        build: Callable[..., Any] = config.build  # makes an `Encoder`
         self.encoder = build(dtype=dtype, remat=network.remat, rngs=rngs)
         self.encoder.max_unrolled = network.max_unrolled
         self.heads: nnx.Dict[Any] = nnx.Dict()

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import archive
+import cluener_losses
 import curve
-import curves
 import density
 import documents
 import early
@@ -76,7 +76,7 @@ def pages() -> dict[str, str]:
         "reading": reading,
         "reproduced": reproduced,
         "density": density,
-        "curves": curves,
+        "cluener_losses": cluener_losses,
         "forms": reading.finished(),
         "mechanism": mechanism,
         "part_1": mechanism.MECHANISM,
@@ -211,8 +211,8 @@ def main(argv: list[str]) -> None:
             "early": early.draw(early.archived()),
             "density": density.draw(),
         }
-        if curves.finished():
-            drawn["curves"] = curves.draw(curves.finished())
+        if cluener_losses.finished():
+            drawn["cluener_losses"] = cluener_losses.draw(cluener_losses.finished())
         if third_tables.finished():
             drawn["third"] = third_tables.draw(third_tables.finished())
         for name, figure in drawn.items():

@@ -21,7 +21,7 @@ import dataclasses
 import json
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -322,12 +322,12 @@ def quoref(folder: Path) -> dict[str, str]:
     """Return dev in three parts of whole articles, by file."""
     articles = json.loads((folder / "dev.json").read_text("utf-8"))["data"]
     random.Random(0).shuffle(articles)
-    parts: dict[str, list[dict[str, Any]]] = {"test": [], "dev": [], "train": []}
-    left = {"test": 500, "dev": 200, "train": 2418}
-    for article in articles:
-        name = next(name for name in parts if left[name] > 0)
-        parts[name].append(article)
-        left[name] -= sum(len(text["qas"]) for text in article["paragraphs"])
+
+    def questions(articles: Sequence[Any]) -> int:
+        texts = (text for article in articles for text in article["paragraphs"])
+        return sum(len(text["qas"]) for text in texts)
+
+    parts = dealt([[article] for article in articles], questions, test=500, dev=200)
     return {
         f"quoref_parts/{name}.json": json.dumps({"version": "0.1", "data": part})
         for name, part in parts.items()
@@ -349,11 +349,7 @@ def qqp(folder: Path) -> dict[str, str]:
     groups = sorted(connected(lines).values(), key=lambda some: some[0])
     draw = random.Random(0)
     draw.shuffle(groups)
-    splits: dict[str, list[str]] = {"test": [], "dev": [], "train": []}
-    sizes = {"test": 4000, "dev": 1000, "train": len(lines)}
-    for group in groups:
-        name = next(name for name in splits if len(splits[name]) < sizes[name])
-        splits[name] += group
+    splits = dealt(groups, len, test=4000, dev=1000)
     for name, some in splits.items():
         positives = [line for line in some if line.startswith("1")]
         negatives = len(some) - len(positives)
@@ -373,15 +369,22 @@ def ritter(folder: Path) -> dict[str, str]:
         by_text.setdefault(words, []).append(tweet)
     texts = sorted(by_text)
     random.Random(0).shuffle(texts)
-    splits: dict[str, list[str]] = {"test": [], "dev": [], "train": []}
-    sizes = {"test": 150, "dev": 100, "train": sum(map(len, by_text.values()))}
-    for text in texts:
-        name = next(name for name in splits if len(splits[name]) < sizes[name])
-        splits[name] += by_text[text]
+    splits = dealt([by_text[text] for text in texts], len, test=150, dev=100)
     return {
         f"ritter_parts/{name}.txt": "".join(f"{tweet}\n\n" for tweet in some)
         for name, some in splits.items()
     }
+
+
+def dealt(
+    groups: Iterable[list[Any]], size: Callable[[list[Any]], int], **least: int
+) -> dict[str, list[Any]]:
+    """Return whole groups in splits of at least these sizes; train has the rest."""
+    splits: dict[str, list[Any]] = {name: [] for name in (*least, "train")}
+    for group in groups:
+        full = [name for name in least if size(splits[name]) >= least[name]]
+        splits[next(name for name in splits if name not in full)] += group
+    return splits
 
 
 def connected(lines: Sequence[str]) -> dict[int, list[str]]:

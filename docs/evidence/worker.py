@@ -39,7 +39,7 @@ import rows
 import third
 import tyro
 
-from dicejax.cli.process import use_huge_pages
+from dicejax.cli.process import spare_copies, use_huge_pages
 from dicejax.errors import Diverged, InputError, Stopped
 from dicejax.training.train import train
 
@@ -194,4 +194,5 @@ def smallest(cell: third.Cell) -> third.Cell:
 
 if __name__ == "__main__":
     use_huge_pages()
+    spare_copies()
     sys.exit(main())

@@ -20,7 +20,8 @@ def test_results_are_made_from_the_archives_to_the_byte(evidence, tmp_path):
     evidence("results").main([str(tmp_path)])
     for page in evidence("results").PAGES.keys() | {"README.md"}:
         assert (tmp_path / page).read_bytes() == (ROOT / page).read_bytes(), page
-    for name in ("curve", "summary", "thinned", "why", "early", "density", "curves"):
+    drawn_by = ("curve", "summary", "thinned", "why", "early", "density")
+    for name in (*drawn_by, "cluener_losses"):
         figure = f"docs/evidence/{name}.svg"
         drawn, committed = ((root / figure).read_bytes() for root in (tmp_path, ROOT))
         if VERSION.search(committed)[0] == VERSION.search(drawn)[0]:

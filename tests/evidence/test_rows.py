@@ -58,8 +58,8 @@ def test_scores_and_order_of_published_rows_are_those_of_the_archives(evidence):
         assert line[4] == f"{mine.mean():.2f} ± {mine.std(ddof=1):.2f}"
         assert line[7] == str(len(mine))
         if line[3] != "ce" and not line[5]:
-            assert np.median(mine) == 0  # it learns nothing: no difference, no order
-            assert not line[6]
+            # It learns nothing: no difference, no order.
+            assert np.median(mine) == 0 and not line[6]
         elif line[3] != "ce":
             mean, low, high = map(
                 float, re.findall(r"[+-][\d.]+", line[5].replace("−", "-"))

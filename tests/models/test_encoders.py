@@ -209,8 +209,8 @@ def test_attention_on_cpus_is_that_of_other_platforms(tokens, dtype, bound, rate
             out, pull = jax.vjp(attended, query, key, value, bias)
             return out, *pull(g)
 
-    here, elsewhere = map(value_and_gradients, ("cpu", "none"))
-    for got, expected in zip(here, elsewhere, strict=True):
+    on_cpu, on_others = map(value_and_gradients, ("cpu", "none"))
+    for got, expected in zip(on_cpu, on_others, strict=True):
         assert got.dtype == expected.dtype
         got, expected = (np.asarray(x, np.float32) for x in (got, expected))
         assert np.abs(got - expected).max() < bound * np.abs(expected).max()

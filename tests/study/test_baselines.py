@@ -101,19 +101,19 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     gold = task.class_counts(data.items["test"], data.labels)["tags"]
     np.testing.assert_array_equal(counted[:, 1].sum(axis=-1), gold)
     # `predict` moves decisions as they were.
-    kept = run_0.baselines()
-    for name, control in kept.items():
+    controls = run_0.baselines()
+    for name, control in controls.items():
         np.testing.assert_array_equal(
             control["shift"]["tags"], shifts[name][control["value"]]["tags"]
         )
     texts = [" ".join(each.words) for each in data.corpus.test]
     for offset, expected in ((1e4, [0] * len(texts)), (-1e4, None)):
         shift = (np.eye(len(targets["tags"].classes))[0] * offset).tolist()
-        moved = kept[baselines.THRESHOLD] | {"shift": {"tags": shift}}
+        moved = controls[baselines.THRESHOLD] | {"shift": {"tags": shift}}
         run_0.write_baselines({baselines.THRESHOLD: moved})
-        shown = inference.predict(run_0.path, texts, decisions=baselines.THRESHOLD)
-        found = [sum(x["end"] - x["start"] for x in y["entities"]) for y in shown]
-        assert found == (expected or [len(text.split()) for text in texts])
+        records = inference.predict(run_0.path, texts, decisions=baselines.THRESHOLD)
+        spans = [[x["end"] - x["start"] for x in y["entities"]] for y in records]
+        assert [*map(sum, spans)] == (expected or [len(x.split()) for x in texts])
     refusals = {
         "there are tuned threshold": {"decisions": baselines.ADJUSTED},
         "for the best checkpoint": {
@@ -128,7 +128,7 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     run_0.write_baselines({baselines.THRESHOLD: moved})
     with pytest.raises(InputError, match="an earlier version has moved its decisions"):
         inference.predict(run_0.path, texts, decisions=baselines.THRESHOLD)
-    run_0.write_baselines(kept)
+    run_0.write_baselines(controls)
     # The weights that are kept suffice for evaluation.
     assert run(["evaluate", str(run_0.path)]) == 0
     before = (run_0.path / "baselines.json").read_text()

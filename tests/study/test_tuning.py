@@ -121,10 +121,10 @@ def test_the_chosen_trial_is_the_best_on_dev_and_the_runs_take_it(tmp_path, trai
     varied = content["losses"]["focal"]["varied"]["objective.gamma"]
     assert varied == {"low": 0.0, "high": 5.0, "scale": "linear"}
     before = jobs(tmp_path)
-    given = {job.loss: job.experiment for job in reversed(before)}
+    experiment_of = {job.loss: job.experiment for job in reversed(before)}
     for loss, tuned in content["losses"].items():
         settings = [trial["values"] for trial in tuned["trials"]]
-        experiments = [spaces.with_values(given[loss], x) for x in settings]
+        experiments = [spaces.with_values(experiment_of[loss], x) for x in settings]
         scores = [Training.score(experiment) for experiment in experiments]
         assert [trial["dev"] for trial in tuned["trials"]] == scores
         assert scores[tuned["chosen"]] == max(scores) >= scores[0]

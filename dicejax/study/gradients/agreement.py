@@ -27,7 +27,7 @@ from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate, to_host
 
 PARTS = ("logits", "heads")
-"""What the gradients of each batch are taken with respect to."""
+"""Names of the variables by which each batch is differentiated."""
 
 
 def agreements(

@@ -43,7 +43,7 @@ from dicejax.training.outcome import always, constant_scores
 from dicejax.training.progress import encoder_name
 
 PARTS = ("command", "differences")
-"""What the page says apart from the table of what made the runs."""
+"""Names of the parts of the page, apart from the table of what made the runs."""
 PRECISION = "Precision, recall and thresholds"
 
 COSTS = {
@@ -73,7 +73,7 @@ def document_of(
     Where nothing is drawn a table of all runs is in the place of figures.
 
     Args:
-      comparison: what the page is of.
+      comparison: the comparison to report.
       experiment: that of all losses; None of scores from elsewhere.
       rerun: what trains the runs again and what made them, as `comparison.json` has it.
       drawn: whether there are figures.
@@ -108,7 +108,7 @@ def document_of(
 
 
 def described(row: Row) -> str:
-    """Return what a loss or control is; empty where nobody knows."""
+    """Return the description of a loss or control; empty for an unknown one."""
     experiment = row.experiment
     about = "" if experiment is None else type(experiment.objective).__doc__ or ""
     return sentences("page").described(row, about.partition("\n")[0].rstrip("."))
