@@ -57,7 +57,7 @@ def copy_with(name: str, folder: Path) -> Path:
         shutil.copytree(ROOT / part, copy / part, ignore=skipped, symlinks=True)
     for part in ("setup.cfg", "pyproject.toml"):
         shutil.copy(ROOT / part, copy)
-    # The row of a table of measured speeds stands last in encoder.patch, with context from
+    # The row of a table of measured speeds is last in encoder.patch, with context from
     # behind it alone, or the patch would not apply after the next measurement.
     command = ["git", "apply", str(HERE / f"{name}.patch")]
     # Outside of the repository, or git would apply what is below its root alone.
