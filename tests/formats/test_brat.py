@@ -102,9 +102,8 @@ def test_init_and_profile_know_it(folder, tmp_path, capsys):
     for split in ("train", "dev", "test"):
         (splits / split).symlink_to(folder)
     assert run(["init", "ner", str(tmp_path / "s"), *words, str(splits)]) == 0
-    assert "Examples: train 14, dev 14, test 14" in (
-        (tmp_path / "s/experiment.py").read_text()
-    )
+    written = (tmp_path / "s/experiment.py").read_text()
+    assert "Examples: train 14, dev 14, test 14" in written
     capsys.readouterr()
     argv = ["init", "classification", str(tmp_path / "x"), *words, str(folder)]
     fails(capsys, argv, "holds brat's .ann files", "`init ner` may")

@@ -215,9 +215,8 @@ def test_a_split_with_its_words_elsewhere_is_named(tmp_path):
 
 
 PAIRS = [("good", x) for x in ("good.", "good:", "'good'", "-good")]
-PAIRS += [
-    ("very good", x) for x in ("very_good", "Very-good", "verygood", "very good!")
-]
+FORMS = ("very_good", "Very-good", "verygood", "very good!")
+PAIRS += [("very good", x) for x in FORMS]
 
 
 @pytest.mark.parametrize("pair", PAIRS)

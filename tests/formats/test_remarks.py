@@ -58,9 +58,8 @@ def test_what_would_spoil_training_is_noted(tmp_path, content, note):
 def test_names_of_columns_that_are_read_as_an_example_are_noted(tmp_path):
     path = tmp_path / "data.txt"
     path.write_text("label text\n" + labels_first(*GOOD))
-    assert said("classification", path)[-1] == (
-        "line 1 looks like names of columns: 'text'"
-    )
+    last = said("classification", path)[-1]
+    assert last == "line 1 looks like names of columns: 'text'"
 
 
 def test_answers_to_other_prompts_are_no_texts_of_train():

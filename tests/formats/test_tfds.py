@@ -90,10 +90,9 @@ def prepared(raw, tmp_path_factory):
         }.items():
             if name.startswith("universal") and not find_spec("conllu"):
                 continue
+            manager = package.download.DownloadManager
             for method in ("download", "download_and_extract"):
-                patch.setattr(
-                    package.download.DownloadManager, method, lambda *_, f=files: f
-                )
+                patch.setattr(manager, method, lambda *_, f=files: f)
             read(name, "train", data_dir=folder, download=True)
     return folder
 
@@ -122,9 +121,8 @@ def test_universal_dependencies(prepared, raw):
     name = "universal_dependencies/en_ewt"
     (example,) = read(name, "train", data_dir=prepared)
     assert example == TaggedWords(("Ja", "."), ("INTJ", "PUNCT"), 1)
-    (expected,) = ConllFiles.read_file(
-        raw / "ud.conllu", layout="conllu", label_column="XPOS"
-    )
+    file = raw / "ud.conllu"
+    (expected,) = ConllFiles.read_file(file, layout="conllu", label_column="XPOS")
     (example,) = read(name, "train", data_dir=prepared, label="xpos")
     assert example.labels == expected.labels
     splits = {"dev": "dev", "test": "test"}

@@ -84,9 +84,8 @@ def test_numbers_of_tasks_are_refused_as_those_of_columns_are(write):
 
 
 def test_a_text_of_several_is_named_and_relations_are_passed_over(write):
-    rows = [
-        task("a title", {"choices": ["ab"[n % 2]]}, body=f"b {n}") for n in range(8)
-    ]
+    choices = ({"choices": ["ab"[n % 2]]} for n in range(8))
+    rows = [task("a title", x, body=f"b {n}") for n, x in enumerate(choices)]
     for row in rows:
         row["data"]["title"] = row["data"].pop("text")
         row["annotations"][0]["result"] += [{"type": "relation", "from_id": "x"}]
@@ -131,9 +130,8 @@ def test_several_choices_of_json_min_stand_beside_single_ones(write):
 def test_what_is_left_out_is_said_where_nothing_is_left(write, refusal):
     path = write([{"data": {"text": "a"}, "predictions": []}] * 3, "train.json")
     for source in (JsonSentences(dir=""), TextFiles(layout="json", dir="")):
-        assert ", 3 not annotated left out;" in refusal(
-            source.read_with_notes, path, None
-        )
+        message = refusal(source.read_with_notes, path, None)
+        assert ", 3 not annotated left out;" in message
 
 
 def test_records_of_argilla_1_without_annotation_are_left_out(write):
@@ -160,16 +158,13 @@ def test_records_of_argilla_1_without_annotation_are_left_out(write):
 def test_advice_on_offsets_is_that_of_all(write, refusal, places, advice):
     """An emoji has two units; the second entity is the last word, from 10 to 14."""
     entities = [{"start": s, "end": e, "label": "X"} for s, e in places]
-    path = write(
-        json_lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl"
-    )
+    rows = [{"text": "😀 Ada saw Rome", "entities": entities}]
+    path = write(json_lines(rows), "a.jsonl")
     message = refusal(read_sentences, path)
     assert "which cuts a word; " + advice in message
     for entity in entities:
         entity["text"] = "Ada" if entity is entities[0] else "Rome"
-    path = write(
-        json_lines([{"text": "😀 Ada saw Rome", "entities": entities}]), "a.jsonl"
-    )
+    path = write(json_lines(rows), "a.jsonl")
     if "UTF-16" in advice:  # the advice is right
         (sentence,) = read_sentences(path)
         assert [tuple(span) for span in sentence.spans] == [("X", 1, 2), ("X", 3, 4)]
