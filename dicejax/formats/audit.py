@@ -119,10 +119,9 @@ def _alike(counts: Counter[str]) -> list[str]:
             elif not how and len({_plain(label) for label in alike}) > 1:
                 forms = "punctuation or spaces"
             listed = (f"{quote(label)} ({counts[label]} times)" for label in alike)
-            what = f"labels that differ by {forms} alone are different labels"
-            notes.append(
-                f"{what}: {', '.join(listed)}; write them alike if they are one"
-            )
+            what = f"labels that differ by {forms} alone are different labels: "
+            what += ", ".join(listed)
+            notes.append(f"{what}; write them alike if they are one")
     return notes
 
 
@@ -159,11 +158,8 @@ def _contradictions(examples: Sequence[Any]) -> Iterator[str]:
 
 def _empty(examples: Sequence[Any]) -> Iterator[str]:
     """Yield a note on texts without any label where all others have one."""
-    sizes = Counter(
-        len(e.labels)
-        for e in examples
-        if isinstance(e, MultiLabelText) and e.labels is not None
-    )
+    several = (e.labels for e in examples if isinstance(e, MultiLabelText))
+    sizes = Counter(len(labels) for labels in several if labels is not None)
     if sizes.keys() == {0, 1}:
         what = f"{sizes[0]} of {sizes.total()} texts have no label while all others"
         yield f"{what} have exactly one: are they annotated?"
@@ -171,12 +167,8 @@ def _empty(examples: Sequence[Any]) -> Iterator[str]:
 
 def _words(examples: Sequence[Any], split: str) -> Iterator[str]:
     """Yield a note on words of a split that are numbers or all alike."""
-    words = Counter(
-        word
-        for example in examples
-        if isinstance(example, Sentence | TaggedWords)
-        for word in example.words
-    )
+    sentences = (e for e in examples if isinstance(e, Sentence | TaggedWords))
+    words = Counter(word for sentence in sentences for word in sentence.words)
     numbers = sum(times for word, times in words.items() if _NUMBER.fullmatch(word))
     is_constant = len(words) == 1 < words.total()
     if is_constant or numbers > _MOSTLY * words.total() > 0:
@@ -218,9 +210,8 @@ def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str
             times = f"{sum(map(counts.__getitem__, lists))} times"
             what = f"classes may be labels with {quote(between)} between"
             notes.append(f"{what}: {quote(lists[0])}, {times}")
-    swallowed = [
-        e for e in examples if "\n" in e.first and _holds_rows(e.first, counts)
-    ]
+    several = (e for e in examples if "\n" in e.first)
+    swallowed = [e for e in several if _holds_rows(e.first, counts)]
     if swallowed:
         lines = truncate(", ".join(str(e.line) for e in swallowed), 60)
         what = f"texts of several lines hold rows with classes (line {lines})"

@@ -10,7 +10,7 @@ from etils import epath
 
 from dicejax.data.examples import ROUNDING
 from dicejax.errors import InputError, quote, truncate
-from dicejax.formats import labels
+from dicejax.formats import labels, tables
 from dicejax.formats.records import Columns
 
 LABELS = ("label", "labels", "class", "category", "target", "sentiment", "quality")
@@ -45,6 +45,7 @@ def columns_of(
       InputError: a column is missing, cannot be told, or holds no classes.
     """
     names = list(sample[0]) if sample else []
+    left_out = tables.left_out(path) if tables.is_table(path) else {}
     if names and isinstance(names[0], int):
         return {name: int(value) for name, value in named.fields().items()}
     listed = truncate(", ".join(map(quote, names)), 240)
@@ -52,15 +53,20 @@ def columns_of(
     if len(several) > 1 and set(several) <= set(names):
         named = dataclasses.replace(named, label=several[0])
     for flag, name in dataclasses.asdict(named).items():
-        if name is not None and name not in names:
+        if name is not None and name not in (*names, *left_out):
             what = f"has no column {quote(name)}"
             raise InputError.at(path, 1, what, f"name one of {listed} with --{flag}")
-    values: dict[str, list[str]] = {name: [] for name in names}
+    values: dict[str, list[str]] = {name: [] for name in (*names, *left_out)}
     for row in () if by_name_alone else sample:
         for name in names:
             if (value := row.get(name)) not in (None, ""):
                 values[name].append(str(value))
     columns = _choose(named, values)
+    for flag, name in dataclasses.asdict(columns).items():
+        if name in left_out:
+            what = f"column {quote(name)} holds {left_out[name]}, which is not read"
+            do = f"save it as text, or name another with --{flag}"
+            raise InputError.at(path, None, what, do)
     if len(several) < 2 and columns.text is not None and columns.label is None:
         texts = (columns.text, columns.second)
         rest = tuple(name for name in names if name not in texts)

@@ -42,11 +42,20 @@ def describe(path: files.Path) -> str:
     schema = next(_batches(_files(file)[0]))
     features = _features(file, schema)
     listed = []
-    for name in schema.names:
-        feature = features.get(name)
+    for column in schema:
+        feature = features.get(column.name)
         classes = ", ".join(map(str, _names(feature) or _names(_inner(feature)) or ()))
-        listed.append(f"{name} ({truncate(classes, 100)})" if classes else name)
+        if not _is_json(column.type):
+            classes = f"{column.type}, not read"
+        about = f" ({truncate(classes, 100)})" if classes else ""
+        listed.append(column.name + about)
     return f"{kind}, columns: {truncate(', '.join(listed), 400)}"
+
+
+def left_out(path: files.Path) -> dict[str, str]:
+    """Return the columns of a table that JSON cannot hold, with their Arrow types."""
+    schema = next(_batches(_files(epath.Path(path))[0]))
+    return {x.name: str(x.type) for x in schema if not _is_json(x.type)}
 
 
 def records(path: files.Path) -> Iterator[FileRecord]:

@@ -386,9 +386,9 @@ def _ratio_text(output: OutputCounts) -> str:
         return f"{ratio} entity tokens per O token"
     if output.rule == "multi-label":
         return f"{ratio} negatives per positive"
-    many, few = (
-        "all others together" if name == OTHERS else quote(name) for name in ends
-    )
+    if len({*ends}) == 1:
+        return "all classes are equally frequent"
+    many, few = ("all others together" if x == OTHERS else quote(x) for x in ends)
     return f"{ratio} times as many {many} as {few}"
 
 

@@ -1,6 +1,7 @@
 """Saved folders, Arrow and Parquet of `datasets`, read without it."""
 
 import datetime
+import decimal
 import functools
 
 import pyarrow as pa
@@ -8,8 +9,8 @@ import pytest
 from pyarrow import parquet
 
 from dicejax.errors import InputError
-from dicejax.formats import JsonSentences, SquadFiles, TextFiles, tables
-from dicejax.formats.records import Skipped
+from dicejax.formats import JsonSentences, SquadFiles, TextFiles, recognise, tables
+from dicejax.formats.records import Columns, Skipped
 
 from ..data import saved
 
@@ -84,10 +85,22 @@ def test_a_table_of_pandas_without_features(tmp_path):
         "when": pa.array([datetime.datetime(2024, 1, 1)] * 2),
         "image": pa.array([b"\x00", b"\xff"]),
     }
-    parquet.write_table(pa.table(columns), tmp_path / "x.parquet")
-    first, other = records(tmp_path / "x.parquet")
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table(columns), path)
+    first, other = records(path)
     assert first == {"text": "fine", "label": "good", "score": 1.5}
     assert other["score"] is None
+    assert "when (timestamp[us], not read), image (b" in tables.describe(path)
+
+
+@pytest.mark.parametrize("name", ["text", "label"])
+def test_no_column_is_taken_for_one_that_is_not_read(tmp_path, name):
+    whole = {"text": ["a text"] * 30, "label": [0, 1] * 15, "group": [0, 1, 2] * 10}
+    whole[name] = pa.array(map(decimal.Decimal, range(30)))
+    parquet.write_table(pa.table(whole), tmp_path / "x.parquet")
+    for named in (Columns(), Columns(**{name: name})):
+        with pytest.raises(InputError, match=rf"'{name}' holds decimal.* --{name}$"):
+            recognise.source_of("classification", str(tmp_path / "x.parquet"), named)
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x/data-00000-of-00001.arrow"])
