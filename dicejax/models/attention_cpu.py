@@ -4,8 +4,13 @@ XLA multiplies bfloat16 as such where operands lie by rows, and otherwise as flo
 a transposed left operand costs most. On a core of an EPYC (Zen 5), heads of 32, rows of
 128 and 512 tokens, `p^T g` takes bfloat16 85 and 27 GFLOP/s as it stands, 279 and 198
 as `(g^T p)^T` with `g^T` and the result written out; float32 114 and 37, or 195 and
-149. Here operands are written out so, and the gradient of the softmax is spelled out,
-which keeps the arrays of tokens x tokens few and narrow.
+149. Here operands are written out so.
+
+Arrays of tokens x tokens are few and narrow, and read by few operations: the gradient
+of the softmax is spelled out, scales are applied to the small results of products, and
+sums of such arrays are products of small ones. On a core of an EPYC (Zen 4), forward
+and backward with dropout, 12 heads of 32, in bfloat16: 4 rows of 384 take 49 ms instead
+of 69, 8 rows of 128 take 10.4 instead of 14.5.
 """
 
 from __future__ import annotations
@@ -14,10 +19,10 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
-from dicejax.models.dropout import scale_masked
-from dicejax.models.layers import dot, dot_of_columns, written
+from dicejax.models.dropout import keep_below
+from dicejax.models.layers import dot, dot_of_columns, wide, written
 
 FEW = 128
 """Up to so many queries float32 is not worth writing out."""
@@ -44,35 +49,64 @@ def _forward(arrays, mask, bias, keep, rate):
     scores = dot(query, key, (-1, -1)) * query.shape[-1] ** -0.5
     scores = scores if bias is None else scores + bias
     scores = jnp.where(mask, scores, jnp.finfo(scores.dtype).min)
-    weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
-    dropped = weights if keep is None else scale_masked(weights, keep, rate)
-    out = dot(dropped, value, (-1, -2)).astype(value.dtype)
-    return out, (arrays, weights, dropped, bias, keep)
+    weights = _as_bits(jax.nn.softmax(scores, axis=-1).astype(value.dtype))
+    dropped = weights if keep is None else jnp.where(keep, weights, 0)
+    dropped = lax.bitcast_convert_type(dropped, value.dtype)
+    out = dot(dropped, value, (-1, -2)) * _scale(keep, rate)
+    residuals = arrays, weights, dropped, out, bias, keep
+    return out.astype(value.dtype), residuals
 
 
 def _backward(rate, residuals, g):
-    (query, key, value), weights, dropped, bias, keep = residuals
-    g = _by_rows(g)
-    of_weights = dot(g, value, (-1, -1))
-    if keep is not None:
-        of_weights = scale_masked(of_weights, keep, rate)
-    of_value = _transposed_dot(dropped, g)
-    mean = (weights * of_weights).sum(-1, keepdims=True)
-    of_scores = weights * (of_weights - mean)
+    (query, key, value), weights, dropped, out, bias, keep = residuals
+    g, scale = _by_rows(g), _scale(keep, rate)
+    of_weights = dot(g, value, (-1, -1)) * scale
+    of_weights = of_weights if keep is None else jnp.where(keep, of_weights, 0)
+    # The mean of the gradients by the weights is `g . out`.
+    of_scores = _widened(weights, value.dtype) * (of_weights - _row_sums(g * out))
     of_bias = None if bias is None else of_scores.astype(bias.dtype)
-    of_scores = (of_scores * query.shape[-1] ** -0.5).astype(query.dtype)
-    of_query = dot(of_scores, key, (-1, -2)).astype(query.dtype)
-    return (of_query, _transposed_dot(of_scores, query), of_value), None, of_bias, None
+    of_scores, root = of_scores.astype(query.dtype), query.shape[-1] ** -0.5
+    of_query = (dot(of_scores, key, (-1, -2)) * root).astype(query.dtype)
+    of_key = _transposed_dot(of_scores, query, root)
+    of_value = _transposed_dot(dropped, g, scale)
+    return (of_query, of_key, of_value), None, of_bias, None
 
 
 attention.defvjp(_forward, _backward)
 
 
-def _transposed_dot(large: Array, small: Array) -> Array:
-    """Compute `large^T small` in their type."""
+def _as_bits(x: Array) -> Array:
+    """Return the bits of bfloat16 numbers, and others as they are.
+
+    XLA would store bfloat16 as float32 where pointwise operations read it.
+    """
+    is_narrow = x.dtype == jnp.bfloat16
+    return lax.bitcast_convert_type(x, jnp.uint16) if is_narrow else x
+
+
+def _widened(x: Array, dtype: jnp.dtype) -> Array:
+    """Return numbers in at least float32, given the bits of bfloat16 ones."""
+    if dtype != jnp.bfloat16:
+        return x.astype(wide(dtype))
+    return lax.bitcast_convert_type(x.astype(jnp.uint32) << 16, jnp.float32)
+
+
+def _row_sums(x: Array) -> Array:
+    """Sum over the last axis, by a product: XLA fuses what it has summed with less."""
+    ones = jnp.ones((x.shape[-1], 1), x.dtype)
+    sums = dot(x.reshape(-1, x.shape[-1]), ones, (-1, -2))
+    return sums.reshape(*x.shape[:-1], 1)
+
+
+def _scale(keep: Array | None, rate: float) -> float:
+    return 1.0 if keep is None else 65536 / keep_below(rate)
+
+
+def _transposed_dot(large: Array, small: Array, scale: float) -> Array:
+    """Compute `large^T small * scale` in their type."""
     if large.dtype != jnp.bfloat16 and large.shape[-2] <= FEW:
-        return dot(large, small, (-2, -2)).astype(small.dtype)
-    turned = dot_of_columns(small, large).astype(small.dtype)
+        return (dot(large, small, (-2, -2)) * scale).astype(small.dtype)
+    turned = (dot_of_columns(small, large) * scale).astype(small.dtype)
     return written(turned).swapaxes(-1, -2)
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.ad_checkpoint import checkpoint_name
+
+from dicejax.mesh import platform
 
 DRAW = "dropout"
 """The name by which `jax.checkpoint` knows what was drawn."""
@@ -73,12 +76,13 @@ def draw_mask(
     shape: tuple[int, ...], rate: float, keys: DropoutKeys | Array, *, axis: int = 1
 ) -> Array:
     """Draw which elements of an array `dropout` keeps, bool in its shape."""
-    threshold = keep_below(rate)
+    packed, threshold = platform() == "cpu", keep_below(rate)
+    axis %= len(shape)
     if isinstance(keys, DropoutKeys):
-        mask = keep_mask(keys.rows, threshold, shape[1:], axis % len(shape) - 1)
+        mask = keep_mask(keys.rows, threshold, shape[1:], axis - 1, packed)
     else:
-        mask = keep_mask(keys[None], threshold, shape, axis % len(shape))[0]
-    return checkpoint_name(mask, DRAW)
+        mask = keep_mask(keys[None], threshold, shape, axis, packed)[0]
+    return mask if packed else checkpoint_name(mask, DRAW)
 
 
 def scale_masked(x: Array, mask: Array, rate: float) -> Array:
@@ -97,14 +101,23 @@ def key_words(keys: Array) -> Array:
     return jax.random.key_data(keys)[..., :2]
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 3))
-def keep_mask(keys: Array, threshold: int, shape: tuple[int, ...], axis: int) -> Array:
+@functools.partial(jax.jit, static_argnums=(1, 2, 3, 4))
+def keep_mask(
+    keys: Array,
+    threshold: int,
+    shape: tuple[int, ...],
+    axis: int,
+    packed: bool = False,
+) -> Array:
     """Decide for each element of each row whether it is kept: bool `[B, *shape]`.
 
     One block of 64 bits decides for four elements, a quarter of the axis apart, so that
     the quarters are computed side by side without a shuffle. Its counter is its index
     along the axis, and the index in the row over all other axes. The threshold is that
     of `keep_below`; the last quarter of an axis that 4 does not divide is cut short.
+
+    For CPUs the decisions of a block are `packed` into one byte and taken apart again:
+    XLA would draw each quarter by itself there, four times the work.
     """
     length = shape[axis]
     blocks = (*shape[:axis], -(-length // 4), *shape[axis + 1 :])
@@ -115,11 +128,27 @@ def keep_mask(keys: Array, threshold: int, shape: tuple[int, ...], axis: int) ->
             index = lax.broadcasted_iota(jnp.uint32, blocks, place)
             other = other * np.uint32(size) + index
     words = key_words(keys).reshape(-1, 2, *(1 for _ in shape))
-    drawn = threefry2x32((words[:, 0], words[:, 1]), (along, other))
+
+    def quarters(along: Array, other: Array) -> list[Array]:
+        drawn = threefry2x32((words[:, 0], words[:, 1]), (along, other))
+        return [bits < threshold for bits in sixteen_bits(drawn)]
+
+    if packed:
+        # XLA computes a concatenation once, and anything else in all that reads it.
+        counters = (jnp.array_split(x, 2, axis) for x in (along, other))
+        halves = [_in_one_byte(quarters(*x)) for x in zip(*counters, strict=True)]
+        byte = checkpoint_name(jnp.concatenate(halves, axis + 1), DRAW)
+        decided = [byte >> np.uint8(n) & np.uint8(1) != 0 for n in range(4)]
+    else:
+        decided = quarters(along, other)
     # Compared before they are joined: a mask has a quarter of the bytes of the bits.
-    quarters = [bits < threshold for bits in sixteen_bits(drawn)]
-    joined = jnp.concatenate(quarters, axis + 1)
+    joined = jnp.concatenate(decided, axis + 1)
     return lax.slice_in_dim(joined, 0, length, axis=axis + 1)
+
+
+def _in_one_byte(decisions: Sequence[Array]) -> Array:
+    bits = (bit.astype(jnp.uint8) << np.uint8(n) for n, bit in enumerate(decisions))
+    return functools.reduce(jnp.bitwise_or, bits)
 
 
 def threefry2x32(

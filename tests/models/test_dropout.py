@@ -59,12 +59,14 @@ def decided(key, shape, axis, place):
         return sixteen_bits(threefry2x32(words(key), words((along, other))))[quarter]
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((2, 3, 8), 2), ((8, 3), 0), ((5, 6), 0), ((7,), 0)]
-)
-def test_the_bits_of_each_element_are_those_of_its_key_and_place(shape, axis):
+PLACES = [((2, 3, 8), 2), ((8, 3), 0), ((5, 6), 0), ((7,), 0)]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), PLACES)
+def test_the_bits_of_each_element_are_those_of_its_key_and_place(shape, axis, packed):
     threshold = 40_000
-    mask = np.asarray(keep_mask(KEYS, threshold, shape, axis))
+    mask = np.asarray(keep_mask(KEYS, threshold, shape, axis, packed))
     for row, key in enumerate(np.asarray(key_words(KEYS)).tolist()):
         for place in np.ndindex(*shape):
             expected = decided(key, shape, axis, place) < threshold
