@@ -158,7 +158,7 @@ def _products_bwd(narrow, residuals, gs):
     if x.dtype == jnp.bfloat16:
         # On CPUs bfloat16 columns multiply at half the speed of rows.
         transposed_dot = functools.partial(
-            lax.platform_dependent, cpu=dot_of_columns, default=transposed_dot
+            lax.platform_dependent, cpu=_dot_of_columns, default=transposed_dot
         )
     of_ws = (transposed_dot(x, g).astype(w.dtype).reshape(w.shape) for g, w in pairs)
     return functools.reduce(jnp.add, of_x), tuple(of_ws)
@@ -178,6 +178,13 @@ def dot(a: Array, b: Array, contract: tuple[int, int], narrow: bool = False) -> 
 def dot_of_columns(a: Array, b: Array) -> Array:
     """Compute `a^T b` with `a^T` written out."""
     return dot(written(a.swapaxes(-1, -2)), b, (-1, -2))
+
+
+def _dot_of_columns(a: Array, b: Array) -> Array:
+    """Compute `a^T b` with the narrower one's columns written out."""
+    if a.shape[-1] <= b.shape[-1]:
+        return dot_of_columns(a, b)
+    return written(dot_of_columns(b, a)).swapaxes(-1, -2)
 
 
 def written(x: Array) -> Array:
