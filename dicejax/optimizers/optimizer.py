@@ -243,8 +243,14 @@ class Optimizer(abc.ABC):
         return _with_frozen(ema, new)
 
     def _chain(self) -> optax.GradientTransformation:
+        def clip(gradients: optax.Updates, _: Any) -> optax.Updates:
+            # optax divides each number instead: a pass of its own over all of them.
+            norm = jnp.maximum(optax.tree.norm(gradients), self.clip_norm)
+            factor = self.clip_norm / norm
+            return jax.tree.map(lambda g: factor * g, gradients)
+
         return optax.chain(
-            optax.clip_by_global_norm(self.clip_norm),
+            optax.stateless(clip),
             self.rule(),
             optax.add_decayed_weights(self.weight_decay, decay_mask),
         )
@@ -259,9 +265,7 @@ class Optimizer(abc.ABC):
         if first and self._freezes_layers(params):
             del encoder["layers"]
         elif first:
-            encoder["layers"] = jax.tree.map(
-                lambda leaf: leaf[first:], encoder["layers"]
-            )
+            encoder["layers"] = jax.tree.map(lambda x: x[first:], encoder["layers"])
         return params | {"encoder": encoder}
 
     def _freezes_layers(self, params: Params) -> bool:
