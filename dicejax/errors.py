@@ -45,7 +45,7 @@ class InputError(Exception):
 
     @classmethod
     def at(
-        cls, path: str | os.PathLike[str], line: int | None, what: str, do: str
+        cls, path: str | os.PathLike[str], line: int | None, fault: str, remedy: str
     ) -> InputError:
         """Return an error on a line of a file: the problem and its remedy.
 
@@ -53,7 +53,7 @@ class InputError(Exception):
         dev.txt:7: tag 'X-PER' is unknown; correct it
         """
         where = os.fspath(path) if line is None else f"{os.fspath(path)}:{line}"
-        return cls(f"{where}: {what}; {do}")
+        return cls(f"{where}: {fault}; {remedy}")
 
 
 class Flaw(Exception):
@@ -62,9 +62,9 @@ class Flaw(Exception):
     Its line in the text, where that is known, is counted from 1.
     """
 
-    def __init__(self, what: str, do: str, line: int | None = None):
-        super().__init__(what, do)
-        self.what, self.do, self.line = what, do, line
+    def __init__(self, fault: str, remedy: str, line: int | None = None):
+        super().__init__(fault, remedy)
+        self.fault, self.remedy, self.line = fault, remedy, line
 
     def at(
         self, path: str | os.PathLike[str], line: int | None, where: str = ""
@@ -74,8 +74,8 @@ class Flaw(Exception):
         >>> print(Flaw("has no 'text'", "add it").at("dev.json", None, "record 3"))
         dev.json: record 3: has no 'text'; add it
         """
-        what = f"{where}: {self.what}" if where else self.what
-        return InputError.at(path, line, what, self.do)
+        fault = f"{where}: {self.fault}" if where else self.fault
+        return InputError.at(path, line, fault, self.remedy)
 
 
 class Diverged(Exception):

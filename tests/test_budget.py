@@ -19,7 +19,7 @@ from dicejax.tasks.task import Task
 ROOT = Path(__file__).parents[1]
 BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())
 # Words that do not say what a value is.
-DIALECT = re.compile("one|found|wanted|known|said|kept|given|own|here|told|shown|of")
+DIALECT = "one found wanted known said kept given own here told shown of what do"
 # Tokens without code.
 BLANK = {
     tokenize.COMMENT,
@@ -156,7 +156,7 @@ def test_names_are_words_of_the_field():
             f"{file.relative_to(ROOT)}:{line} {name}"
             for file in files
             for name, line in bindings(file)
-            if DIALECT.fullmatch(name)
+            if name in DIALECT.split()
         ]
         assert len(places) <= budget.get(room, 0), (
             f"dicejax/{room} has {len(places)} of these bindings, its budget is "

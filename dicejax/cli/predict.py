@@ -109,10 +109,10 @@ class Predict:
         note = ""
         is_said = bool(self.format or (self.file and tables.is_table(self.file)))
         if name is not None and not is_said:
-            what = texts.FORMS[name]
+            recognised = texts.FORMS[name]
             if source is not None:
-                what = f"the run's data are ({recognise.fields_of(source)})"
-            note = f"{self.file} read as {what}; --format names another"
+                recognised = f"the run's data are ({recognise.fields_of(source)})"
+            note = f"{self.file} read as {recognised}; --format names another"
         lines: Iterable[str]
         predicted = self._predict(console, cut, form, examples, note)
         with contextlib.closing(predicted) as results:

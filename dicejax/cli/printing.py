@@ -28,7 +28,7 @@ def warn_of_cuts(console: Console, cut: Iterable[str] | None) -> None:
         console.print(literal(f"warning: {text}"), soft_wrap=True)
 
 
-def scores(values: Mapping[str, Any], what: str) -> str:
+def scores(values: Mapping[str, Any], title: str) -> str:
     """Format scores in percent, with those of the rarest class if they are not its own.
 
     F1 over classes is called micro or macro, and that of one class names it.
@@ -53,15 +53,15 @@ def scores(values: Mapping[str, Any], what: str) -> str:
             f"rarest {quote(rarest)}: F1 {100 * row['f1']:.2f}, "
             f"recall {100 * row['recall']:.2f}"
         )
-    return f"{what}: {'  '.join(parts)}"
+    return f"{title}: {'  '.join(parts)}"
 
 
-def score_lines(test: Mapping[str, Any], what: str, metric: str) -> list[str]:
+def score_lines(test: Mapping[str, Any], title: str, metric: str) -> list[str]:
     """Return scores as a line, and what a constant answer has where that is no less."""
     from dicejax.training.outcome import constant_answer
 
     constant = constant_answer(test, metric) if test else None
-    return [scores(test, what), *([f"  {constant}"] if constant else [])]
+    return [scores(test, title), *([f"  {constant}"] if constant else [])]
 
 
 def class_lines(groups: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -88,7 +88,7 @@ def _has_accelerator() -> bool:
     return any(any(Path("/dev").glob(name)) for name in _ACCELERATORS)
 
 
-def _unless_loop_is_closed(what: Any) -> None:
+def _unless_loop_is_closed(unraisable: Any) -> None:
     """Show errors that nobody can catch, except those of tensorstore's callbacks."""
-    if str(what.exc_value) != "Event loop is closed":
-        sys.__unraisablehook__(what)
+    if str(unraisable.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(unraisable)

@@ -89,7 +89,7 @@ class Evaluate:
             rows = (json.dumps(row, ensure_ascii=False) for row in result.examples)
             write_lines(self.predictions, rows)
         content, tuned = result.scores.to_json(), result.tuned
-        what = f"{self.split}, {self.checkpoint} checkpoint (step {result.step})"
+        title = f"{self.split}, {self.checkpoint} checkpoint (step {result.step})"
         if self.json:
             record = {"step": result.step, "split": self.split, **content}
             if tuned is not None:
@@ -103,18 +103,18 @@ class Evaluate:
                 record["calibration"] = dataclasses.asdict(result.calibration)
             show(json.dumps(record))
         else:
-            for line in score_lines(content, what, result.metric):
+            for line in score_lines(content, title, result.metric):
                 show(line)
             for line in class_lines(content["per_type"]):
                 show(f"  {line}")
             if tuned is not None and result.threshold is not None:
-                label = f"{what}, {describe(result.threshold)} of dev"
+                label = f"{title}, {describe(result.threshold)} of dev"
                 for line in score_lines(tuned.to_json(), label, result.metric):
                     show(line)
             if result.guarantee is not None and result.observed:
                 show(result.guarantee.compare(result.observed))
             if result.calibration is not None:
-                show(f"{what}, probabilities: {result.calibration}")
+                show(f"{title}, probabilities: {result.calibration}")
             if result.nothing_learnt is not None:
                 run = Run.open(self.run)
                 cause = remedy(run.experiment(), run.result())

@@ -50,8 +50,8 @@ def restore(settings: Settings, arrays: Arrays, task: Task) -> ControlModel:
     try:
         return classes[settings["name"]].from_state(settings, arrays, task)
     except (KeyError, TypeError, ValueError) as error:
-        what = f"holds no control that can be read ({error!r})"
-        raise Flaw(what, "train it again with --overwrite") from error
+        fault = f"holds no control that can be read ({error!r})"
+        raise Flaw(fault, "train it again with --overwrite") from error
 
 
 def targets_of(

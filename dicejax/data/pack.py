@@ -107,10 +107,10 @@ def fill(
     if sequences is None:
         sequences = int(counts.max(initial=0))
     rooms = (("tokens", widths, max_length), ("examples", counts, sequences))
-    for what, sizes, room in rooms:
+    for noun, sizes, room in rooms:
         if sizes.max(initial=0) > room:
             row = int(sizes.argmax())
-            raise ValueError(f"row {row} has {sizes[row]} {what}, room is for {room}")
+            raise ValueError(f"row {row} has {sizes[row]} {noun}, room is for {room}")
 
     # The line and a mask run through the places in one order: each array is one copy.
     is_token = np.arange(max_length) < widths[:, None]

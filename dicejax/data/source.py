@@ -73,8 +73,8 @@ class Source(abc.ABC):
         limit = limits.MADE_UP
         for name in names:
             if (value := getattr(self, name)) > limit.most:
-                what = f"{name} is {value:,}, more than {limit.most:,} {limit.noun}"
-                raise ValueError(f"{what}; {limit.do}")
+                fault = f"{name} is {value:,}, more than {limit.most:,} {limit.noun}"
+                raise ValueError(f"{fault}; {limit.remedy}")
 
     @classmethod
     def recorded(cls, fields: dict[str, Any]) -> dict[str, Any]:
@@ -110,8 +110,8 @@ def shared(corpus: Corpus) -> list[str]:
             listed = ", ".join(
                 quote(truncate(" ".join(filter(None, text)), 60)) for text in first
             )
-            what = f"{len(texts)} of {len(examples)} {split} texts are in train as well"
-            notes.append(f"{what}, which flatters scores: {listed}")
+            repeated = f"{len(texts)} of {len(examples)} {split} texts are in train as"
+            notes.append(f"{repeated} well, which flatters scores: {listed}")
     return notes
 
 

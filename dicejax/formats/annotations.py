@@ -141,7 +141,7 @@ def read(record: Mapping[str, object], named: Columns) -> Annotation:
         try:
             entities += _entities(value, named, place, text)
         except Flaw as flaw:
-            raise Flaw(f"{place} {flaw.what}", flaw.do) from None
+            raise Flaw(f"{place} {flaw.fault}", flaw.remedy) from None
     return Annotation(text, entities, prompt)
 
 
@@ -230,8 +230,8 @@ def _above(made: object, value: object) -> object:
 def _values(record: Mapping[str, object], name: str) -> Iterator[tuple[str, object]]:
     if name not in record:
         listed = truncate(", ".join(map(quote, record)), 240)
-        do = f"name the field of the entities with --spans, one of {listed}"
-        raise Flaw(f"has no {quote(name)}", do)
+        remedy = f"name the field of the entities with --spans, one of {listed}"
+        raise Flaw(f"has no {quote(name)}", remedy)
     try:
         value = _below(record[name])
         if isinstance(value, dict):  # GLiNER2: the texts of each label
@@ -239,7 +239,7 @@ def _values(record: Mapping[str, object], name: str) -> Iterator[tuple[str, obje
             return
         values = json_text.value_of(value, list)
     except Flaw as flaw:
-        raise Flaw(f"{quote(name)} {flaw.what}", flaw.do) from None
+        raise Flaw(f"{quote(name)} {flaw.fault}", flaw.remedy) from None
     for number, item in enumerate(values):
         # brat's entities have names in their file.
         id_ = item.get("id") if isinstance(item, dict) else None

@@ -119,9 +119,9 @@ def _alike(counts: Counter[str]) -> list[str]:
             elif not how and len({_plain(label) for label in alike}) > 1:
                 forms = "punctuation or spaces"
             listed = (f"{quote(label)} ({counts[label]} times)" for label in alike)
-            what = f"labels that differ by {forms} alone are different labels: "
-            what += ", ".join(listed)
-            notes.append(f"{what}; write them alike if they are one")
+            note = f"labels that differ by {forms} alone are different labels: "
+            note += ", ".join(listed)
+            notes.append(f"{note}; write them alike if they are one")
     return notes
 
 
@@ -152,8 +152,8 @@ def _contradictions(examples: Sequence[Any]) -> Iterator[str]:
         first = quote(" ".join(filter(None, next(iter(several)))))
         of_texts = isinstance(examples[0], LabelledText)
         noun = "two classes or more" if of_texts else "different gold"
-        what = f"{count(len(several), 'text')} with {noun}"
-        yield f"{what}, such as {first}: no model gets both right"
+        note = f"{count(len(several), 'text')} with {noun}"
+        yield f"{note}, such as {first}: no model gets both right"
 
 
 def _empty(examples: Sequence[Any]) -> Iterator[str]:
@@ -161,8 +161,8 @@ def _empty(examples: Sequence[Any]) -> Iterator[str]:
     several = (e.labels for e in examples if isinstance(e, MultiLabelText))
     sizes = Counter(len(labels) for labels in several if labels is not None)
     if sizes.keys() == {0, 1}:
-        what = f"{sizes[0]} of {sizes.total()} texts have no label while all others"
-        yield f"{what} have exactly one: are they annotated?"
+        note = f"{sizes[0]} of {sizes.total()} texts have no label while all others"
+        yield f"{note} have exactly one: are they annotated?"
 
 
 def _words(examples: Sequence[Any], split: str) -> Iterator[str]:
@@ -174,8 +174,8 @@ def _words(examples: Sequence[Any], split: str) -> Iterator[str]:
     if is_constant or numbers > _MOSTLY * words.total() > 0:
         how = "alike" if is_constant else "numbers"
         few = ", ".join(map(quote, itertools.islice(words, 3)))
-        what = f"words of {split} are {how} ({few})"
-        yield f"{what}: name their column, from 0, with --text"
+        note = f"words of {split} are {how} ({few})"
+        yield f"{note}: name their column, from 0, with --text"
 
 
 def _labels_of_words(examples: Sequence[Any], counts: Counter[str]) -> Iterator[str]:
@@ -183,17 +183,17 @@ def _labels_of_words(examples: Sequence[Any], counts: Counter[str]) -> Iterator[
     tagged = [e for e in examples if isinstance(e, TaggedWords)]
     if not tagged:
         return
-    do = "name their column, from 0, with --label"
+    remedy = "name their column, from 0, with --label"
     few = ", ".join(map(quote, itertools.islice(counts, 3)))
     if any(x[:2] == "B-" for x in counts) and all(_SPAN.fullmatch(x) for x in counts):
         yield f"labels look like tags of spans ({few}): `init ner` reads these"
     numbers = sum(times for x, times in counts.items() if _NUMBER.fullmatch(x))
     if numbers > _MOSTLY * counts.total():
-        yield f"labels of words are numbers ({few}): {do}"
+        yield f"labels of words are numbers ({few}): {remedy}"
     words = {word for e in tagged for word in e.words}
     if len(counts) > max(_FEW, len(words) / 2):
-        what = f"{len(counts)} labels of {len(words)} different words ({few})"
-        yield f"{what}: {do}, that of words with --text"
+        note = f"{len(counts)} labels of {len(words)} different words ({few})"
+        yield f"{note}: {remedy}, that of words with --text"
 
 
 def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str]:
@@ -208,14 +208,14 @@ def _misread(examples: Sequence[LabelledText], counts: Counter[str]) -> list[str
         ]
         if lists:
             times = f"{sum(map(counts.__getitem__, lists))} times"
-            what = f"classes may be labels with {quote(between)} between"
-            notes.append(f"{what}: {quote(lists[0])}, {times}")
+            note = f"classes may be labels with {quote(between)} between"
+            notes.append(f"{note}: {quote(lists[0])}, {times}")
     several = (e for e in examples if "\n" in e.first)
     swallowed = [e for e in several if _holds_rows(e.first, counts)]
     if swallowed:
         lines = truncate(", ".join(str(e.line) for e in swallowed), 60)
-        what = f"texts of several lines hold rows with classes (line {lines})"
-        notes.append(f"{what}: do quotes there swallow rows?")
+        note = f"texts of several lines hold rows with classes (line {lines})"
+        notes.append(f"{note}: do quotes there swallow rows?")
     first = examples[0]
     names = {*LABELS, *TEXTS, *itertools.chain(*PAIRS)}
     if first.line == 1 and names & {(first.label or "").lower(), first.first.lower()}:
@@ -246,8 +246,10 @@ def unread(fields: Iterable[str | int], used: Collection[Any], noun: str) -> lis
     others = ", ".join(name for name in names if name not in beside)
     notes = []
     if beside:
-        do = "--label names another field, and --data.weight of train that of weights"
-        notes.append(f"not read beside the class: {' and '.join(beside)}; {do}")
+        note = (
+            f"not read beside the class: {' and '.join(beside)}; --label names another"
+        )
+        notes.append(f"{note} field, and --data.weight of train that of weights")
     if others:
         notes.append(f"not read of each {noun}: {truncate(others, 240)}")
     return notes
@@ -276,5 +278,5 @@ def lacking(train: Sequence[Any], others: Sequence[Any], split: str) -> list[str
     if not rare:
         return []
     named = [f"{quote(label)} ({counts[label]:,} in train)" for label in rare]
-    what = f"{split} has no example of {some_of(named)}"
-    return [f"{what}: no score tells whether they are found"]
+    note = f"{split} has no example of {some_of(named)}"
+    return [f"{note}: no score tells whether they are found"]

@@ -159,8 +159,8 @@ class ConllFiles(FileSource):
     ) -> tuple[list[_Rows], list[str]]:
         """Return the sentences, and a note on a header that is passed over."""
         if self.separator == "":
-            what = "the separator is empty"
-            raise InputError.at(path, None, what, "name a character")
+            fault = "the separator is empty"
+            raise InputError.at(path, None, fault, "name a character")
         with json_text.flaws_at(path):
             take = self._taker(path, check)
         sentences: list[_Rows] = []
@@ -180,8 +180,8 @@ class ConllFiles(FileSource):
         if all(r.document == "0" for r in sentences):
             sentences = [r._replace(document="") for r in sentences]
         if not sentences:
-            do = "put one word and its label on each line"
-            raise InputError.at(path, None, "holds no sentences", do)
+            remedy = "put one word and its label on each line"
+            raise InputError.at(path, None, "holds no sentences", remedy)
         is_noted = header and self.sentence_column is None
         notes = [f"passed over the header {quote(header)}"] if is_noted else []
         if self.layout != "conllu":
@@ -199,8 +199,8 @@ class ConllFiles(FileSource):
           InputError: a number of words is negative.
         """
         if self.context < 0:
-            what = f"context is {self.context}"
-            raise InputError(f"{what}; want 0 words or more (--data.context)")
+            fault = f"context is {self.context}"
+            raise InputError(f"{fault}; want 0 words or more (--data.context)")
         if not self.context:
             return examples
         names = [x.document for x in examples]
@@ -222,14 +222,15 @@ class ConllFiles(FileSource):
     def _read_spans(self, path: files.Path, on_error: OnError | None) -> Noted:
         scheme: str | None = self.scheme
         if scheme is not None and scheme not in tags.PREFIXES:
-            do = f"name one of {', '.join(tags.PREFIXES)}"
-            raise InputError.at(path, None, f"scheme {quote(scheme)} is unknown", do)
-        do = "correct it, or name another scheme or column"
+            remedy = f"name one of {', '.join(tags.PREFIXES)}"
+            fault = f"scheme {quote(scheme)} is unknown"
+            raise InputError.at(path, None, fault, remedy)
+        remedy = "correct it, or name another scheme or column"
         if scheme is None:
-            do = "correct it or name the column that holds the tags"
+            remedy = "correct it or name the column that holds the tags"
 
         def check(tag: str) -> None:
-            check_tag(tags.prefixed(tag), scheme, do)
+            check_tag(tags.prefixed(tag), scheme, remedy)
 
         def without(flaws: Mapping[str, Flaw]) -> Iterator[_Rows]:
             """Yield the sentences without a flawed tag."""
@@ -248,12 +249,11 @@ class ConllFiles(FileSource):
         sentences = [r._replace(labels=[names[tag] for tag in r.labels]) for r in rest]
         if scheme is None:
             scheme = tags.detect_scheme(r.labels for r in sentences)
-            do = f"the file's other tags look like {scheme}"
-            do = f"{do}, so correct one or the other"
+            remedy = f"the file's other tags look like {scheme}, so"
             flaws = {}
             for tag in names.values():
                 try:
-                    check_tag(tag, scheme, do)
+                    check_tag(tag, scheme, f"{remedy} correct one or the other")
                 except Flaw as flaw:
                     flaws[tag] = flaw
             sentences = list(without(flaws))
@@ -326,9 +326,9 @@ class ConllFiles(FileSource):
         except (Flaw, InputError, StopIteration):
             width = 0  # the label goes to a new column
         if self.word_column < 0 and not width:
-            what = f"cannot be read, and word_column {self.word_column} counts from the"
-            do = "restore the file, or name the column from 0"
-            raise InputError.at(path, None, f"{what} end of its rows", do)
+            fault = f"cannot be read, and word_column {self.word_column} counts from"
+            remedy = "restore the file, or name the column from 0"
+            raise InputError.at(path, None, f"{fault} the end of its rows", remedy)
         word, label = (c + width if c < 0 and width else c for c in columns)
         return layout._replace(word=word, label=label)
 

@@ -82,8 +82,8 @@ def _document(file: epath.Path, on_error: OnError | None) -> dict[str, Any]:
             continue
         match = _ENTITY.fullmatch(row)
         if match is None:
-            what = f"{quote(row)} is not an entity"
-            raise Flaw(what, "write ID<tab>TYPE START END<tab>TEXT", line)
+            fault = f"{quote(row)} is not an entity"
+            raise Flaw(fault, "write ID<tab>TYPE START END<tab>TEXT", line)
         name, label, places, quoted = match.groups()
         bounds = [[*map(int, part.split(" "))] for part in places.split(";")]
         start, end = bounds[0][0], bounds[-1][1]
@@ -93,9 +93,9 @@ def _document(file: epath.Path, on_error: OnError | None) -> dict[str, Any]:
             report(flaw.at(file, line), on_error)
             continue
         if quoted is not None and quoted.split() != text[start:end].split():
-            what = f"entity {name} is {quote(quoted)}, but {start} to {end} of the text"
-            do = "correct its offsets, which count characters from 0, end excluded"
-            raise Flaw(f"{what} is {quote(text[start:end])}", do, line)
+            fault = f"entity {name} is {quote(quoted)}, but {start} to {end} of the"
+            remedy = "correct its offsets, which count characters from 0, end excluded"
+            raise Flaw(f"{fault} text is {quote(text[start:end])}", remedy, line)
         entities.append({"id": name, "start": start, "end": end, "label": label})
     return {"id": file.stem, "text": text, "entities": entities, **others}
 
@@ -105,8 +105,8 @@ def _text(file: epath.Path) -> str:
     try:
         return files.read_bytes(file).decode("utf-8")
     except UnicodeDecodeError as error:
-        what = f"byte {error.start} is not UTF-8"
-        raise InputError.at(file, None, what, "convert the file to UTF-8") from None
+        fault = f"byte {error.start} is not UTF-8"
+        raise InputError.at(file, None, fault, "convert the file to UTF-8") from None
 
 
 def records(
@@ -199,8 +199,8 @@ def of_folder(path: epath.Path) -> dict[str, str | None]:
         if splits["train"] is not None:
             below[folder.name] = splits
     if len(below) > 1:
-        do = "name one of these folders with --data"
-        raise InputError.at(path, None, f"holds {' and '.join(below)}", do)
+        remedy = "name one of these folders with --data"
+        raise InputError.at(path, None, f"holds {' and '.join(below)}", remedy)
     if not below:
         raise InputError(
             f"{path}: holds no train file (of {len(names)} files none has a name "

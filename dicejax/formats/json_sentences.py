@@ -65,11 +65,11 @@ def _parse(record: FileRecord, names: Sequence[str], named: Columns) -> _Record:
     if tokens is None and not annotations.has_text(content, named):
         text = next((n for n in TOKENS if isinstance(content.get(n), str)), None)
         if text is not None:
-            what = f"{quote(text)} is text, not a list of words"
-            raise Flaw(what, "write lists of words and tags, or name it with --text")
+            fault = f"{quote(text)} is text, not a list of words"
+            raise Flaw(fault, "write lists of words and tags, or name it with --text")
         listed = truncate(", ".join(map(quote, content)), 240)
-        what = f"has neither 'tokens' nor 'text' but {listed}"
-        raise Flaw(what, "name them with --text and --spans, or rename its fields")
+        fault = f"has neither 'tokens' nor 'text' but {listed}"
+        raise Flaw(fault, "name them with --text and --spans, or rename its fields")
     if tokens is None:
         return _Record(record, annotation=annotations.read(content, named))
     words = tuple(strings(content, tokens))
@@ -117,12 +117,12 @@ def _of_gliner(record: Fields, count: int) -> tuple[Span, ...]:
     spans = []
     for place, value in enumerate(json_text.field(record, "ner", list)):
         if not isinstance(value, list) or [*map(type, value)] != [int, int, str]:
-            what = f"ner[{place}] is not a list of first, last and label"
-            raise Flaw(what, "correct it")
+            fault = f"ner[{place}] is not a list of first, last and label"
+            raise Flaw(fault, "correct it")
         first, last, label = value[0], value[1], value[2].strip()
         if not 0 <= first <= last < count:
-            what = f"ner[{place}] is at words {first} to {last} of {count}"
-            raise Flaw(what, "correct it: the last word is included, from 0")
+            fault = f"ner[{place}] is at words {first} to {last} of {count}"
+            raise Flaw(fault, "correct it: the last word is included, from 0")
         check_label(label, None)
         spans.append(Span(label, first, last + 1))
     return tuple(dict.fromkeys(spans))
@@ -183,9 +183,9 @@ def _sentence(row: _Record, scheme: str, aligner: Aligner) -> Sentence:
         text, entities, prompt = row.annotation
         for e in entities:
             if not _is_quoted(text, e):
-                what = f"{e.place} is {quote(text[max(e.start, 0) : max(e.end, 0)])}"
-                what = f"{what} at {e.start} to {e.end}, but says {quote(e.text or '')}"
-                raise Flaw(what, "correct its offsets")
+                fault = f"{e.place} is {quote(text[max(e.start, 0) : max(e.end, 0)])}"
+                place = f"at {e.start} to {e.end}, but says {quote(e.text or '')}"
+                raise Flaw(f"{fault} {place}", "correct its offsets")
         if not (bounds := places(text)):
             raise Flaw("the text has no words", "remove the line")
         words = tuple(text[start:end] for start, end in bounds)
@@ -208,7 +208,7 @@ def strings(record: Fields, name: str) -> list[str]:
             if not json_text.value_of(value, str).strip():
                 raise Flaw("is blank", "remove it")
         except Flaw as flaw:
-            raise Flaw(f"{name}[{place}] {flaw.what}", flaw.do) from None
+            raise Flaw(f"{name}[{place}] {flaw.fault}", flaw.remedy) from None
     return values
 
 
@@ -227,9 +227,9 @@ def _tags(record: Fields, count: int, names: Sequence[str]) -> list[str]:
         raise Flaw(f"{count} tokens but {len(values)} {field}", "correct the line")
     if all(type(value) is int for value in values):
         if not names:
-            what = f"{field} are whole numbers without names"
-            do = "give their names in their order: --data.names (of init: --names)"
-            raise Flaw(what, do)
+            fault = f"{field} are whole numbers without names"
+            remedy = "give their names in their order: --data.names (of init: --names)"
+            raise Flaw(fault, remedy)
         return [str(class_of(value, field, names)) for value in values]
     texts = strings(record, field)
     for tag in texts:
@@ -318,8 +318,8 @@ class JsonSentences(FileSource):
             s.end - s.start for r in rows if r.labels is None for s in r.spans
         )
         if ends.total() > _FEW and not ends[1]:
-            what = f"none of {ends.total()} entities is a single word"
-            notes.append(f"{what}: GLiNER's last word is included")
+            note = f"none of {ends.total()} entities is a single word"
+            notes.append(f"{note}: GLiNER's last word is included")
         annotated = [row.annotation for row in rows if row.annotation is not None]
         if _count_utf16(annotated):
             notes.append("offsets count UTF-16 units: converted to characters")
@@ -331,16 +331,16 @@ class JsonSentences(FileSource):
             try:
                 sentences.append(_sentence(row, scheme, aligner))
             except Flaw as flaw:
-                if flaw.what.endswith(("cuts a word", "no word", " characters")):
-                    flaw = Flaw(flaw.what, remedy() or flaw.do)
+                if flaw.fault.endswith(("cuts a word", "no word", " characters")):
+                    flaw = Flaw(flaw.fault, remedy() or flaw.remedy)
                 report(row.source.error(flaw), on_error)
         has_spans = any(sentence.spans for sentence in sentences)
         if not has_spans and any(map(label_studio.classes, tasks)):
-            what = "has choices and no regions of labels"
-            raise InputError.at(path, None, what, "`init classification` reads them")
+            fault = "has choices and no regions of labels"
+            raise InputError.at(path, None, fault, "`init classification` reads them")
         if not sentences:
-            what = ", ".join(["holds no sentences", *annotations.notes(left_out)])
-            raise InputError.at(path, None, what, "name another file")
+            fault = ", ".join(["holds no sentences", *annotations.notes(left_out)])
+            raise InputError.at(path, None, fault, "name another file")
         return sentences, [*notes, *aligner.notes()]
 
     def words_of(self, text: str) -> tuple[str, ...]:

@@ -177,9 +177,9 @@ def word_columns(
     if named:
         label = named[0]
     elif says_nothing:
-        what = f"all {len(rows)} words have the label {quote(rows[0][label])}"
-        do = "name the column of labels, from 0, with --label"
-        raise InputError.at(file.path, None, what, do)
+        fault = f"all {len(rows)} words have the label {quote(rows[0][label])}"
+        remedy = "name the column of labels, from 0, with --label"
+        raise InputError.at(file.path, None, fault, remedy)
     return word, None if label == last else label
 
 
@@ -259,16 +259,16 @@ def _columns(file: FileSample, has_tags: bool) -> Settings:
     words = [word for line in file.lines for word in line.split()]
     pairs = sum(_PAIR.fullmatch(word) is not None for word in words)
     if pairs > len(words) * 0.9:
-        what = f"{quote(words[0])} looks like word/TAG"
-        do = "put each word and its tag on a line, a blank line between sentences"
-        raise InputError.at(file.path, 1, what, do)
+        fault = f"{quote(words[0])} looks like word/TAG"
+        remedy = "put each word and its tag on a line, a blank line between sentences"
+        raise InputError.at(file.path, 1, fault, remedy)
     comment = comment_of(file)
     fields = {} if comment is None else {"comment": comment}
     word, label = file.named.text, file.named.label
     places = [name for name in (word, label) if name is not None]
     if not all(place.lstrip("-").isdecimal() for place in places):
-        do = "number columns from 0, or from the end: -1"
-        raise InputError.at(file.path, None, f"{places} name no columns", do)
+        remedy = "number columns from 0, or from the end: -1"
+        raise InputError.at(file.path, None, f"{places} name no columns", remedy)
     first, last = word_columns(file, comment, has_tags or label is not None)
     first, last = int(word or first), int(label) if label else last
     return fields | {"word_column": first, "label_column": last}
@@ -277,8 +277,8 @@ def _columns(file: FileSample, has_tags: bool) -> Settings:
 def _conllu(file: FileSample) -> Settings:
     """Return no fields: all are as they are by default."""
     if "\t" not in file.first:
-        what = "is CoNLL-U, but with spaces between its columns"
-        raise InputError.at(file.path, None, what, "put tabs there")
+        fault = "is CoNLL-U, but with spaces between its columns"
+        raise InputError.at(file.path, None, fault, "put tabs there")
     return {}
 
 
@@ -316,9 +316,8 @@ def _is_table(file: FileSample) -> bool:
     if file.table is None:
         if not is_table:
             return False
-        what = "has one column alone"
-        do = "give it a text and a label in each row"
-        raise InputError.at(file.path, 1, what, do)
+        remedy = "give it a text and a label in each row"
+        raise InputError.at(file.path, 1, "has one column alone", remedy)
     if is_table or file.named.fields():
         return True
     try:  # whether the first line is a header

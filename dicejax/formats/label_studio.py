@@ -64,8 +64,8 @@ def regions(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
         if kind == "labels":
             yield place, json_text.field(region, "value", dict)
         elif kind not in _OF_TEXTS:
-            do = "export the regions of a Labels tag"
-            raise Flaw(f"{place} is of type {quote(kind)}", do)
+            remedy = "export the regions of a Labels tag"
+            raise Flaw(f"{place} is of type {quote(kind)}", remedy)
 
 
 def classes(record: Mapping[str, object]) -> list[Any]:

@@ -87,8 +87,8 @@ class TextFiles(FileSource):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.separator) != 1 or self.separator in ' "\r\n':
-            what = f"separator is {self.separator!r}"
-            raise ValueError(f"{what}; want one character, such as a comma")
+            fault = f"separator is {self.separator!r}"
+            raise ValueError(f"{fault}; want one character, such as a comma")
         used = list(self.columns(labelled=True).values())
         if len({type(column) for column in used}) > 1:
             raise ValueError(f"name all columns or number all, not {used}")
@@ -182,9 +182,8 @@ class TextFiles(FileSource):
         if twice is not None:
             raise Flaw(f"label {quote(twice)} is there twice", "remove one")
         if not self.multi_label and len(names) != 1:
-            what = f"the text has {len(names)} labels"
-            do = "give it one, on the same line, or set multi_label=True"
-            raise Flaw(what, do)
+            remedy = "give it one, on the same line, or set multi_label=True"
+            raise Flaw(f"the text has {len(names)} labels", remedy)
         return {self.first: text, self.label: names if self.multi_label else names[0]}
 
     def gold(self, fields: Mapping[Any, Any]) -> dict[str, Any]:
@@ -292,11 +291,11 @@ class TextFiles(FileSource):
         used = {*self.columns(labelled=True).values(), f"{self.label}.status"}
         notes += audit.unread(fields_of_all, used, "text")
         if not examples:
-            what, do = ", ".join(["holds no texts", *notes]), "put one on each line"
+            fault, remedy = "holds no texts", "put one on each line"
             if self.layout == "table":
-                do = "add rows below the header; a share of train is held out where "
-                do += "there is no dev or test file"
-            raise InputError.at(path, None, what, do)
+                remedy = "add rows below the header; a share of train is held out "
+                remedy += "where there is no dev or test file"
+            raise InputError.at(path, None, ", ".join([fault, *notes]), remedy)
         return examples, notes
 
     def texts(self, path: files.Path, stream: files.Stream = None) -> Iterable[Text]:

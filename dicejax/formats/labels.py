@@ -44,12 +44,12 @@ def class_of(value: object, field: str, names: Sequence[str]) -> str | None:
         if not names:
             return str(value)
         if not 0 <= value < len(names):
-            what = f"{quote(field)} is {quote(value)}, but names are given for 0 to"
-            raise Flaw(f"{what} {len(names) - 1}", "correct it or name all")
+            fault = f"{quote(field)} is {quote(value)}, but names are given for 0 to"
+            raise Flaw(f"{fault} {len(names) - 1}", "correct it or name all")
         return names[value]
     if type(value) is float:
-        what = f"{quote(field)} is {quote(value)}, a number and no class"
-        raise Flaw(what, "name classes: regression is not supported")
+        fault = f"{quote(field)} is {quote(value)}, a number and no class"
+        raise Flaw(fault, "name classes: regression is not supported")
     label = json_text.value_of(value, str, field).strip()
     check_label(label, names or None)
     return label
@@ -86,22 +86,22 @@ def labels_of(
     if indicators:
         names = names or [f"label_{place}" for place in range(len(values))]
         if len(values) != len(names):
-            what = f"{quote(field)} has {len(values)} values for {len(names)} names"
-            raise Flaw(what, "correct it or name all")
+            fault = f"{quote(field)} has {len(values)} values for {len(names)} names"
+            raise Flaw(fault, "correct it or name all")
         places = (f"{field}[{place}]" for place in range(len(values)))
         return chosen(zip(places, names, values, strict=True))
     labels: dict[str, None] = {}
     for place, item in enumerate(values):
         where = f"{field}[{place}]"
         if item is None or (isinstance(item, str) and not item.strip()):
-            what = "null" if item is None else "blank"
-            raise Flaw(f"{quote(where)} is {what}", "remove it")
+            fault = "null" if item is None else "blank"
+            raise Flaw(f"{quote(where)} is {fault}", "remove it")
         label = class_of(item, where, names) or ""
         if label in labels:
-            do = "remove one"
+            remedy = "remove one"
             if str(item) in INDICATORS:
-                do += ", or set indicators=True if 1 stands for a label that holds"
-            raise Flaw(f"{quote(field)} has {quote(label)} twice", do)
+                remedy += ", or set indicators=True if 1 stands for a label that holds"
+            raise Flaw(f"{quote(field)} has {quote(label)} twice", remedy)
         labels[label] = None
     return tuple(labels)
 
@@ -129,8 +129,8 @@ def soft(values: Mapping[str, object], field: str) -> dict[str, Any]:
     shares = {name: number(x, f"{field}[{name}]") for name, x in values.items()}
     total = sum(shares.values())
     if abs(total - 1) > ROUNDING:
-        what = f"the probabilities in {quote(field)} sum to {total:.4g}, not to 1"
-        raise Flaw(what, "correct them")
+        fault = f"the probabilities in {quote(field)} sum to {total:.4g}, not to 1"
+        raise Flaw(fault, "correct them")
     pairs = tuple((name, share / total) for name, share in shares.items())
     return {"label": max(pairs, key=lambda pair: pair[1])[0], "probabilities": pairs}
 
@@ -144,8 +144,8 @@ def number(value: object, field: str) -> float:
                 return result
     except (ValueError, OverflowError):
         pass
-    what = f"{quote(field)} is {quote(value)}, no finite number from 0 on"
-    raise Flaw(what, "correct it")
+    fault = f"{quote(field)} is {quote(value)}, no finite number from 0 on"
+    raise Flaw(fault, "correct it")
 
 
 def form_of(values: Iterable[object]) -> dict[str, Any] | None:
@@ -247,5 +247,5 @@ def _split(text: str, field: str, between: str) -> list[Any]:
             return list(ast.literal_eval(items))
         except (ValueError, SyntaxError):
             pass
-    what = f"{quote(field)} is {quote(text)}, not a list"
-    raise Flaw(what, 'write ["a", "b"], or name what separates labels: between=","')
+    fault = f"{quote(field)} is {quote(text)}, not a list"
+    raise Flaw(fault, 'write ["a", "b"], or name what separates labels: between=","')

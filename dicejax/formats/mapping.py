@@ -54,8 +54,8 @@ def columns_of(
         named = dataclasses.replace(named, label=several[0])
     for flag, name in dataclasses.asdict(named).items():
         if name is not None and name not in (*names, *left_out):
-            what = f"has no column {quote(name)}"
-            raise InputError.at(path, 1, what, f"name one of {listed} with --{flag}")
+            fault = f"has no column {quote(name)}"
+            raise InputError.at(path, 1, fault, f"name one of {listed} with --{flag}")
     values: dict[str, list[str]] = {name: [] for name in (*names, *left_out)}
     for row in () if by_name_alone else sample:
         for name in names:
@@ -64,9 +64,9 @@ def columns_of(
     columns = _choose(named, values)
     for flag, name in dataclasses.asdict(columns).items():
         if name in left_out:
-            what = f"column {quote(name)} holds {left_out[name]}, which is not read"
-            do = f"save it as text, or name another with --{flag}"
-            raise InputError.at(path, None, what, do)
+            fault = f"column {quote(name)} holds {left_out[name]}, which is not read"
+            remedy = f"save it as text, or name another with --{flag}"
+            raise InputError.at(path, None, fault, remedy)
     if len(several) < 2 and columns.text is not None and columns.label is None:
         texts = (columns.text, columns.second)
         rest = tuple(name for name in names if name not in texts)
@@ -78,17 +78,17 @@ def columns_of(
     if columns.text is None or columns.label is None:
         nouns = {"text": "the text", "label": "the class"}
         missing = [flag for flag in nouns if getattr(columns, flag) is None]
-        what = f"the columns {listed} do not say which is "
-        what += " and which ".join(nouns[flag] for flag in missing)
+        fault = f"the columns {listed} do not say which is "
+        fault += " and which ".join(nouns[flag] for flag in missing)
         flags = [f"--{flag} NAME" for flag in missing]
-        raise InputError.at(path, 1, what, f"say it with {' and '.join(flags)}")
+        raise InputError.at(path, 1, fault, f"say it with {' and '.join(flags)}")
     classes = values[columns.label]
     if columns.label in classes or columns.text in values[columns.text]:
-        what = "begins with an example where the names of columns are expected"
+        fault = "begins with an example where the names of columns are expected"
         chosen = dataclasses.asdict(columns).items()
         flags = [f"--{flag} {names.index(name)}" for flag, name in chosen if name]
-        do = f"add a first line with names, or number columns from 0: {' '.join(flags)}"
-        raise InputError.at(path, 1, what, do)
+        remedy = "add a first line with names, or number columns from 0"
+        raise InputError.at(path, 1, fault, f"{remedy}: {' '.join(flags)}")
     _check_classes(path, columns.label, classes)
     return dict(columns.fields())
 
@@ -164,7 +164,7 @@ def _check_classes(path: epath.Path, name: str, values: Sequence[str]) -> None:
         return
     whole = all(number.is_integer() for number in numbers)
     if numbers and (not whole or len(numbers) > _NUMBERS):
-        few = ", ".join(distinct[:3])
-        what = f"column {quote(name)} has {len(numbers)} different numbers ({few}, ...)"
-        do = "give classes, or name another with --label: regression is not"
-        raise InputError.at(path, None, what, f"{do} supported")
+        few = f"{len(numbers)} different numbers ({', '.join(distinct[:3])}, ...)"
+        remedy = "give classes, or name another with --label: regression is not"
+        fault, remedy = f"column {quote(name)} has {few}", f"{remedy} supported"
+        raise InputError.at(path, None, fault, remedy)

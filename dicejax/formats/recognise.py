@@ -81,14 +81,14 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         both = {file.container, train.container}
         if len(both) > 1 and both & {"text", "CoNLL-U"}:
             read, expected = (_CONTAINERS[x.container][0] for x in (file, train))
-            what = f"is {read}, but {train.path.name} is {expected}"
-            raise InputError.at(file.path, None, what, "convert one of them")
+            fault = f"is {read}, but {train.path.name} is {expected}"
+            raise InputError.at(file.path, None, fault, "convert one of them")
         if "word_column" in fields:
             there, parts = form.fields(file), ("sentence_column", "word_column")
             if any(there.get(part) != fields.get(part) for part in parts):
-                what = f"has its words in column {there['word_column']}, but "
-                what += f"{train.path.name} in column {fields['word_column']}"
-                raise InputError.at(file.path, None, what, "write both alike")
+                fault = f"has its words in column {there['word_column']}, but "
+                fault += f"{train.path.name} in column {fields['word_column']}"
+                raise InputError.at(file.path, None, fault, "write both alike")
         has_labels = not isinstance(label, str) or _has_labels(file, train, label)
         if split == "test" and not has_labels:
             by_split[split] = None
@@ -168,19 +168,19 @@ def _format(kind: Kind, file: FileSample) -> Format:
         if form.fits(file):
             return form
     if kind == "ner" and file.container == "text" and _OF_ENTITIES.match(file.first):
-        what = "is a table of entities by their places"
-        raise InputError.at(file.path, 1, what, _BY_SCRIPT)
-    what, hint = "is not JSON" if kind == "qa" else "is of another format", ""
+        fault = "is a table of entities by their places"
+        raise InputError.at(file.path, 1, fault, _BY_SCRIPT)
+    fault, hint = "is not JSON" if kind == "qa" else "is of another format", ""
     if file.container == "nothing" and not begin:
-        what = "holds blank lines alone"
+        fault = "holds blank lines alone"
     for other, forms in FORMATS.items():
         sure = (f for f in forms if other != kind and f.is_sure(file))
         fitting = next((f for f in sure if f.fits(file)), None)
         if fitting is not None:
-            what, hint = _looks(fitting, file), f"; `init {other}` may"
+            fault, hint = _looks(fitting, file), f"; `init {other}` may"
             break
-    do = f"`init {kind}` reads {_READS[kind]}{hint}"
-    raise InputError.at(file.path, None, what, do)
+    remedy = f"`init {kind}` reads {_READS[kind]}{hint}"
+    raise InputError.at(file.path, None, fault, remedy)
 
 
 def _of_one_object(kind: Kind, file: FileSample) -> tuple[str, str] | None:
@@ -199,13 +199,13 @@ def _of_one_object(kind: Kind, file: FileSample) -> tuple[str, str] | None:
     below = {f"{n}.{m}": x for n, fields in inner for m, x in fields.items()}
     lists = [n for n, v in {**value, **below}.items() if _is_list_of(v, dict)]
     if lists:
-        what = f"is one JSON object with records in {' and '.join(map(quote, lists))}"
-        do = "write each list to a file of its own, such as train.json"
-        return truncate(what, 240), do
+        fault = f"is one JSON object with records in {' and '.join(map(quote, lists))}"
+        remedy = "write each list to a file of its own, such as train.json"
+        return truncate(fault, 240), remedy
     columns = [v for v in value.values() if isinstance(v, dict) or _is_list_of(v, str)]
     if len(columns) > 1 and not tokens_of(value, file.named):
-        do = "write one for each text, as pandas does by orient='records', lines=True"
-        return "is one JSON object of columns", do
+        remedy = "write one for each text, as pandas does by orient='records'"
+        return "is one JSON object of columns", f"{remedy}, lines=True"
     return None
 
 
@@ -242,22 +242,22 @@ def _has_labels(file: FileSample, train: FileSample, label: str) -> bool:
         sample = [dict(zip(names, fields, strict=False)) for _, fields in some]
     if label in names:
         return True
-    what = f"has no {quote(label)}, by which {train.path.name} is read"
+    fault = f"has no {quote(label)}, by which {train.path.name} is read"
     if between and file.table and file.table.separator != between and len(names) < 2:
-        what += f": its columns are between {file.table.separator!r}, not {between!r}"
-        raise InputError.at(file.path, 1, what, "write both alike")
+        fault += f": its columns are between {file.table.separator!r}, not {between!r}"
+        raise InputError.at(file.path, 1, fault, "write both alike")
     if {*names} & {str(row.get(label)) for row in train.sample}:
-        what = "begins with an example where the names of columns are expected"
-        do = f"add a first line with names, as {train.path.name} has"
-        raise InputError.at(file.path, 1, what, do)
+        fault = "begins with an example where the names of columns are expected"
+        remedy = f"add a first line with names, as {train.path.name} has"
+        raise InputError.at(file.path, 1, fault, remedy)
     classes = {str(row[label]) for row in train.sample if row.get(label) is not None}
     for name in names:
         is_new = not any(name in row for row in train.sample)
         is_new &= name.lower() not in _NUMBERS
         values = {str(row[name]) for row in sample if row.get(name) is not None}
         if is_new and values and values <= classes:
-            do = f"call {quote(name)} so, too"
-            raise InputError.at(file.path, 1, f"{what}, but {quote(name)}", do)
+            remedy = f"call {quote(name)} so, too"
+            raise InputError.at(file.path, 1, f"{fault}, but {quote(name)}", remedy)
     return False
 
 
@@ -267,5 +267,5 @@ def unlabelled(data: str, source: FileSource) -> str | None:
     if source.test is not None or not path.is_dir() or containers.is_split(path):
         return None
     name = containers.of_folder(path)["test"]
-    what = f"{name} has no labels: test is held out of {source.train}"
-    return what if name else None
+    note = f"{name} has no labels: test is held out of {source.train}"
+    return note if name else None

@@ -65,17 +65,17 @@ def check_label(label: str, choices: Collection[str] | None) -> None:
         raise Flaw(f"label {quote(label)} is unknown", did_you_mean(label, choices))
 
 
-def check_tag(tag: str, scheme: str | None, do: str = "correct it") -> None:
+def check_tag(tag: str, scheme: str | None, remedy: str = "correct it") -> None:
     """Raise `Flaw` if a tag names no type or is not of a scheme, of any if None."""
     try:
         prefix, kind = tags.parse(tag, scheme)
     except ValueError as error:
-        raise Flaw(str(error), do) from None
+        raise Flaw(str(error), remedy) from None
     if _TWO_TAGS.search(kind):
-        what = f"{quote(tag)} is two tags in one column"
-        raise Flaw(what, "keep one: entities within others are not read")
+        fault = f"{quote(tag)} is two tags in one column"
+        raise Flaw(fault, "keep one: entities within others are not read")
     if prefix != "O" and not kind:
-        raise Flaw(f"tag {quote(tag)} names no type ({tags.forms(scheme)})", do)
+        raise Flaw(f"tag {quote(tag)} names no type ({tags.forms(scheme)})", remedy)
 
 
 def did_you_mean(name: str, choices: Collection[str]) -> str:
@@ -191,14 +191,13 @@ def read_examples(
     make: Callable[[FileRecord, int], Example | None],
     on_error: OnError | None,
     *,
-    empty: str | None = None,
-    do: str = "",
+    empty: Flaw | None = None,
 ) -> list[Example]:
     """Make an example of each record, numbered from 0; None makes no example.
 
     Raises:
-      InputError: there is no example, and `empty` says so; or a record is flawed and
-        there is no `on_error`.
+      InputError: there is no example, and `empty` is the flaw of that; or a record is
+        flawed and there is no `on_error`.
     """
     examples = []
     for row, record in enumerate(records):
@@ -210,7 +209,7 @@ def read_examples(
         if example is not None:
             examples.append(example)
     if not examples and empty is not None:
-        raise InputError.at(path, None, empty, do)
+        raise empty.at(path, None)
     return examples
 
 

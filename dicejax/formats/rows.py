@@ -152,8 +152,8 @@ class Layout(NamedTuple):
             is_header = self.is_header(line)
         if self.sentence is None or is_header:
             return is_header
-        what = f"the header does not name column {self.word} as the words"
-        raise InputError.at(path, number, what, "call the column 'word'")
+        fault = f"the header does not name column {self.word} as the words"
+        raise InputError.at(path, number, fault, "call the column 'word'")
 
     def lacks_label(self, line: str) -> bool:
         """Return whether a row has no label; it has none at a negative column."""
@@ -227,21 +227,21 @@ class WordColumns:
     def _check_width(self, line: int, width: int) -> None:
         columns, word, label = count(width, "column"), *self.layout[:2]
         if self.width:
-            what = f"{columns} where {self.width} are expected, as in line "
-            do = "fix the row, or name the separator if words hold spaces"
-            raise Flaw(f"{what}{self.first_line}", do)
+            fault = f"{columns} where {self.width} are expected, as in line "
+            remedy = "fix the row, or name the separator if words hold spaces"
+            raise Flaw(f"{fault}{self.first_line}", remedy)
         if not self.is_gold:
             if word >= width:
-                what = f"{columns}, but the word is column {word} in training"
-                raise Flaw(what, "write the columns before it too")
+                fault = f"{columns}, but the word is column {word} in training"
+                raise Flaw(fault, "write the columns before it too")
         else:
             for name, column in (("word", word), ("tag", label)):
                 if not -width <= column < width:
-                    what = f"{columns}, but the {name} is expected in column {column}"
-                    raise Flaw(what, "columns count from 0, or from the end: -1")
+                    fault = f"{columns}, but the {name} is expected in column {column}"
+                    raise Flaw(fault, "columns count from 0, or from the end: -1")
             if word % width == label % width:
-                what = f"{columns}, so word and tag would be the same one"
-                raise Flaw(what, "name other columns or the separator")
+                fault = f"{columns}, so word and tag would be the same one"
+                raise Flaw(fault, "name other columns or the separator")
         self.width, self.first_line = width, line
 
 
@@ -284,8 +284,8 @@ def texts(
                 yield last
             last, before = example, []
     if last is None:
-        do = "put one word on each line, a blank line between sentences"
-        raise InputError.at(path, None, "holds no sentences", do)
+        remedy = "put one word on each line, a blank line between sentences"
+        raise InputError.at(path, None, "holds no sentences", remedy)
     yield last
 
 
@@ -334,8 +334,8 @@ def conllu_layout(name: int | str | None) -> Layout:
     """
     name = "UPOS" if name is None else name
     if name not in CONLLU[2:]:
-        do = did_you_mean(str(name), CONLLU[2:])
-        raise Flaw(f"no column {quote(name)} has labels", do)
+        remedy = did_you_mean(str(name), CONLLU[2:])
+        raise Flaw(f"no column {quote(name)} has labels", remedy)
     return Layout(1, CONLLU.index(str(name)), "\t", "#")
 
 
@@ -368,18 +368,18 @@ def _word(line: str, next_id: int, column: str | None) -> list[str] | None:
         return None
     fields = line.split("\t")
     if len(fields) != len(CONLLU):
-        what = f"{count(len(fields), 'column')} where CoNLL-U has {len(CONLLU)}"
-        raise Flaw(what, "separate them with one tab each and mark empty ones by _")
+        fault = f"{count(len(fields), 'column')} where CoNLL-U has {len(CONLLU)}"
+        raise Flaw(fault, "separate them with one tab each and mark empty ones by _")
     id_, word = fields[:2]
     if not _WORD.fullmatch(id_):
         if _NO_WORD.fullmatch(id_):
             return None
-        what = f"id {quote(id_)} is not a number, range or empty node"
-        raise Flaw(what, "correct it")
+        fault = f"id {quote(id_)} is not a number, range or empty node"
+        raise Flaw(fault, "correct it")
     if id_ != str(next_id):
-        what = f"id {truncate(id_, 40)} where {next_id} is next"
-        do = "fix the numbering, or put a blank line between sentences"
-        raise Flaw(what, do)
+        fault = f"id {truncate(id_, 40)} where {next_id} is next"
+        remedy = "fix the numbering, or put a blank line between sentences"
+        raise Flaw(fault, remedy)
     if not word:
         raise Flaw("the word is empty", "fix the row")
     label = fields[CONLLU.index(column)] if column else word

@@ -137,29 +137,29 @@ class SeparatedTable(NamedTuple):
             table = itertools.chain([(first_line, first)], table)
         with json_text.flaws_at(path, first_line):
             self._check(columns, names)
-        do = "fix the line; a text may hold no tab"
+        remedy = "fix the line; a text may hold no tab"
         if self.quoted:
-            do = f"fix the row; put a text that holds {self.separator!r} in quotes"
+            remedy = f"fix the row; put a text that holds {self.separator!r} in quotes"
         expected = f"{len(names)} are expected, as in line {first_line}"
         for line, fields in table:
             value: Any
             if len(fields) == len(names):
                 value = dict(zip(names, fields, strict=True))
             else:
-                value = Flaw(f"{count(len(fields), 'column')} where {expected}", do)
+                value = Flaw(f"{count(len(fields), 'column')} where {expected}", remedy)
             yield FileRecord(value, line, path, line)
 
     def _check(self, columns: Mapping[str, Column], names: Sequence[Column]) -> None:
         """Refuse a file that lacks a column, or has one of that name twice."""
         for part, column in columns.items():
             if isinstance(column, int) and column not in names:
-                what = f"but the {part} is expected in column {column}"
+                fault = f"but the {part} is expected in column {column}"
                 between = "tabs" if self.separator == "\t" else repr(self.separator)
-                do = f"columns count from 0 and are separated by {between}"
-                raise Flaw(f"{count(len(names), 'column')}, {what}", do)
+                remedy = f"columns count from 0 and are separated by {between}"
+                raise Flaw(f"{count(len(names), 'column')}, {fault}", remedy)
             if column not in names:
-                what = f"the header has no column {quote(column)}"
-                raise Flaw(what, did_you_mean(str(column), list(map(str, names))))
+                fault = f"the header has no column {quote(column)}"
+                raise Flaw(fault, did_you_mean(str(column), list(map(str, names))))
             if f"{column}{AGAIN}" in names:
                 raise Flaw(f"the header has {quote(column)} twice", "rename one")
 
@@ -235,14 +235,14 @@ def _texts(
 
 def flaw(error: csv.Error, line: int | None = None) -> Flaw:
     """Return what an error of the library says of quotes."""
-    message, do = str(error), "fix the row"
+    message, remedy = str(error), "fix the row"
     if "expected after" in message:
         message = "text follows the quote that ends a field"
-        do = 'double the quotes within a field: ""'
+        remedy = 'double the quotes within a field: ""'
     elif "field larger" in message:
         message = f"more than {csv.field_size_limit():,} {limits.FIELD.noun}"
-        do = limits.FIELD.do
+        remedy = limits.FIELD.remedy
     elif "end of data" in message:
         message = "a quote begins a field and is not closed"
-        do = 'close it; a quote as text is written """"'
-    return Flaw(message, do, line)
+        remedy = 'close it; a quote as text is written """"'
+    return Flaw(message, remedy, line)

@@ -100,8 +100,8 @@ class FileSource(Source):
         if not 0 < self.dev_share < 1:
             raise ValueError(f"dev_share is {self.dev_share}; want between 0 and 1")
         if not 0 <= self.test_share < 1 - self.dev_share:
-            what = f"test_share is {self.test_share} and dev_share {self.dev_share}"
-            raise ValueError(f"{what}; want what leaves some for train, 0 included")
+            fault = f"test_share is {self.test_share} and dev_share {self.dev_share}"
+            raise ValueError(f"{fault}; want what leaves some for train, 0 included")
         self._check_counts("max_train", "max_dev", "max_test")
         if self.leave_out is not None:
             held_out.part_of(self.leave_out)
@@ -179,8 +179,8 @@ class FileSource(Source):
         Raises:
           InputError: the format has no such method.
         """
-        what = f"{type(self).__name__} has no method that writes predictions"
-        raise InputError(f"{what}; name another --out_format")
+        fault = f"{type(self).__name__} has no method that writes predictions"
+        raise InputError(f"{fault}; name another --out_format")
 
     def lines(self, pairs: Predictions, first: str = "") -> Iterator[str]:
         """Yield the lines of a file like the training files, gold replaced.
@@ -242,8 +242,8 @@ class FileSource(Source):
         notes = [f"{', '.join(paths)}: {text}" for text, paths in remarks.items()]
         if held:
             sizes = (f"{len(splits[name])} {name}" for name in ("train", *held))
-            what = f"split {self.train} into {' / '.join(sizes)}"
-            notes.append(f"{what} {self.noun} ({how})")
+            note = f"split {self.train} into {' / '.join(sizes)}"
+            notes.append(f"{note} {self.noun} ({how})")
         if "test" not in splits:
             notes.append(
                 "no test split: scores are of dev, which selects the checkpoint, and "
@@ -260,15 +260,15 @@ class FileSource(Source):
                 seed = self.sample_seed if of_train is None else of_train
                 random = np.random.default_rng((seed, _SAMPLE, number))
                 chosen = np.sort(random.permutation(len(examples))[:most])
-                what = f"{name}: {most} of {len(examples)} {self.noun}"
-                notes.append(f"{what} (random)")
+                note = f"{name}: {most} of {len(examples)} {self.noun}"
+                notes.append(f"{note} (random)")
                 splits[name] = tuple(examples[place] for place in chosen)
                 digests[name] = digest(examples)
         if self.leave_out is not None:
             digests.setdefault("train", digest(splits["train"]))
             splits["train"] = self._without_part(splits["train"], self.leave_out)
-            what = f"train: {len(splits['train'])} {self.noun}"
-            notes.append(f"{what}, without part {self.leave_out}")
+            note = f"train: {len(splits['train'])} {self.noun}"
+            notes.append(f"{note}, without part {self.leave_out}")
         scored = ("dev",) if splits["test"] is splits["dev"] else ("dev", "test")
         for name in scored:
             notes += audit.lacking(splits["train"], splits[name], name)
@@ -311,8 +311,8 @@ class FileSource(Source):
         pairs = zip(examples, units, strict=True)
         left = tuple(example for example, unit in pairs if unit not in out)
         if len(left) in (0, len(examples)):
-            do = f"name fewer parts than {part}"
-            raise InputError(f"{self.dir}: {self.train} has too few texts; {do}")
+            remedy = f"name fewer parts than {part}"
+            raise InputError(f"{self.dir}: {self.train} has too few texts; {remedy}")
         return left
 
     def _draw(self, examples: Examples) -> str:
@@ -344,13 +344,13 @@ class FileSource(Source):
         else:
             out = held_out.stratified(examples, units, share, random)
         if not out:
-            what = f"holds too few {self.noun} to hold some out for {split}"
+            fault = f"holds too few {self.noun} to hold some out for {split}"
             if len(examples) > 1:
-                what = f"has {len(examples)} {self.noun}, all about one text, "
-                what += f"which {split} cannot share; name a {split} file or add texts"
+                fault = f"has {len(examples)} {self.noun}, all about one text, "
+                fault += f"which {split} cannot share; name a {split} file or add texts"
             elif self.parted_by:
-                what += f"; is {self.parted_by} missing between them?"
-            raise InputError(f"{self.dir}: {self.train} {what}")
+                fault += f"; is {self.parted_by} missing between them?"
+            raise InputError(f"{self.dir}: {self.train} {fault}")
         pairs = list(zip(examples, units, strict=True))
         return (
             tuple(example for example, unit in pairs if unit not in out),

@@ -69,8 +69,8 @@ def example(
     if not impossible and not (spans or unlocated):
         if flaws:  # why there is none
             raise flaws[0]
-        do = "add one or set is_impossible"
-        raise Flaw("has no answer but is not impossible", do)
+        remedy = "add one or set is_impossible"
+        raise Flaw("has no answer but is not impossible", remedy)
     groups = [[span] for span in spans]
     if several_spans:
         groups = [sorted(spans)] if spans else []
@@ -219,18 +219,18 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
         raise Flaw("the text of an answer is empty", "remove it or set is_impossible")
     if start >= 0 and context.startswith(answer, start):
         return AnswerSpan(start, answer)
-    what = f"answer {quote(answer)} is not at {quote(start)}"
+    fault = f"answer {quote(answer)} is not at {quote(start)}"
     near = range(max(0, start - _REACH), start + _REACH + 1)
     places = [place for place in near if context.startswith(answer, place)]
     places.sort(key=lambda place: abs(place - start))
     distances = [abs(place - start) for place in places]
     if not places or distances.count(distances[0]) > 1:  # absent or ambiguous
-        do = "correct answer_start, which counts characters from 0"
-        raise Flaw(f"{what} of its context nor near it", do)
+        remedy = "correct answer_start, which counts characters from 0"
+        raise Flaw(f"{fault} of its context nor near it", remedy)
     if repairs is None:
-        do = "correct it, or move such answers with --data.repair (init: --repair)"
-        raise Flaw(f"{what} but at {places[0]}", do)
-    repairs.append(Flaw(what, f"read at {places[0]} instead"))
+        remedy = "correct it, or move such answers with --data.repair (init: --repair)"
+        raise Flaw(f"{fault} but at {places[0]}", remedy)
+    repairs.append(Flaw(fault, f"read at {places[0]} instead"))
     return AnswerSpan(places[0], answer)
 
 
@@ -288,8 +288,8 @@ class SquadFiles(FileSource):
             return question
 
         rows = _of_records(path, on_error) if is_flat(path) else _of_document(path)
-        empty, do = "holds no questions", "name a file that has some"
-        examples = read_examples(path, rows, make, on_error, empty=empty, do=do)
+        empty = Flaw("holds no questions", "name a file that has some")
+        examples = read_examples(path, rows, make, on_error, empty=empty)
         notes = [str(repaired)] if repaired.count else []
         return examples, [*notes, *audit.unread(fields, _FIELDS, "question")]
 

@@ -139,9 +139,9 @@ def _batches(path: epath.Path) -> Iterator[Any]:
     except Flaw as flaw:
         raise flaw.at(path, None) from None
     except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
-        what = f"cannot be read as {_FORMS.get(path.suffix, 'Arrow')}"
-        what = f"{what}: {first_line(error)}"
-        raise InputError.at(path, None, what, _AGAIN) from None
+        fault = f"cannot be read as {_FORMS.get(path.suffix, 'Arrow')}"
+        fault = f"{fault}: {first_line(error)}"
+        raise InputError.at(path, None, fault, _AGAIN) from None
 
 
 def _texts(file: Any) -> list[str]:
@@ -214,8 +214,8 @@ def _decode(value: Any, feature: Any, name: str) -> Any:
         if value == -1:
             return None
         if not 0 <= value < len(names):
-            what = f"{quote(name)} is {value}, but has names for 0 to {len(names) - 1}"
-            raise Flaw(what, "correct it, or name all classes")
+            fault = f"{quote(name)} is {value}, but has names for 0 to {len(names) - 1}"
+            raise Flaw(fault, "correct it, or name all classes")
         return names[value]
     if type(value) is float:
         return value if math.isfinite(value) else None

@@ -86,8 +86,9 @@ def same_format(
             stream.seek(0)
             with contextlib.suppress(Flaw):  # of a text with a quote
                 if source.columns.is_header(line):
-                    what, do = "is the header of a table", "read it with --format conll"
-                    raise InputError.at(path, number, f"{what} of words", do)
+                    fault = "is the header of a table of words"
+                    remedy = "read it with --format conll"
+                    raise InputError.at(path, number, fault, remedy)
         return None
     separator = source.separator if isinstance(source, TextFiles) else ""
     if form == "csv" and path != "-" and separator not in containers.first_line(path):
@@ -253,14 +254,14 @@ def check_ids(texts: Iterable[Text], path: str | None = None) -> None:
     for text in texts:
         if text.is_blank and not text.fields:
             continue
-        name, what, do = _id_of(text), "", ""
+        name, fault, remedy = _id_of(text), "", ""
         if not name:
-            what, do = "has no id, the key of an answer of squad", "add it"
+            fault, remedy = "has no id, the key of an answer of squad", "add it"
         elif name in lines:
-            what = f"has the id {quote(name)} of line {lines[name]}"
-            do = "give each its own"
-        if what:
-            raise InputError.at(path or "texts", text.line, what, do)
+            fault = f"has the id {quote(name)} of line {lines[name]}"
+            remedy = "give each its own"
+        if fault:
+            raise InputError.at(path or "texts", text.line, fault, remedy)
         lines[name] = text.line
 
 

@@ -53,31 +53,31 @@ def _source(source: TensorflowDataset, split: str) -> tuple[Iterable[Any], Featu
             form = {"data_dir": data_dir, "file_format": "array_record"}
             builder: Any = package.builder(name, **form)
         except package.core.DatasetNotFoundError:
-            builders = package.list_builders(with_community_datasets=False)
-            do = did_you_mean(re.split("[/:]", name)[0], builders) if builders else ""
-            do = do if 0 < len(do) < 200 else "check the name"
-            what = f"no such data set in tensorflow-datasets {package.__version__}"
-            raise InputError(f"{name}: {what}; {do}") from None
+            names = package.list_builders(with_community_datasets=False)
+            remedy = did_you_mean(re.split("[/:]", name)[0], names) if names else ""
+            remedy = remedy if 0 < len(remedy) < 200 else "check the name"
+            fault = f"no such data set in tensorflow-datasets {package.__version__}"
+            raise InputError(f"{name}: {fault}; {remedy}") from None
     if not builder.info.splits:
         _prepare(name, builder, source.download)
     base = re.split(r"\W", split)[0]
     if base not in builder.info.splits:
-        do = did_you_mean(base, list(builder.info.splits))
-        raise InputError(f"{name}: no split {quote(split)}; {do}")
-    what = f"{name}: cannot be read from {builder.data_dir}"
-    with _errors(what, "prepare it again as array_record"):
+        remedy = did_you_mean(base, list(builder.info.splits))
+        raise InputError(f"{name}: no split {quote(split)}; {remedy}")
+    fault = f"{name}: cannot be read from {builder.data_dir}"
+    with _errors(fault, "prepare it again as array_record"):
         return builder.as_data_source(split), builder.info.features
 
 
 @contextlib.contextmanager
-def _errors(what: str, do: str) -> Iterator[None]:
+def _errors(fault: str, remedy: str) -> Iterator[None]:
     """Turn what builders and files raise, which may be anything, into an InputError."""
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{what}: {first_line(error)}; {do}") from error
+        raise InputError(f"{fault}: {first_line(error)}; {remedy}") from error
 
 
 def _check_classes(folder: epath.Path) -> None:
@@ -112,12 +112,12 @@ def _prepare(name: str, builder: Any, download: bool) -> None:
             f"{name}: is not prepared in {builder.data_dir}; allow its download, or "
             f"run: tfds build {name} --file_format=array_record"
         )
-    what = f"{name}: cannot be prepared"
-    with _errors(what, f"fix that, or copy a prepared set to {builder.data_dir}"):
+    fault = f"{name}: cannot be prepared"
+    with _errors(fault, f"fix that, or copy a prepared set to {builder.data_dir}"):
         try:
             builder.download_and_prepare()
         except ImportError as error:
-            reason = f"{what} ({first_line(error)})"
+            reason = f"{fault} ({first_line(error)})"
             raise InputError(f"{reason}; install the package named here") from error
 
 
@@ -134,8 +134,8 @@ def _plain(value: Any) -> Any:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            what, do = f"{quote(value)} is not UTF-8", "prepare the set again"
-            raise Flaw(what, do) from None
+            fault, remedy = f"{quote(value)} is not UTF-8", "prepare the set again"
+            raise Flaw(fault, remedy) from None
     if hasattr(value, "tolist"):
         value = value.tolist()
         return _plain(value) if isinstance(value, bytes | list) else value
@@ -147,8 +147,8 @@ def _converter(name: str, features: Features, label: str | None) -> Convert:
     if "tokens" in features:
         return _for_words(name, features, label)
     if label is not None:
-        what = f"has no labels per word; leave out label={quote(label)}"
-        raise InputError(f"{name}: {what}")
+        fault = f"has no labels per word; leave out label={quote(label)}"
+        raise InputError(f"{name}: {fault}")
     if {"id", "context", "question", "answers"} <= set(features):
         return lambda record, _: squad.example(
             record["context"],
@@ -167,8 +167,8 @@ def _for_words(name: str, features: Features, label: str | None) -> Convert:
     if label is None:
         label = "ner" if "ner" in features else "upos"
     if label not in features or label == "tokens":
-        do = did_you_mean(label, [name for name in features if name != "tokens"])
-        raise InputError(f"{name}: no labels {quote(label)}; {do}")
+        remedy = did_you_mean(label, [name for name in features if name != "tokens"])
+        raise InputError(f"{name}: no labels {quote(label)}; {remedy}")
     names = getattr(getattr(features[label], "feature", None), "names", None)
     scheme = _scheme(names) if names else None
 
@@ -177,8 +177,8 @@ def _for_words(name: str, features: Features, label: str | None) -> Convert:
         if not words:  # conll2003 ends in one
             return None
         if len(words) != len(labels):
-            what = f"{len(words)} words but {len(labels)} labels"
-            raise Flaw(what, "prepare the set again")
+            fault = f"{len(words)} words but {len(labels)} labels"
+            raise Flaw(fault, "prepare the set again")
         if names:
             labels = [names[place] for place in labels]
         if scheme:
@@ -261,10 +261,10 @@ class TensorflowDataset(Source):
                 return by_character(example)
             return example
 
-        path, do = f"{self.name}:{split}", "name another split"
+        path, empty = f"{self.name}:{split}", Flaw("is empty", "name another split")
         rows = enumerate(_records(source, path), start=1)
         records = (FileRecord(x, n, path, where=f"example {n}") for n, x in rows)
-        return read_examples(path, records, make, on_error, empty="is empty", do=do)
+        return read_examples(path, records, make, on_error, empty=empty)
 
     def load(self) -> Corpus:
         """Read the three splits."""

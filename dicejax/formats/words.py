@@ -80,9 +80,9 @@ class Aligner:
         for entity in self._distinct(entities):
             start, end, label, place, _ = entity
             if not 0 <= start < end <= len(text):
-                what = f"{place} is at {quote(start)} to {quote(end)} of {len(text)}"
-                do = "correct it: offsets count characters from 0, end excluded"
-                self._refuse(Flaw(f"{what} characters", do), "outside of the text")
+                fault = f"{place} is at {quote(start)} to {quote(end)} of {len(text)}"
+                remedy = "correct it: offsets count characters from 0, end excluded"
+                self._refuse(Flaw(f"{fault} characters", remedy), "outside of the text")
                 continue
             head = bisect.bisect_right(words, start, key=operator.itemgetter(1))
             tail = bisect.bisect_left(words, end, key=operator.itemgetter(0))
@@ -93,10 +93,10 @@ class Aligner:
                 continue
             first, last = words[head][0], words[tail - 1][1]
             if text[first:last] != part.strip():
-                what = f"{place} is {quote(part)}, which cuts a word"
-                do = "correct its offsets, or see --data.align (of init: --align)"
+                fault = f"{place} is {quote(part)}, which cuts a word"
+                remedy = "correct its offsets, or see --data.align (of init: --align)"
                 if self.align != "expand":
-                    self._refuse(Flaw(what, do), "that cut a word")
+                    self._refuse(Flaw(fault, remedy), "that cut a word")
                     continue
                 self.counts["widened to whole words"] += 1
             spans.append(Span(label, head, tail))
@@ -123,8 +123,8 @@ class Aligner:
             first, other = (
                 f"{quote(s.type)} ({quote(text_of(s))})" for s in (before, span)
             )
-            do = "keep one of them, or see --data.align (of init: --align)"
-            flaw = Flaw(f"entities {first} and {other} overlap", do)
+            remedy = "keep one of them, or see --data.align (of init: --align)"
+            flaw = Flaw(f"entities {first} and {other} overlap", remedy)
             self._refuse(flaw, "that overlap")
             is_longer = span.end - span.start > before.end - before.start
             if self.align == "expand" and is_longer:
@@ -133,13 +133,13 @@ class Aligner:
 
     def notes(self) -> Iterator[str]:
         """Yield what was done with entities, a line for each kind."""
-        for what, count in self.counts.items():
-            yield f"{count} {'entity' if count == 1 else 'entities'} {what}"
+        for reason, count in self.counts.items():
+            yield f"{count} {'entity' if count == 1 else 'entities'} {reason}"
 
-    def _refuse(self, flaw: Flaw, what: str) -> None:
+    def _refuse(self, flaw: Flaw, reason: str) -> None:
         if self.align == "strict":
             raise flaw
-        self.counts[f"{what} left out"] += 1
+        self.counts[f"{reason} left out"] += 1
 
     def _distinct(self, entities: Sequence[Entity]) -> Iterator[Entity]:
         """Yield entities, each place and label once."""

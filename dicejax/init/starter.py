@@ -69,8 +69,8 @@ def task_of(kind: Kind, examples: Sequence[Any]) -> tuple[Task, str]:
         return Tagging(prompt=True), ""
     without = sum(getattr(e, "impossible", False) for e in examples)
     if without:
-        what = f"{without} of {len(examples)} questions have no answer"
-        return QuestionAnswering(unanswerable=True), f"{what}: unanswerable=True"
+        note = f"{without} of {len(examples)} questions have no answer"
+        return QuestionAnswering(unanswerable=True), f"{note}: unanswerable=True"
     if kind != "classification":
         return KINDS[kind](), ""
     task = Classification()

@@ -77,8 +77,8 @@ def lines(
             if number == 0:
                 first_bytes.check(path, block)
             if b"\n" not in block and block.count(b"\r") > 1:
-                what = "its lines end in a carriage return alone"
-                raise InputError.at(path, None, what, "convert them to newlines")
+                fault = "its lines end in a carriage return alone"
+                raise InputError.at(path, None, fault, "convert them to newlines")
             texts = _split(block)
             if texts is not None:
                 yield from enumerate(texts, number + 1)
@@ -115,13 +115,13 @@ def input_errors(path: epath.Path, done: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        do = "make room or repair the folder, then run the same command again"
+        remedy = "make room or repair the folder, then run the same command again"
         reason = error.strerror or str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):  # whatever the path is
             short = truncate(os.fspath(path), 60)
-            raise InputError(f"{reason}: {short} cannot be {done}; {do}") from error
-        what = f"cannot be {done}: {reason}"
-        raise InputError.at(path, None, what, do) from error
+            raise InputError(f"{reason}: {short} cannot be {done}; {remedy}") from error
+        fault = f"cannot be {done}: {reason}"
+        raise InputError.at(path, None, fault, remedy) from error
 
 
 def follow_link(path: epath.Path) -> epath.Path:
@@ -302,11 +302,11 @@ def read_checked(folder: epath.Path, name: str) -> bytes:
     content, expected = read_bytes(file), _sums(folder).get(name)
     if hashlib.sha256(content).hexdigest() == expected:
         return content
-    what = f"is not listed in {SUMS}"
+    fault = f"is not listed in {SUMS}"
     if expected is not None:
-        what = f"has changed since it was written (its SHA-256 is not as in {SUMS})"
-    do = f"{_RESTORE}; if the change is meant, put the new sum there"
-    raise InputError.at(file, None, what, do)
+        fault = f"has changed since it was written (its SHA-256 is not as in {SUMS})"
+    remedy = f"{_RESTORE}; if the change is meant, put the new sum there"
+    raise InputError.at(file, None, fault, remedy)
 
 
 def was_written(folder: epath.Path, name: str) -> bool:
@@ -318,7 +318,7 @@ def was_written(folder: epath.Path, name: str) -> bool:
     return (folder / name).exists() or name in _sums(folder)
 
 
-def file_name(text: str, what: str) -> str:
+def file_name(text: str, noun: str) -> str:
     """Return a text that names a folder, if that folder stays below its parent.
 
     >>> file_name("conll03", "name")
@@ -330,7 +330,7 @@ def file_name(text: str, what: str) -> str:
     if text.isprintable() and not text.startswith(".") and text and "/" not in text:
         return text
     raise InputError(
-        f"{what} is {quote(text)}; which names a folder: want letters, digits "
+        f"{noun} is {quote(text)}; which names a folder: want letters, digits "
         "and signs, but no slash, and no dot in front"
     )
 
@@ -370,8 +370,8 @@ def open_file(path: Path, stream: Stream = None) -> Iterator[IO[bytes]]:
         raise flaw.at(path, flaw.line) from None
     except (OSError, EOFError, zlib.error, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        do = "check the file and its permissions"
-        raise InputError.at(path, None, f"cannot be read: {reason}", do) from error
+        remedy = "check the file and its permissions"
+        raise InputError.at(path, None, f"cannot be read: {reason}", remedy) from error
 
 
 def _check_unpacked(unpacked: IO[bytes], packed: int) -> None:

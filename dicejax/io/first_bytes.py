@@ -44,6 +44,6 @@ def check(path: str | os.PathLike[str], begin: bytes) -> None:
     Raises:
       InputError: it begins as an archive, a spreadsheet, UTF-16 or a pointer does.
     """
-    for first, (what, do) in _NO_TEXT.items():
+    for first, (fault, remedy) in _NO_TEXT.items():
         if begin.startswith(first):
-            raise InputError.at(path, None, what, do)
+            raise InputError.at(path, None, fault, remedy)

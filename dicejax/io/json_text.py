@@ -78,8 +78,8 @@ def parse(text: str) -> object:
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        what = f"not JSON: {error.msg} (column {error.colno})"
-        raise Flaw(what, "correct it", error.lineno) from None
+        fault = f"not JSON: {error.msg} (column {error.colno})"
+        raise Flaw(fault, "correct it", error.lineno) from None
     except RecursionError:
         raise Flaw("not JSON of data: nested too deeply", "name another file") from None
     except ValueError:
@@ -122,12 +122,12 @@ def value_of(value: object, kind: type[T], name: Key = "") -> T:
       Flaw: it is another kind, or not valid text.
     """
     if type(value) is not kind:  # not isinstance: True is an int in Python
-        what, do = f"is {_KINDS[type(value)]}, not {_KINDS[kind]}", "correct it"
+        fault, remedy = f"is {_KINDS[type(value)]}, not {_KINDS[kind]}", "correct it"
     elif isinstance(value, str) and _NOT_TEXT.search(value):
-        what, do = "holds a NUL or half a surrogate pair", "remove it"
+        fault, remedy = "holds a NUL or half a surrogate pair", "remove it"
     else:
         return value
-    raise Flaw(f"{quote(name)} {what}" if name else what, do)
+    raise Flaw(f"{quote(name)} {fault}" if name else fault, remedy)
 
 
 def _finite(number: str) -> float:

@@ -22,18 +22,18 @@ class Limit:
 
     most: int
     noun: str
-    do: str
+    remedy: str
 
     def check(self, count: int) -> None:
         """Raise a Flaw for a count beyond the limit."""
         if count > self.most:
-            raise Flaw(f"more than {self.most:,} {self.noun}", self.do)
+            raise Flaw(f"more than {self.most:,} {self.noun}", self.remedy)
 
     def require(self, count: int, where: str) -> None:
         """Raise an InputError that says where for a count beyond the limit."""
         if count > self.most:
-            what = f"more than {self.most:,} {self.noun}"
-            raise InputError(f"{where}: {what}; {self.do}")
+            fault = f"more than {self.most:,} {self.noun}"
+            raise InputError(f"{where}: {fault}; {self.remedy}")
 
 
 LINE = Limit(512 << 20, "bytes in a line", "break it, or name another file")
@@ -68,5 +68,5 @@ def unpacked(packed: int) -> Limit:
 
     Lines, rows and commas count as `ITEM` bytes each, values of tables as `VALUE`.
     """
-    most, do = max(_SMALL, _TIMES * packed), "unpack it, or write it as JSON lines"
-    return Limit(most, f"bytes of memory in {packed:,} of the file", do)
+    most, remedy = max(_SMALL, _TIMES * packed), "unpack it, or write it as JSON lines"
+    return Limit(most, f"bytes of memory in {packed:,} of the file", remedy)

@@ -269,12 +269,12 @@ def _best(
 
 
 def _check_covered(
-    golds: Mapping[str, Any], values: Mapping[str, Any], what: str
+    golds: Mapping[str, Any], values: Mapping[str, Any], noun: str
 ) -> None:
     lacking = [question for question in golds if question not in values]
     if lacking:
         raise ValueError(
-            f"{len(lacking)} of {len(golds)} questions have no {what}, "
+            f"{len(lacking)} of {len(golds)} questions have no {noun}, "
             f"{quote(lacking[0])} among them"
         )
 

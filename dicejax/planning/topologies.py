@@ -114,8 +114,8 @@ class Topology:
         """
         extra, packages = _COMPILERS[self.device.platform]
         if not any(map(importlib.util.find_spec, packages)):
-            do = f"in the checkout: pip install -e '.[{extra}]'"
-            raise InputError(f"the compiler for this topology is missing: {do}")
+            remedy = f"in the checkout: pip install -e '.[{extra}]'"
+            raise InputError(f"the compiler for this topology is missing: {remedy}")
         name, options = str(self), dict(self.device.options)
         if self.device.platform == "cuda":
             name, [count] = "", self.size

@@ -264,15 +264,15 @@ def require_kinds(examples: Questions, unanswerable: bool, several: bool) -> Non
       InputError: the kind of an answer is excluded by the settings.
     """
     for example in examples:
-        what = None
+        fault = None
         if example.impossible and not unanswerable:
-            what = "has no answer; set unanswerable,"
+            fault = "has no answer; set unanswerable,"
         elif several and len(example.answers) > 1:
-            what = "has several answers, not several spans; set several_spans off,"
+            fault = "has several answers, not several spans; set several_spans off,"
         elif not several and any(len(answer) > 1 for answer in example.answers):
-            what = "has an answer of several spans; set several_spans,"
-        if what:
-            raise InputError(f"question {quote(example.id)} {what} or leave it out")
+            fault = "has an answer of several spans; set several_spans,"
+        if fault:
+            raise InputError(f"question {quote(example.id)} {fault} or leave it out")
 
 
 def remarks_of(

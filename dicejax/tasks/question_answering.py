@@ -144,8 +144,8 @@ class QuestionAnswering(Task):
                 "tune_threshold is for unanswerable, or several_spans with form sigmoid"
             )
         if self.threshold is not None and not self.unanswerable:
-            what = f"threshold {self.threshold} is for unanswerable questions"
-            raise ValueError(what)
+            fault = f"threshold {self.threshold} is for unanswerable questions"
+            raise ValueError(fault)
 
     @property
     def threshold_rule(self) -> ThresholdRule | None:

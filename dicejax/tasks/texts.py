@@ -238,12 +238,12 @@ class TextTask(Task):
         """
         without = [example.id for example in examples if self.gold(example) is None]
         if without:
-            do = "label or remove them: null means unknown and is not a class"
+            remedy = "label or remove them: null means unknown and is not a class"
             if len(without) == len(examples):
-                do = f"name a labelled one (--data.{split})"
+                remedy = f"name a labelled one (--data.{split})"
             raise InputError(
                 f"{len(without)} of {len(examples)} examples of {split} have no label, "
-                f"{quote(without[0])} among them; {do}"
+                f"{quote(without[0])} among them; {remedy}"
             )
 
     def show(

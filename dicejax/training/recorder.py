@@ -51,8 +51,8 @@ def check_identity(run: Run, setup: Setup, warn: Callable[[str], None]) -> bool:
         return True
     if changes := run.changes(now, noun):
         since = changed(changes, "the run began")
-        do = "restore it, or start again with --overwrite"
-        raise InputError(f"{run.path}: {since}; {do}")
+        remedy = "restore it, or start again with --overwrite"
+        raise InputError(f"{run.path}: {since}; {remedy}")
     if not steps(run.path / CHECKPOINTS):
         return False
     since = changed(now.changes(before, noun), "the run began")

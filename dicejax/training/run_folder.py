@@ -380,7 +380,7 @@ class Run:
         try:
             return tokenize.parse(content.decode("utf-8", "replace"))
         except Flaw as flaw:
-            raise damage(self.path / file, " ".join(flaw.what.split())) from flaw
+            raise damage(self.path / file, " ".join(flaw.fault.split())) from flaw
 
     def encoder(self) -> EncoderConfig:
         """Return the architecture of the encoder."""

@@ -151,8 +151,8 @@ def _check_template(tokenizer: Tokenizer) -> None:
             if special and tokenizer.id_to_token(number) != token:
                 raise InputError(f"its template gives {quote(token)} the id {number}")
         if (kind := max(encoding.type_ids)) > _LAST_TYPE:
-            what = f"its template gives a piece the type {kind}"
-            raise InputError(f"{what}, more than {_LAST_TYPE}")
+            fault = f"its template gives a piece the type {kind}"
+            raise InputError(f"{fault}, more than {_LAST_TYPE}")
 
 
 def pad_id(tokenizer: Tokenizer) -> int:
@@ -282,7 +282,7 @@ def parse(text: str) -> Tokenizer:
     try:
         content = json_text.value_of(json_text.parse(text), dict)
     except Flaw as flaw:
-        raise Flaw(flaw.what, "fetch it again") from None
+        raise Flaw(flaw.fault, "fetch it again") from None
     check_sizes(content)
     try:
         tokenizer = Tokenizer.from_str(text)
@@ -315,8 +315,8 @@ def _vocabulary(folder: Path, names: list[str]) -> Settings:
     for number, entry in files.lines(folder / _WORDPIECE):
         first = vocabulary.setdefault(entry, number - 1) + 1
         if first != number:
-            what = f"{quote(entry)} is on line {first} too"
-            raise InputError.at(folder / _WORDPIECE, number, what, "fetch it again")
+            fault = f"{quote(entry)} is on line {first} too"
+            raise InputError.at(folder / _WORDPIECE, number, fault, "fetch it again")
     return {"vocab": vocabulary}
 
 
@@ -338,8 +338,8 @@ def _unigram(file: Path) -> tuple[Tokenizer, int]:
     sound = all(scores) and all(map(math.isfinite, scores.values()))
     unknown = model.trainer_spec.unk_id
     if not (sound and len(scores) == len(model.pieces) and unknown < len(scores)):
-        what = f"{file.name} is not a SentencePiece model, or is damaged"
-        raise InputError(f"{what}; fetch it again")
+        fault = f"{file.name} is not a SentencePiece model, or is damaged"
+        raise InputError(f"{fault}; fetch it again")
     if model.trainer_spec.model_type != model.trainer_spec.UNIGRAM:
         raise InputError(f"{file.name} is not of the unigram kind")
     if file.name == _XLNET:  # a comma behind a digit is a piece of its own
@@ -392,16 +392,16 @@ def _settings(file: Path) -> Settings:
     content = {n: v for n, v in _object(file).items() if v is not None}
     for name in _FLAGS:
         if not isinstance(content.get(name), bool | None):
-            what = f"{name} is {quote(content[name])}; want true, false or null"
-            raise InputError(f"{file.name}: {what}")
+            fault = f"{name} is {quote(content[name])}; want true, false or null"
+            raise InputError(f"{file.name}: {fault}")
     for name in _NAMES:
         token = content.get(name)
         if isinstance(token, dict):
             token |= {"__type": "AddedToken", "special": True}
             token = token.get("content")
         if not isinstance(token, str | None):
-            what = f"{name} is {quote(token)}; want text or null"
-            raise InputError(f"{file.name}: {what}")
+            fault = f"{name} is {quote(token)}; want text or null"
+            raise InputError(f"{file.name}: {fault}")
         limits.PIECE.require(len(token or ""), file.name)
     return content
 

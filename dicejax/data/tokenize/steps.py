@@ -73,7 +73,7 @@ def check_sizes(content: Mapping[str, Any]) -> None:
             elif name != "decoder":
                 limits.GROWTH.check(math.prod(map(_growth, steps)))
         except Flaw as flaw:
-            raise Flaw(f"its {name} has {flaw.what}", flaw.do) from None
+            raise Flaw(f"its {name} has {flaw.fault}", flaw.remedy) from None
     model = content.get("model") or {}
     affixes = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix")
     for name in affixes:

@@ -123,8 +123,8 @@ def require_form(form: str, classes: int, forms: tuple[str, ...]) -> None:
     if form == "positions" and classes != 1:
         raise ValueError(f"classes is {classes}; want 1 for form 'positions'")
     if form == "softmax" and classes < 2:
-        what = "want at least 2 for form 'softmax', 'none' included"
-        raise ValueError(f"classes is {classes}; {what}")
+        fault = "want at least 2 for form 'softmax', 'none' included"
+        raise ValueError(f"classes is {classes}; {fault}")
 
 
 class _SpanMatch(nnx.Module):

@@ -12,8 +12,8 @@ _FILE = "adapter_config.json"
 def require_none(folder: Path) -> None:
     """Raise an InputError if a folder is an adapter."""
     if (folder / _FILE).exists():
-        what = f"{folder}: is an adapter, which is not read"
-        raise InputError(f"{what}; {_merging('MODEL', folder)}")
+        fault = f"{folder}: is an adapter, which is not read"
+        raise InputError(f"{fault}; {_merging('MODEL', folder)}")
 
 
 def note_of(folder: Path) -> str | None:

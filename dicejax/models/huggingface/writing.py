@@ -114,8 +114,8 @@ def write(
     name = names[0] if names else family.classes + "Model"
     if len(names) > 1 or name is None:
         kinds = ", ".join(type(head).__name__ for _, head in network.heads)
-        what = f"no PyTorch class of {encoder.model_type} has these heads"
-        raise InputError(f"{what}: {kinds}; write the encoder alone")
+        fault = f"no PyTorch class of {encoder.model_type} has these heads"
+        raise InputError(f"{fault}: {kinds}; write the encoder alone")
     with _draft_of(folder) as draft:
         of_root = family.classes + "Model" if name == SENTENCES else name
         content = _config_content(network, of_root, labels)

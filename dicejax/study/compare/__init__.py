@@ -310,9 +310,9 @@ def compare_scores(
     names = {run.loss for runs in by_data.values() for run in runs}
     for name in controls:
         if name not in names - {baseline}:
-            what = "the baseline" if name == baseline else "not in the file"
+            fault = "the baseline" if name == baseline else "not in the file"
             listed = ", ".join(sorted(names - {baseline}))
-            raise InputError(f"--controls: {quote(name)} is {what}; want {listed}")
+            raise InputError(f"--controls: {quote(name)} is {fault}; want {listed}")
     cheap = sorted({*controls_among(names), *controls} - {baseline})
     words = ["dicejax", "report", "--scores", path, "--out", "FOLDER"]
     words += ["--unit", unit] if unit else []

@@ -100,9 +100,9 @@ class DataCheck:
     def __init__(
         self,
         notify: Callable[[str], None],
-        do: str = "--overwrite trains them again, --out NEW keeps them",
+        remedy: str = "--overwrite trains them again, --out NEW keeps them",
     ):
-        self._notify, self._do = notify, do
+        self._notify, self._remedy = notify, remedy
         self._now: dict[str, Identity | None] = {}
         self.changed: set[str] = set()
 
@@ -130,8 +130,8 @@ class DataCheck:
         )
         changes = "; ".join(texts)
         if trains:
-            raise InputError(f"{changes}; {self._do}")
-        self._notify(f"{changes}; their scores are of the data before; {self._do}")
+            raise InputError(f"{changes}; {self._remedy}")
+        self._notify(f"{changes}; their scores are of the data before; {self._remedy}")
 
     @property
     def is_read(self) -> bool:

@@ -75,8 +75,8 @@ def runs_of(path: str, unit: Unit | None = None) -> dict[str, list[ScoredRun]]:
             row, like = next(iter(run.values())), next(iter(first.values()))
             flaw = f"{loss} seed {seed} has {[*missing, *more][0]}, unlike "
             flaw += f"{like['loss']} seed {like['seed']}"
-            do = f"give all runs of {data} the same examples"
-            raise _refused(path, row, flaw, do)
+            remedy = f"give all runs of {data} the same examples"
+            raise _refused(path, row, flaw, remedy)
         for row, like in ((run[name], first[name]) for name in first):
             if row[GROUP] != like[GROUP]:
                 flaw = f"group is {quote(row[GROUP])}, on line {like['line']} "
@@ -124,8 +124,8 @@ def _for_all_seeds(path: str, runs: Sequence[ScoredRun]) -> list[ScoredRun]:
     seeded = [run for run in runs if run.result and "unseeded" not in run.result]
     for run in seeded:
         if run.loss in losses:
-            what = f"{path}: {run.loss} has a seed in some lines and none in others"
-            raise InputError(f"{what}; give all of its lines a seed, or none")
+            fault = f"{path}: {run.loss} has a seed in some lines and none in others"
+            raise InputError(f"{fault}; give all of its lines a seed, or none")
     seeds = sorted({run.seed for run in seeded}) or [*range(MIN_SEEDS)]
     repeated = [dataclasses.replace(x, seed=n) for x in unseeded for n in seeds]
     return sorted([*seeded, *repeated], key=lambda run: (run.loss, run.seed))
@@ -140,7 +140,7 @@ def _require_points(path: str, rows: Iterable[Row]) -> None:
     by_loss: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         by_loss.setdefault(row[DATA], {}).setdefault(row["loss"], []).append(row)
-    do = "give all in one unit, or name it: --unit points"
+    remedy = "give all in one unit, or name it: --unit points"
     for data, of_data in by_loss.items():
         for loss, of_loss in of_data.items():
             large = [row["score"] for row in of_loss if row["score"] > 1]
@@ -149,7 +149,7 @@ def _require_points(path: str, rows: Iterable[Row]) -> None:
                 if points <= 100 and 0.8 * min(large) < points < 1.25 * max(large):
                     flaw = f"a score of {loss} is {row['score']:g}, others up to "
                     flaw += f"{max(large):g}, which looks like mixed units"
-                    raise _refused(path, row, flaw, do)
+                    raise _refused(path, row, flaw, remedy)
         best = [max(of_loss, key=itemgetter("score")) for of_loss in of_data.values()]
         small = [x for x in best if 0 < x["score"] <= 1]  # 0 is 0 in any unit
         large = [x for x in best if x["score"] > 1]
@@ -157,7 +157,7 @@ def _require_points(path: str, rows: Iterable[Row]) -> None:
             low, high = small[0], large[0]
             flaw = f"all scores of {low['loss']} on {data} are at most 1, those of "
             flaw += f"{high['loss']} go up to {high['score']:g} (line {high['line']}), "
-            raise _refused(path, low, f"{flaw}which looks like mixed units", do)
+            raise _refused(path, low, f"{flaw}which looks like mixed units", remedy)
         if small:
             raise InputError(
                 f"{path}: all scores on {data} are at most 1, which looks like "
@@ -213,5 +213,5 @@ def _rows(path: str, largest: float) -> Iterator[Row]:
         yield row | {name: float(row[name]) for name in COSTS if name in row}
 
 
-def _refused(path: str, row: Row, flaw: str, do: str = "correct it") -> InputError:
-    return InputError.at(path, row["line"], flaw, do)
+def _refused(path: str, row: Row, flaw: str, remedy: str = "correct it") -> InputError:
+    return InputError.at(path, row["line"], flaw, remedy)

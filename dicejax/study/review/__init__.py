@@ -137,8 +137,8 @@ def _require_unmarked(path: epath.Path) -> None:
     _, header = separated.header(rows)
     place = header.index("mark") if "mark" in header else -1
     if any(place < len(fields) and fields[place].strip() for _, fields in rows):
-        do = f"give it to --marked {path}, or name another --out"
-        raise InputError.at(path, None, "has marks, which would be lost", do)
+        remedy = f"give it to --marked {path}, or name another --out"
+        raise InputError.at(path, None, "has marks, which would be lost", remedy)
 
 
 def _statement(

@@ -118,46 +118,46 @@ def read_marks(path: str, every: Sequence[Doubt]) -> list[Doubt]:
     line, header = separated.header(rows)
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        what, do = f"has no column {missing[0]}", "name the list that review wrote"
-        raise InputError.at(path, line, what, do)
+        fault, remedy = f"has no column {missing[0]}", "name the list that review wrote"
+        raise InputError.at(path, line, fault, remedy)
     by_key, marked = {doubt.key: doubt for doubt in every}, dict[Key, Doubt]()
     for line, fields in rows:
         row = dict(zip(header, map(separated.from_text, fields), strict=False))
         key, mark, chance = _row(path, line, row)
         cells = cells_of(by_key[key]) if key in by_key else {}
         if any(cells.get(name) != row.get(name) for name in ("gold", "models")):
-            what = f"{key[0]} {key[1]} is not as in these runs and data"
-            do = "make the list anew, without --marked"
-            raise InputError.at(path, line, what, do)
+            fault = f"{key[0]} {key[1]} is not as in these runs and data"
+            remedy = "make the list anew, without --marked"
+            raise InputError.at(path, line, fault, remedy)
         if key in marked:
-            what = f"{key[0]} {key[1]} is there twice"
-            raise InputError.at(path, line, what, "remove one")
+            fault = f"{key[0]} {key[1]} is there twice"
+            raise InputError.at(path, line, fault, "remove one")
         marked[key] = dataclasses.replace(by_key[key], mark=mark, chance=chance)
-    chances, what = [x.chance for x in marked.values() if x.chance < 1], ""
+    chances, fault = [x.chance for x in marked.values() if x.chance < 1], ""
     drawn, rest = len(chances), len(every) - len(marked) + len(chances)
     if drawn and abs(chances[-1] - drawn / max(rest, 1)) > 1e-6 * chances[-1]:
-        what = f"has {drawn} drawn examples, whose probability of {chances[-1]:g} says "
-        what += f"another number of {rest:,}"
+        fault = f"has {drawn} drawn examples, whose probability of {chances[-1]:g} "
+        fault += f"says another number of {rest:,}"
     elif not drawn and rest:
-        what = f"has no drawn examples, and {rest:,} are not in it"
-    if what:
-        raise InputError.at(path, None, what, "mark the whole list of these runs")
+        fault = f"has no drawn examples, and {rest:,} are not in it"
+    if fault:
+        raise InputError.at(path, None, fault, "mark the whole list of these runs")
     return list(marked.values())
 
 
 def _row(path: str, line: int, row: Mapping[str, str]) -> tuple[Key, str, float]:
     mark = row.get("mark", "").strip().lower()
     if mark not in MARKS:
-        what = f"mark is {quote(mark)}" if mark else "has no mark"
-        raise InputError.at(path, line, what, f"write {', '.join(MARKS)} there")
+        fault = f"mark is {quote(mark)}" if mark else "has no mark"
+        raise InputError.at(path, line, fault, f"write {', '.join(MARKS)} there")
     try:
         probability, number = float(row["probability"]), int(row["number"])
         if not 0 < probability <= 1:
             raise ValueError
     except (KeyError, ValueError):
-        what = "has no number of an example, or no probability from 0 to 1"
-        do = "leave all columns but mark as they were"
-        raise InputError.at(path, line, what, do) from None
+        fault = "has no number of an example, or no probability from 0 to 1"
+        remedy = "leave all columns but mark as they were"
+        raise InputError.at(path, line, fault, remedy) from None
     return (row.get("split", ""), number), mark, probability
 
 
