@@ -192,18 +192,18 @@ def test_f_changes_after_each_epoch_and_resumed_runs_end_alike(tmp_path):
 
 
 def test_each_epoch_has_the_f_of_the_weights_before_it(tmp_path, monkeypatch):
-    used, ends, real = [], [], (training.train_step, training.Recorder.end_epoch)
+    used, ends, real = [], [], (training.train_step, training.Checkpoints.save)
 
     def step(state, arrays, objective, **settings):
         used.append(float(objective.f[0]))
         return real[0](state, arrays, objective, **settings)
 
-    def end_epoch(recorder, state, scores):
+    def save(checkpoints, step, state, score, notes):
         ends.append((len(used), jax.device_get(state.params)))
-        real[1](recorder, state, scores)
+        real[1](checkpoints, step, state, score, notes)
 
     monkeypatch.setattr(training, "train_step", step)
-    monkeypatch.setattr(training.Recorder, "end_epoch", end_epoch)
+    monkeypatch.setattr(training.Checkpoints, "save", save)
     more = {"--data.train": 600, "--training.epochs": 5}
     more |= {"--optimizer.learning_rate": 0.003, "--training.log_every": 100}
     more |= {"--recording.checkpoint_every": 1000}

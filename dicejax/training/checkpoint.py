@@ -20,7 +20,7 @@ from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from dicejax.errors import InputError, first_line, truncate
+from dicejax.errors import Diverged, InputError, Stopped, first_line, truncate
 from dicejax.mesh import MeshShape
 from dicejax.models.network import Network, Params
 from dicejax.training.checkpoint_folder import (
@@ -40,11 +40,12 @@ from dicejax.training.state import TrainState, not_finite
 Which = Literal["best", "last"]
 
 
-class Checkpoints:
+class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
     """Asynchronous checkpoints; the last and the best are kept.
 
     Weights are stored separately, so evaluation reads no optimizer state. Nothing is
-    deleted before a later checkpoint is complete.
+    deleted before a later checkpoint is complete. As a context manager they are closed
+    where training ended, was stopped or diverged; `last` is the step of the last one.
 
     Args:
       folder: local or gs://.
@@ -57,7 +58,7 @@ class Checkpoints:
 
     def __init__(self, folder: epath.Path, *, keep_last: int = 2, keep_best: int = 1):
         self._folder, self._keep_last, self._keep_best = folder, keep_last, keep_best
-        self._last: int | None = None
+        self.last: int | None = None
         self._scores: dict[int, float | None] = {}
         self._pending: tuple[int, dict[str, Any], float | None]
         self._open = contextlib.ExitStack()
@@ -76,6 +77,12 @@ class Checkpoints:
             handler = ocp.CompositeCheckpointHandler(composite_options=items)
             self._writer = ocp.AsyncCheckpointer(handler, async_options=options)
 
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: object
+    ) -> None:
+        if error is None or isinstance(error, Stopped | Diverged):
+            self.close()
+
     def save(
         self,
         step: int,
@@ -91,14 +98,14 @@ class Checkpoints:
         weights, rest = _parts(state)
         with self._errors_in_one_line():
             self._writer.wait_until_finished()
-            if step == self._last:  # saved once already, before its dev score was taken
+            if step == self.last:  # saved once already, before its dev score was taken
                 if is_main_process():
                     place = self._folder / str(step)
                     files = Record.read(place).files
                     Record(notes or {}, score, files).write(place)
                     self._scores[step] = score
                 return
-            self._pending, self._last = (step, notes or {}, score), step
+            self._pending, self.last = (step, notes or {}, score), step
             self._writer.save(
                 self._path / str(step),
                 args=ocp.args.Composite(
@@ -143,7 +150,7 @@ class Checkpoints:
             step = None if number < 0 else number
         if step is None:
             return None
-        self._last, place = step, self._folder / str(step)
+        self.last, place = step, self._folder / str(step)
         weights, rest = _parts(like)
         state = _whole(
             like,

@@ -12,7 +12,8 @@ from jax.sharding import Mesh
 
 from dicejax.config import Experiment, ScratchEncoder
 from dicejax.data.examples import groups_of
-from dicejax.errors import quote
+from dicejax.data.pipeline import Batches
+from dicejax.errors import Diverged, quote
 from dicejax.metrics import quotients
 from dicejax.metrics.scores import Scores, are_of_texts, beta_of, class_of
 from dicejax.objectives import name_of
@@ -28,6 +29,8 @@ from dicejax.tasks import (
 )
 from dicejax.tasks.described import predicted_text
 from dicejax.tasks.judged import at_constraint, guarantee, observe, under
+from dicejax.training.processes import is_main_process
+from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
 
 if TYPE_CHECKING:
@@ -75,6 +78,34 @@ def lower_rate(experiment: Experiment) -> str:
         other = " or --training.precision bfloat16"
     return (
         f"try a lower --optimizer.learning_rate than {rate:g}{other}, with --overwrite"
+    )
+
+
+def diverged(run: Run, experiment: Experiment, reason: str) -> Diverged:
+    """Return the error of a run that diverged, whose folder then says why."""
+    error = Diverged(f"{run.path}: diverged: {reason}; {lower_rate(experiment)}")
+    if is_main_process():
+        run.write_diverged(str(error))
+    return error
+
+
+def skipped_too_many(
+    run: Run, experiment: Experiment, batches: Batches, step: int
+) -> Diverged:
+    """Return the error of too many skipped steps in a row, of which this is the last.
+
+    The batch of the first is saved for inspection.
+    """
+    most = experiment.training.max_consecutive_skips
+    first = step - most + 1
+    file = f"not_finite_step_{first}.npz"
+    if is_main_process():
+        run.write_arrays(file, batches[first - 1].arrays)
+    return diverged(
+        run,
+        experiment,
+        f"no finite loss or gradient in {most} steps in a row, {first} to {step}; "
+        f"the batch of step {first} is in {file}",
     )
 
 

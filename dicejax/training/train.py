@@ -26,7 +26,9 @@ from dicejax.training.encoded import SPLITS, identity_of, noun_of
 from dicejax.training.final_scores import score_test_split
 from dicejax.training.identity import changed
 from dicejax.training.logging import require_wandb
+from dicejax.training.loop_log import LoopLog
 from dicejax.training.loop_state import LoopState
+from dicejax.training.outcome import diverged, divergence, skipped_too_many
 from dicejax.training.processes import StopRequest, barrier, is_main_process
 from dicejax.training.progress import (
     Progress,
@@ -34,12 +36,12 @@ from dicejax.training.progress import (
     format_count,
     progress_of,
 )
-from dicejax.training.recorder import Recorder, check_identity, restore
+from dicejax.training.resuming import check_identity, restore
 from dicejax.training.run_folder import CHECKPOINTS, RESULT, Run
 from dicejax.training.run_lock import run_lock
 from dicejax.training.setup import checksum, prepare
 from dicejax.training.sharding import global_batch, replicate, rows_here
-from dicejax.training.state import TrainState
+from dicejax.training.state import TrainState, not_finite
 from dicejax.training.step import train_step
 from dicejax.training.throughput import machine_of, versions
 
@@ -284,8 +286,23 @@ def _train(
     epoch_ends, compiled = frozenset(batches.plan.epoch_ends()), set()
     feed = batches.iterate(loop.step, rows_here=rows_here(batches.rows, mesh))
     stop = StopRequest(loop.step)
-    recorder = Recorder(setup, run, batches, mesh, loop, checkpoints, progress)
-    meter, analyser = recorder.meter, recorder.analyser
+    log = LoopLog(setup, run.path, batches, mesh, loop, progress)
+    meter, analyser = log.meter, log.analyser
+
+    def collect() -> None:
+        if (step := log.collect()) is not None:
+            raise skipped_too_many(run, experiment, batches, step)
+
+    def save(state: TrainState, score: float | None = None) -> None:
+        log.flush()
+        # Notes are a copy: saving is asynchronous.
+        checkpoints.save(loop.step, state, score, dataclasses.asdict(loop))
+
+    def save_between(state: TrainState) -> None:
+        collect()
+        if loop.step != (checkpoints.last or 0):
+            loop.evaluated = loop.step not in epoch_ends
+            save(state)
 
     count = count_decisions if setup.objective.follows_decisions else None
 
@@ -297,10 +314,11 @@ def _train(
             state.weights, "dev", mesh, count=count, between=stop.check
         )
         loop.decisions = {name: x.tolist() for name, x in decoded.counts.items()}
-        recorder.end_epoch(state, setup.score(decoded.candidates[0], "dev"))
+        log.write_line(setup.score(decoded.candidates[0], "dev"))
+        save(state, loop.dev_score)
         return next_objective()
 
-    with stop, recorder:
+    with stop, checkpoints, log:
         try:
             objective = next_objective()
             if not loop.evaluated:  # interrupted at the end of an epoch
@@ -318,25 +336,27 @@ def _train(
                     analyser.look(step, state, arrays, objective, meter)
                 with jax.transfer_guard("allow" if is_new else "disallow"):
                     state, metrics = train_step(state, arrays, objective, **settings)
-                recorder.take(step, batch, metrics)
+                log.take(step, batch, metrics)
                 if is_new:
                     compiled.add(shape)
                     jax.block_until_ready(metrics)
                     meter.resume()
                 ends_epoch = step in epoch_ends
                 if ends_epoch or step % experiment.training.log_every == 0:
-                    recorder.collect()
+                    collect()
                     if not ends_epoch:
-                        recorder.write_line()
+                        log.write_line()
                 stop.after(step)
                 if ends_epoch:
                     meter.pause()
                     objective = end_epoch(state)
                     meter.resume()
                 elif step % recording.checkpoint_every == 0:
-                    recorder.save(state)
+                    save_between(state)
 
-            recorder.finish(state)
+            reason = divergence(loop.step, loop.skipped, loop.skipped_in_a_row)
+            if reason := reason or not_finite(state.weights):
+                raise diverged(run, experiment, reason)
 
             # Test.
             meter.pause()
@@ -349,7 +369,7 @@ def _train(
                     setup, run, mesh, state, loop, stop.check, progress.say
                 )
         except Stopped:
-            recorder.save(state)
+            save_between(state)
             raise
         result = Result(
             folder=str(run.path),
@@ -363,7 +383,7 @@ def _train(
             **tested,
         )
         if is_main_process():
-            recorder.flush()
+            log.flush()
             run.write_result(result.to_json())
         barrier("the result is written")
     stop.check()

@@ -14,7 +14,7 @@ from dicejax.cli import run
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Dice
 from dicejax.study.compare.finding import jobs_from
-from dicejax.training.recorder import Recorder
+from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.run_folder import Run
 from dicejax.training.train import default_folder, train
 
@@ -183,11 +183,11 @@ def test_a_run_folder_deleted_while_it_trains_is_an_error(folder, monkeypatch, w
     experiment = config.load("mine.py")
     settings = config.dataclasses.replace(experiment.training, epochs=2)
     experiment = config.dataclasses.replace(experiment, training=settings)
-    end_epoch, score = Recorder.end_epoch, training.score_test_split
+    save, score = Checkpoints.save, training.score_test_split
 
-    def end_epoch_and_delete(recorder, *args):
-        end_epoch(recorder, *args)
-        recorder._checkpoints.wait()
+    def save_and_delete(checkpoints, *args):
+        save(checkpoints, *args)
+        checkpoints.wait()
         shutil.rmtree("gone")
 
     def score_and_delete(*args):
@@ -197,7 +197,7 @@ def test_a_run_folder_deleted_while_it_trains_is_an_error(folder, monkeypatch, w
 
     with monkeypatch.context() as patch:
         if when == "epoch":
-            patch.setattr(Recorder, "end_epoch", end_epoch_and_delete)
+            patch.setattr(Checkpoints, "save", save_and_delete)
         else:
             patch.setattr(training, "score_test_split", score_and_delete)
         with pytest.raises(InputError, match="run the same command again"):
