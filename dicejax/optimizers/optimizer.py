@@ -245,8 +245,7 @@ class Optimizer(abc.ABC):
     def _chain(self) -> optax.GradientTransformation:
         def clip(gradients: optax.Updates, _: Any) -> optax.Updates:
             # optax divides each number instead: a pass of its own over all of them.
-            norm = jnp.maximum(optax.tree.norm(gradients), self.clip_norm)
-            factor = self.clip_norm / norm
+            factor = jnp.minimum(1.0, self.clip_norm / optax.tree.norm(gradients))
             return jax.tree.map(lambda g: factor * g, gradients)
 
         return optax.chain(
