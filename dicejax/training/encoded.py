@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -31,6 +34,7 @@ from dicejax.training.identity import (
 
 Warn = Callable[[str], None]
 SPLITS = ("train", "dev", "test")
+_LAST_READ: ContextVar[list[Any] | None] = ContextVar("_LAST_READ", default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +62,41 @@ class Encoded:
         return Identity(self.corpus.digests, _of_encoder(self.folder, self.tokenizer))
 
 
+@contextlib.contextmanager
+def reading_once() -> Iterator[None]:
+    """Have `load_data` remember what it read last, and give it where it would again.
+
+    Files are taken to stay as they are meanwhile.
+    """
+    token = _LAST_READ.set([])
+    try:
+        yield
+    finally:
+        _LAST_READ.reset(token)
+
+
 def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Encoded:
     """Read the data and the tokenizer, and encode all splits.
 
     Raises:
       InputError: data or tokenizer cannot be used.
     """
+    last = _LAST_READ.get()
+    if last is None:
+        return _read_and_encode(experiment, warn, fetch)
+    # Of losses and seeds nothing is read.
+    parts = experiment.data, experiment.task, experiment.encoder
+    key = *parts, experiment.augmentation, experiment.training.max_length
+    if not last or last[0] != key:
+        notes: list[str] = []
+        last[:] = key, notes, _read_and_encode(experiment, notes.append, fetch)
+    _, notes, data = last
+    for note in notes:
+        warn(note)
+    return data
+
+
+def _read_and_encode(experiment: Experiment, warn: Warn, fetch: bool) -> Encoded:
     task, settings, folder = experiment.task, experiment.encoder, None
     encoder: EncoderConfig | None = None
     if isinstance(settings, PretrainedEncoder):

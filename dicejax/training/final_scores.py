@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jax.sharding import Mesh
@@ -26,10 +26,12 @@ def score_test_split(
     loop: LoopState,
     between: Callable[[], None],
     say: Callable[[str], None],
+    dev_by_step: Mapping[int, Sequence[Any]] = {},
 ) -> dict[str, Any]:
     """Score test with the best and the last checkpoint, and choose a threshold on dev.
 
-    Without a last state, as of a control, there is one checkpoint.
+    Without a last state, as of a control, there is one checkpoint. Of some steps the
+    caller may have decoded dev already.
 
     Returns:
       The fields of `Result` from `best_step` on.
@@ -47,7 +49,9 @@ def score_test_split(
     epochs = setup.experiment.training.epochs
     dev: tuple[Sequence[Any], Sequence[Any]] = data.corpus.dev, []
     if decides or calibrated.has_probabilities(task):
-        (in_dev,) = setup.decode(best, "dev", mesh, between=between).candidates
+        in_dev = dev_by_step.get(best_step)
+        if in_dev is None:
+            (in_dev,) = setup.decode(best, "dev", mesh, between=between).candidates
         dev = data.corpus.dev, in_dev
     if decides:
         tuned, by_dev, more = choose_threshold(task, dev, test, labels, epochs)

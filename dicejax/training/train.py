@@ -309,13 +309,19 @@ def _train(
     def next_objective() -> Objective:
         return replicate(setup.objective.after_epoch(loop.decisions), mesh)
 
+    dev_by_step: dict[int, Sequence[Any]] = {}  # as decoded in the best epoch
+
     def end_epoch(state: TrainState) -> Objective:
         decoded = setup.decode(
             state.weights, "dev", mesh, count=count, between=stop.check
         )
         loop.decisions = {name: x.tolist() for name, x in decoded.counts.items()}
-        log.write_line(setup.score(decoded.candidates[0], "dev"))
+        (candidates,) = decoded.candidates
+        log.write_line(setup.score(candidates, "dev"))
         save(state, loop.dev_score)
+        if loop.dev_score == loop.best_dev_score:
+            dev_by_step.clear()
+            dev_by_step[loop.step] = candidates
         return next_objective()
 
     with stop, checkpoints, log:
@@ -366,7 +372,7 @@ def _train(
             tested = {}
             if score_test:
                 tested = score_test_split(
-                    setup, run, mesh, state, loop, stop.check, progress.say
+                    setup, run, mesh, state, loop, stop.check, progress.say, dev_by_step
                 )
         except Stopped:
             save_between(state)

@@ -1,5 +1,6 @@
 """What is said of data before training, and what a record says of versions."""
 
+import dataclasses
 import errno
 import os
 
@@ -7,13 +8,15 @@ import pytest
 from etils import epath
 
 from dicejax import config
+from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import InputError
 from dicejax.formats import ConllFiles
 from dicejax.io import files
 from dicejax.tasks import Tagging
-from dicejax.training import checkpoint
+from dicejax.training import checkpoint, encoded, final_scores, setup
 from dicejax.training.encoded import load_data
 from dicejax.training.loop_state import LoopState
+from dicejax.training.train import train
 
 
 @pytest.mark.parametrize(("tag", "said"), [("O", 1), ("B-X", 0)])
@@ -32,6 +35,49 @@ def test_a_dev_split_without_entities_is_said(tmp_path, tag, said):
         notes.append,
     )
     assert sum(note.startswith("dev has none of 'B-X'") for note in notes) == said
+
+
+def test_what_runs_read_alike_is_read_once_and_dev_decoded_once_per_epoch(
+    tmp_path, monkeypatch
+):
+    read, decoded = encoded.load_corpus, setup.Setup.decode
+    corpora, splits = [], []
+
+    def load_corpus(*inputs):
+        corpora.append(inputs)
+        return read(*inputs)
+
+    def decode(self, params, split, mesh, **options):
+        splits.append(split)
+        return decoded(self, params, split, mesh, **options)
+
+    monkeypatch.setattr(encoded, "load_corpus", load_corpus)
+    monkeypatch.setattr(setup.Setup, "decode", decode)
+    # So few updates would have the weights before them predict dev too.
+    monkeypatch.setattr(final_scores, "untaught", lambda *inputs: None)
+    experiment = config.Experiment(
+        name="x",
+        data=SyntheticNER(train=24, dev=4, test=4, o_per_entity=5.0),
+        task=Tagging(),
+        encoder=config.ScratchEncoder(
+            hidden_size=16, num_hidden_layers=1, intermediate_size=16
+        ),
+        training=config.Training(epochs=2, batch_size=8, max_length=32),
+    )
+    notes = [], []
+    with encoded.reading_once():
+        for seed in (0, 1):
+            training = dataclasses.replace(experiment.training, seed=seed)
+            seeded = dataclasses.replace(experiment, training=training)
+            train(seeded, tmp_path / str(seed))
+        for said in notes:
+            load_data(experiment, said.append)
+        longer = dataclasses.replace(experiment.training, max_length=16)
+        load_data(dataclasses.replace(experiment, training=longer), print)
+    load_data(experiment, print)
+    assert notes[0] == notes[1]
+    assert len(corpora) == 3
+    assert splits.count("dev") == 2 * 2
 
 
 def test_a_run_that_goes_on_with_other_versions_has_both():

@@ -54,6 +54,7 @@ from dicejax.study.compare.testing import MARGIN
 from dicejax.study.compare.until import seconds_of, train_until_decided
 from dicejax.study.significance import MIN_SEEDS
 from dicejax.training.checkpoint_folder import require_orbax
+from dicejax.training.encoded import reading_once
 from dicejax.training.progress import Progress, progress_of
 
 MOST_DRAWN = 50  # data sets of scores with figures, which take half a second each
@@ -176,7 +177,7 @@ def compare(
         jobs = tuning.apply_settings(jobs, tuned)
         return evaluate_runs(jobs, folder, tuned, margin=fraction)
 
-    with progress_of(progress) as display:
+    with progress_of(progress) as display, reading_once():
         check = DataCheck(display.note)
         jobs = jobs_with(max(seeds, 1))
         if baselines:  # after what is refused without the encoder
