@@ -29,6 +29,7 @@ PROGRAMS = {
     ),
     "accumulation": ([], "one pass"),
     "analysis": (SMALL, "an analysis is"),
+    "comparison": (SMALL, "read and encode"),
     "encoders": ([], "BERT"),
     "guarantees": ([], "broken as documents"),
     "hops": ([], "compare, from its last run"),
