@@ -65,7 +65,7 @@ class Meter:
     """CPU seconds by part, each without those of parts within."""
 
     def __init__(self) -> None:
-        self.seconds = collections.Counter({REST: time.process_time()})
+        self.seconds = collections.defaultdict(float, {REST: time.process_time()})
         self._parts, self._since = [REST], time.process_time()
 
     def count(self) -> None:
@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                         stack.enter_context(mock.patch.object(place, name, timed))
         status = run(["compare", *words])
         meter.count()
-    for part, seconds in meter.seconds.most_common():
+    for part, seconds in sorted(meter.seconds.items(), key=lambda x: -x[1]):
         print(f"{seconds:8.1f}  {part}")
     print(f"{sum(meter.seconds.values()):8.1f}  CPU seconds")
     return status
