@@ -40,7 +40,7 @@ PARTS = {
     ),
     "train": (
         "dicejax.training.step.train_step",
-        "dicejax.training.recorder.Recorder.collect",
+        "dicejax.training.loop_log.LoopLog.collect",
     ),
     "predict and score": (
         "dicejax.training.setup.Setup.decode",
