@@ -78,7 +78,7 @@ def confirm(
 
 def with_threshold_scores(run: ScoredRun) -> ScoredRun:
     """Return a run with the scores of its tuned threshold, if it has one."""
-    result = dict(run.result or {})
+    result = dict(run.result)
     if "at_constraint" in result or not (
         tuned := result.get("test_with_tuned_threshold")
     ):

@@ -134,8 +134,8 @@ def compare(
     result = Comparison(name=shared.name, folder=folder, margin=fraction)
     limit = None if budget is None else seconds_of(budget)
     objectives = tuple(named) or shared.compared
+    plain = dataclasses.replace(shared, objective=BASELINE)
     if baselines:
-        plain = dataclasses.replace(shared, objective=BASELINE)
         objectives = with_baselines(objectives, plain.task)
     is_shard = shard is not None
     tunes_part = is_shard and (resample or not seeds)  # other shards tune the rest

@@ -44,7 +44,7 @@ def combined(folders: Sequence[str], out: str | None = None) -> list[str]:
         raise InputError(message)
     comparisons = {folder: read(folder) for folder in folders}
     sets = [_tested(folder, each.rows) for folder, each in comparisons.items()]
-    tests: dict[str, str] = {}  # folders by the checksum of their test set
+    tests: dict[str | int, str] = {}  # folders by the checksum of their test set
     for folder, comparison in comparisons.items():
         checksum = test_checksum(comparison.rows[0].results[0])
         if checksum in tests:
@@ -60,22 +60,20 @@ def combined(folders: Sequence[str], out: str | None = None) -> list[str]:
             f"comparisons with {' and '.join(baselines)} cannot be combined; report "
             "them with one --baseline"
         )
-    names = dict.fromkeys(name for losses in sets for name in losses)
-    names = [name for name in names if sum(name in losses for losses in sets) > 1]
+    every = dict.fromkeys(name for losses in sets for name in losses)
+    names = [name for name in every if sum(name in losses for losses in sets) > 1]
     if not names:
         raise InputError(f"no loss is in two of {', '.join(folders)}")
     shared = [losses for losses in sets if all(name in losses for name in names)]
     means = [
-        [losses[name].crossed.mean if name in losses else math.nan for name in names]
+        [losses[name].claim.mean if name in losses else math.nan for name in names]
         for losses in shared or sets
     ]
     ranks = stats.rankdata(-np.array(means), axis=1, nan_policy="omit")
     ranks = np.nanmean(ranks, axis=0).tolist()
     by_loss = {name: [x[name] for x in sets if name in x] for name in names}
     estimates = {
-        name: across_sets(
-            [x.crossed.mean for x in results], [_error(x) for x in results]
-        )
+        name: across_sets([x.claim.mean for x in results], [_error(x) for x in results])
         for name, results in by_loss.items()
         if all(_error(x) > 0 for x in results)
     }
@@ -122,10 +120,9 @@ def _tested(folder: str, rows: Sequence[Row]) -> dict[str, Contrast]:
 
 def _error(contrast: Contrast) -> float:
     """Return the standard error of a difference, for new seeds and test examples."""
-    crossed = contrast.crossed
-    return math.hypot(crossed.seed_error, crossed.sentence_error)
+    return math.hypot(contrast.claim.seed_error, contrast.claim.sentence_error)
 
 
 def _one_sided(contrast: Contrast, sign: int) -> float:
     """Return the p-value of a difference with a sign."""
-    return contrast.p_alone / 2 if sign * contrast.crossed.mean > 0 else 1.0
+    return (contrast.p_alone or 0.0) / 2 if sign * contrast.claim.mean > 0 else 1.0

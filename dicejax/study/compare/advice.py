@@ -109,8 +109,8 @@ def _compared(rows: Sequence[Row]) -> list[Row]:
 
 def _stable(rows: Sequence[Row]) -> list[Row]:
     """Return what did not fail, that with the largest possible gain first."""
-    stable = (row for row in _compared(rows) if row.against.crossed is not None)
-    return sorted(stable, key=lambda row: row.against.crossed.high, reverse=True)
+    stable = (x for x in _compared(rows) if x.against and x.against.crossed)
+    return sorted(stable, key=lambda row: row.claim.high, reverse=True)
 
 
 def _ahead(rows: Sequence[Row], stable: Sequence[Row], margin: float) -> Row | None:
@@ -122,7 +122,7 @@ def _ahead(rows: Sequence[Row], stable: Sequence[Row], margin: float) -> Row | N
 
 def _possible_gain(rows: Sequence[Row], row: Row) -> float:
     """Return the upper end of a gain; no score is above 1, however wide it is."""
-    return min(max(row.against.crossed.high, 0.0), 1 - rows[0].mean)
+    return min(max(row.claim.high, 0.0), 1 - (rows[0].mean or 0.0))
 
 
 def _are_decided(rows: Sequence[Row]) -> bool:
@@ -145,7 +145,7 @@ def versus_controls(rows: Sequence[Row]) -> tuple[str, dict[str, str]]:
 
 
 def _gain(row: Row) -> float:
-    return row.against.crossed.mean
+    return row.claim.mean
 
 
 def _versus(row: Row, control: Row) -> str:
@@ -160,7 +160,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
         return texts.alone(baseline)
     first = baseline.finished[0]
     if has_few_examples(first):
-        return texts.few_examples(len(first.example_statistics), FEWEST_EXAMPLES)
+        return texts.few_examples(first.example_count, FEWEST_EXAMPLES)
     if all(row.failures.has_learnt_nothing for row in rows if row.failures.runs):
         return texts.nothing_learnt(remedy(rows))
     if baseline.failures.seeds:
@@ -168,8 +168,9 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     repeated = [row.loss for row in rows if is_repeated(row.runs)]
     if baseline.loss in repeated or all(row.loss in repeated for row in losses):
         return texts.repeated(repeated, baseline.source)
-    if not any(row.against.is_tested for row in losses):
-        seeds, least = max(len(x.against.seeds) for x in losses), significance.MIN_SEEDS
+    pairs = [row.against for row in losses if row.against]
+    if not any(pair.is_tested for pair in pairs):
+        seeds, least = max(len(x.seeds) for x in pairs), significance.MIN_SEEDS
         enough = max(least, 5)
         minutes = _minutes(rows, enough - seeds, losses)
         return texts.few_seeds(seeds, least, enough, baseline.source, minutes)
@@ -207,7 +208,7 @@ def _without_baseline(rows: Sequence[Row]) -> str:
     failed, texts = rows[0].failures, sentences("advice")
     learnt = [row for row in rows[1:] if row.failures.median is not None]
     learnt = [row for row in learnt if row.loss != "majority"]
-    learnt.sort(key=lambda row: (cost(row), -row.failures.median))
+    learnt.sort(key=lambda row: (cost(row), -(row.failures.median or 0.0)))
     sound = [row for row in learnt if not row.failures.seeds]
     if not sound:  # those that fail the least, if less often than the baseline
         least = min((row.failures.share for row in learnt), default=1.0)
@@ -220,7 +221,7 @@ def _without_baseline(rows: Sequence[Row]) -> str:
     unbeaten = [
         x for x in controls if "better" not in {_versus(y, x) for y in controls}
     ]
-    leader = max(sound, key=lambda row: row.failures.median)
+    leader = max(sound, key=lambda row: row.failures.median or 0.0)
     mended = (unbeaten or controls or [leader])[0]
     pair = (mended, leader) if failed.median is None else (rows[0], mended)
     p_value = compared_failures(mended.failures, failed)
@@ -242,7 +243,7 @@ def _first_two(rows: Sequence[Row], pairs: Sequence[set[str]] = ()) -> str:
     A loss is compared with a control, and either with the baseline.
     """
     scored = [row for row in rows if row.finished and not row.failures.seeds]
-    scored.sort(key=lambda row: -row.mean)
+    scored.sort(key=lambda row: -(row.mean or 0.0))
     if not scored[1:]:
         return ""
     pair = scored[:2]
@@ -308,7 +309,7 @@ def _plain_advice(rows: Sequence[Row], best: Row) -> str:
     """Advise a model that is no fine-tuned encoder, and compare the best of those."""
     texts = sentences("advice")
     others = [row for row in rows if row is not best and row.finished]
-    others.sort(key=lambda row: (row.loss in PLAIN, -row.mean))
+    others.sort(key=lambda row: (row.loss in PLAIN, -(row.mean or 0.0)))
     for row in others:
         pair = (best, row) if row.against is None else (row, best)
         if (crossed := apart(*pair)) is not None:
@@ -319,7 +320,7 @@ def _plain_advice(rows: Sequence[Row], best: Row) -> str:
 
 def _next(rows: Sequence[Row], row: Row) -> str:
     """Say how much five further seeds would show, and the time they take."""
-    crossed, more = row.against.crossed, 5
+    crossed, more = row.claim, 5
     seeds = crossed.seeds + more
     rivals = rivals_of(rows)
     level = significance.nominal_level(
@@ -329,11 +330,11 @@ def _next(rows: Sequence[Row], row: Row) -> str:
     if significance.detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
         counts = support_of(baseline.results[0]["test"])
         rarest = min(counts, key=lambda name: counts[name], default=None)
-        size = len(baseline.finished[0].example_statistics)
+        size = baseline.finished[0].example_count
         return texts.test_set(size, rarest, counts[rarest] if rarest is not None else 0)
     settled = significance.detectable(crossed, level, seeds=seeds)
     # No difference is as large where scores would pass 1.
-    is_possible = 0.0005 <= settled <= 1 - baseline.mean
+    is_possible = 0.0005 <= settled <= 1 - (baseline.mean or 0.0)
     minutes = _minutes(rows, more, rivals)
     difference = settled if is_possible else None
     return texts.more_seeds(seeds, baseline.source, minutes, difference)

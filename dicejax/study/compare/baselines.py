@@ -72,7 +72,7 @@ def with_prior_head(
 
 def logit_adjustments(
     targets: Mapping[str, Target], counts: Mapping[str, np.ndarray]
-) -> dict[float, Shift]:
+) -> Mapping[float, Shift]:
     """Return the shifts of post-hoc logit adjustment, by strength.
 
         z'_c = z_c - tau log pi_c,    pi_c the share of class c in training
@@ -85,19 +85,19 @@ def logit_adjustments(
     """
     priors = log_priors(targets, counts)
     return {
-        tau: {name: np.float32(-tau * prior) for name, prior in priors.items()}
+        tau: {k: (-tau * prior).astype(np.float32) for k, prior in priors.items()}
         for tau in (STRENGTHS if priors else ())
     }
 
 
 def threshold_shifts(
     targets: Mapping[str, Target], counts: Mapping[str, np.ndarray]
-) -> dict[float, Shift]:
+) -> Mapping[float, Shift]:
     """Return shifts of the threshold of the negative class, by their size.
 
     None where an output has no negative class, or never uses it.
     """
-    shifts: dict[float, Shift] = {offset: {} for offset in OFFSETS}
+    shifts: dict[float, dict[str, np.ndarray]] = {offset: {} for offset in OFFSETS}
     for name, target in targets.items():
         if not (target.has_negative and counts[name][0]):
             return {}

@@ -79,8 +79,7 @@ def compared_pair(comparison: Comparison) -> tuple[Row, Row] | None:
 
 def right_of(row: Row) -> tuple[np.ndarray, int]:
     """Return in how many runs each example is wholly right, and how many there are."""
-    counts = [run.example_statistics for run in row.runs]
-    counts = [count for count in counts if count is not None]
+    counts = [x for run in row.runs if (x := run.example_statistics) is not None]
     right = sum((n[..., 0] == n[..., 1]).all(-1).astype(int) for n in counts)
     return np.asarray(right), len(counts)
 

@@ -82,7 +82,7 @@ def failures_of(runs: Sequence[ScoredRun]) -> Failures:
 
 def is_seeded(run: ScoredRun) -> bool:
     """Return whether another seed would give another model."""
-    return run.loss not in PLAIN and not (run.result or {}).get("unseeded")
+    return run.loss not in PLAIN and not run.result.get("unseeded")
 
 
 def far_below(scores: ArrayLike) -> np.ndarray:
@@ -118,7 +118,7 @@ def compared_failures(ours: Failures, others: Failures) -> float:
     0.00012
     """
     table = [[len(x.seeds), x.runs - len(x.seeds)] for x in (ours, others)]
-    return float(stats.fisher_exact(table).pvalue)
+    return float(np.asarray(stats.fisher_exact(table))[1])
 
 
 def is_repeated(runs: Sequence[ScoredRun]) -> bool:
@@ -132,15 +132,16 @@ def is_repeated(runs: Sequence[ScoredRun]) -> bool:
         return False
     if not is_seeded(finished[0]):
         return False
-    first, *others = (run.item_statistics for run in finished)
+    first, *others = (np.asarray(run.item_statistics) for run in finished)
     return all(np.array_equal(first, other) for other in others)
 
 
 def has_few_examples(run: ScoredRun) -> bool:
     """Return whether a run was scored on too few test examples to decide anything."""
     counts = run.example_statistics
-    is_by_example = run.source != "run scores" and counts is not None
-    return is_by_example and len(counts) < FEWEST_EXAMPLES
+    if counts is None or run.source == "run scores":
+        return False
+    return len(counts) < FEWEST_EXAMPLES
 
 
 def learnt_nothing(run: ScoredRun) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import shlex
 import time
@@ -77,7 +78,7 @@ def has_positions(task: Task) -> bool:
 def plain_models(experiment: Experiment) -> list[ControlName]:
     """Return the models that are no fine-tuned encoders, if the task has such."""
     is_pretrained = isinstance(experiment.encoder, PretrainedEncoder)
-    models = [x for x in PLAIN if x != "frozen" or is_pretrained]
+    models: list[ControlName] = [x for x in PLAIN if x != "frozen" or is_pretrained]
     return models if experiment.task.has_controls else []
 
 
@@ -196,8 +197,8 @@ def require_fit(jobs: Sequence[Job], *, overwrite: bool = False) -> None:
         run = Run(epath.Path(job.folder))
         if not (run.path / EXPERIMENT).exists():
             continue
-        texts = None if summary is None else run.encoder().text_summary
-        if texts is not None and texts.position != summary.position:
+        texts = run.encoder().text_summary if summary else None
+        if summary and texts and texts.position != summary.position:
             raise InputError(
                 f"{job.folder}: was trained on each text as {texts}, and it would be "
                 f"{summary} now; keep to it with --encoder.pooling {texts.position}, "
@@ -215,9 +216,8 @@ def require_fit(jobs: Sequence[Job], *, overwrite: bool = False) -> None:
 
 def with_seed(experiment: Experiment, seed: int, resample: bool) -> Experiment:
     """Return an experiment with another seed, and its training sample if it has one."""
-    data = experiment.data
-    if resample:
-        data = dataclasses.replace(data, train_sample=seed)
+    sample = {"train_sample": seed} if resample else {}
+    data = dataclasses.replace(experiment.data, **sample)
     training = dataclasses.replace(experiment.training, seed=seed)
     return dataclasses.replace(experiment, data=data, training=training)
 
@@ -257,7 +257,7 @@ def train_all(
     """
     runs = [Run.create(job.folder, job.experiment, overwrite=overwrite) for job in jobs]
     overall = progress.begin("all runs", len(jobs), status="")
-    options = {"overwrite": overwrite, "progress": progress}
+    run_one = functools.partial(train, overwrite=overwrite, progress=progress)
     left = sum(not (run.continues and run.has_ended) for run in runs)
     a_run: float | None = None  # seconds
     for job, run in zip(jobs, runs, strict=True):
@@ -273,7 +273,7 @@ def train_all(
                     best_step = run.result()["best_step"]
                 else:
                     began, left = time.monotonic(), left - 1
-                    best_step = train(job.experiment, job.folder, **options).best_step
+                    best_step = run_one(job.experiment, job.folder).best_step or 0
                     if a_run is None and left and not run.continues:
                         a_run = time.monotonic() - began
                         progress.say(time_left(a_run, left))
@@ -312,7 +312,7 @@ class ScoredRun:
     seed: int
     folder: str
     status: Status
-    result: Mapping[str, Any] | None = None
+    result: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     example_statistics: np.ndarray | None = None
     experiment: Experiment | None = None
     source: Source = "run"
@@ -328,7 +328,7 @@ class ScoredRun:
 
     def with_move(self, move: str) -> ScoredRun | None:
         """Return the run with moved decisions; None if it has no such scores."""
-        if self.result is None:  # it has no decisions to move
+        if not self.result:  # it has no decisions to move
             return self
         if move not in self.moved:
             return None
@@ -339,6 +339,11 @@ class ScoredRun:
     def score(self) -> float:
         """Primary metric on test, of a finished run."""
         return self.result["test"][self.result["primary_metric"]]
+
+    @property
+    def example_count(self) -> int:
+        """Number of test examples that were scored, of a finished run."""
+        return len(np.asarray(self.example_statistics))
 
     @property
     def item_statistics(self) -> np.ndarray | None:
@@ -356,9 +361,10 @@ def scored(job: Job) -> ScoredRun:
     run = Run(epath.Path(job.folder))
     begun = job.experiment if (run.path / EXPERIMENT).exists() else None
     if not run.is_finished:
-        status = "missing" if run.diverged() is None else "diverged"
+        status: Status = "missing" if run.diverged() is None else "diverged"
         return ScoredRun(job.loss, job.seed, job.folder, status, experiment=begun)
-    result, statistics = run.result(), run.example_statistics()
+    statistics: np.ndarray | None = run.example_statistics()
+    result = run.result()
     if point := result.get("at_constraint"):  # where the threshold will be used
         scores = {**result["test"], point["name"]: point["value"]}
         result = {**result, "primary_metric": point["name"], "test": scores}
@@ -397,15 +403,15 @@ def share_groups(runs: Sequence[ScoredRun]) -> list[ScoredRun]:
     Raises:
       InputError: two runs have other groups.
     """
-    grouped = [run for run in runs if run.groups is not None]
-    for run in grouped:
-        if not np.array_equal(run.groups, grouped[0].groups):
+    grouped = [(x.folder, x.groups) for x in runs if x.groups is not None]
+    first, shared = grouped[0] if grouped else ("", None)
+    for folder, groups in grouped:
+        if shared is not None and not np.array_equal(groups, shared):
             raise InputError(
-                f"{run.folder}: the documents of the test examples differ from those "
-                f"of {grouped[0].folder}; their scores cannot be compared"
+                f"{folder}: the documents of the test examples differ from those "
+                f"of {first}; their scores cannot be compared"
             )
-    groups = grouped[0].groups if grouped else None
-    return [dataclasses.replace(run, groups=groups) for run in runs]
+    return [dataclasses.replace(run, groups=shared) for run in runs]
 
 
 def unfinished(jobs: Sequence[Job]) -> int:

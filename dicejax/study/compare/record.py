@@ -10,7 +10,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import cattrs
 import numpy as np
@@ -32,6 +32,7 @@ from dicejax.study.significance import CrossedDifference, Verdict
 
 FILE = "comparison.json"
 VERSION = 1
+T = TypeVar("T")
 KEPT = (
     "primary_metric",
     "test",
@@ -231,11 +232,11 @@ def _converter() -> cattrs.Converter:
     converter.register_unstructure_hook_func(_is_array, lambda array: array)
     converter.register_structure_hook_func(_is_array, lambda value, _: _array(value))
 
-    def change(cls: type, derived: Sequence[str] = (), **changes: Any) -> None:
+    def change(cls: type[T], derived: Sequence[str] = (), /, **changes: Any) -> None:
         """Rename or omit fields; derived ones are for those who read the JSON."""
         unstructure = make_dict_unstructure_fn(cls, converter, **changes)
 
-        def with_derived(value: Any) -> dict[str, Any]:
+        def with_derived(value: T) -> dict[str, Any]:
             more = {name: getattr(value, name) for name in derived}
             return unstructure(value) | more
 
@@ -245,8 +246,8 @@ def _converter() -> cattrs.Converter:
 
     omitted = override(omit=True)
     result = override(
-        unstruct_hook=lambda x: x and {k: x[k] for k in KEPT if k in x},
-        struct_hook=lambda value, _: value,
+        unstruct_hook=lambda x: {k: x[k] for k in KEPT if k in x} or None,
+        struct_hook=lambda value, _: value or {},
     )
     two = override(struct_hook=lambda x, _: 2 if x is None else x)
     change(CrossedDifference, ("low", "high", "p_value"), sentences=two)
@@ -295,12 +296,13 @@ def _converter() -> cattrs.Converter:
 def _summary(row: Row) -> dict[str, Any]:
     """Return the scores of the finished runs of a loss, for those who read the JSON."""
     scores = [run.score for run in row.finished]
-    ends = {"median": np.median, "min": np.min, "max": np.max}
     return {
         "n": len(scores),
         "mean": row.mean,
         "sd": row.sd,
-        **{name: float(f(scores)) if scores else None for name, f in ends.items()},
+        "median": float(np.median(scores)) if scores else None,
+        "min": min(scores, default=None),
+        "max": max(scores, default=None),
         "diverged": row.count("diverged"),
     }
 
@@ -315,11 +317,11 @@ def _array(value: Any) -> np.ndarray:
     return value
 
 
-def _finite(seeds: tuple[float | None, ...] | None) -> list[Any] | None:
+def _finite(seeds: Sequence[float | None] | None) -> Sequence[Any] | None:
     return seeds and [INFINITE if x == math.inf else x for x in seeds]
 
 
-def _infinite(seeds: list[Any] | None) -> tuple[Any, ...] | None:
+def _infinite(seeds: Sequence[Any] | None) -> Sequence[Any] | None:
     return seeds and tuple(math.inf if x == INFINITE else x for x in seeds)
 
 

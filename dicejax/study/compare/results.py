@@ -80,7 +80,7 @@ def with_gradients(runs: Sequence[ScoredRun]) -> list[ScoredRun]:
     measured, read = [], set()
     for run in runs:
         # Controls have the runs of the baseline.
-        is_trained = run.result is not None and "control" not in run.result
+        is_trained = bool(run.result) and "control" not in run.result
         folder = Run(epath.Path(run.folder))
         if is_trained and run.loss not in read and history.has_history(folder):
             read.add(run.loss)

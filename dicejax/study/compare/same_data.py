@@ -42,8 +42,8 @@ def require_one_data(runs: Sequence[ScoredRun]) -> None:
                 f"{finished[0].folder}; their scores cannot be compared"
             )
         for part, checksum in (run.result.get("checksums") or {}).items():
-            drawn = part == "train" and run.experiment is not None
-            key = part, _pool_of(run.experiment) if drawn else ""
+            begun = run.experiment if part == "train" else None
+            key = part, "" if begun is None else _pool_of(begun)
             other = firsts.setdefault(key, run)
             if other.result["checksums"][part] != checksum:
                 others.setdefault(part, []).append(run)
@@ -128,10 +128,10 @@ class DataCheck:
             changed({part: text}, names_of(some))
             for (part, text), some in since.items()
         )
-        changes = "; ".join(texts)
+        text = "; ".join(texts)
         if trains:
-            raise InputError(f"{changes}; {self._remedy}")
-        self._notify(f"{changes}; their scores are of the data before; {self._remedy}")
+            raise InputError(f"{text}; {self._remedy}")
+        self._notify(f"{text}; their scores are of the data before; {self._remedy}")
 
     @property
     def is_read(self) -> bool:

@@ -24,6 +24,7 @@ from dicejax.study.compare.failures import (
 )
 from dicejax.study.compare.jobs import PLAIN, ScoredRun, Source, Status
 from dicejax.study.compare.testing import (
+    LEVEL,
     MARGIN,
     NAMES,
     Contrast,
@@ -61,6 +62,12 @@ class Row:
         if self.settings is None:
             return None
         return config.from_json(json.dumps(self.settings))
+
+    @property
+    def claim(self) -> CrossedDifference:
+        """The difference to the baseline where a claim is made of it."""
+        assert self.against is not None
+        return self.against.claim
 
     @property
     def name(self) -> str:
@@ -202,7 +209,7 @@ def rows_of(
             settings=None if begun is None else json.loads(config.to_json(begun)),
         )
         rows.append(row)
-        mean = against and against.mean
+        mean = None if against is None else against.mean
         worst = math.inf if mean is None else -mean
         places[loss] = against is not None, loss in controls, worst, loss
     return sorted(rows, key=lambda row: places[row.loss])
@@ -267,17 +274,20 @@ def apart(ours: Row, other: Row) -> CrossedDifference | None:
     than 3 common seeds, and where no claim is made of one of them.
     """
     if other.against is None:
-        return ours.against.crossed
+        return None if ours.against is None else ours.against.crossed
     if other.loss in ours.versus:
         return ours.versus[other.loss].crossed
-    pair = [{x.seed: x.item_statistics for x in y.runs} for y in (ours, other)]
+    pair = [
+        {x.seed: items for x in y.runs if (items := x.item_statistics) is not None}
+        for y in (ours, other)
+    ]
     seeds = sorted(pair[0].keys() & pair[1].keys())
     failed = any(row.failures.seeds for row in (ours, other))
-    is_tested = all(row.against.is_tested for row in (ours, other))
-    if failed or not is_tested or len(seeds) < significance.MIN_SEEDS:
+    tested = [x for y in (ours, other) if (x := y.against) and x.is_tested]
+    if failed or len(tested) < 2 or len(seeds) < significance.MIN_SEEDS:
         return None
     stacked = (np.stack([runs[seed] for seed in seeds]) for runs in pair)
-    return significance.seeds_and_items(*stacked, level=ours.against.level)
+    return significance.seeds_and_items(*stacked, level=tested[0].level or LEVEL)
 
 
 def _decided_alike(
@@ -307,10 +317,10 @@ def _compare(
     if tested is None:
         pairs = pairs_of(by_loss, loss, baseline)
         differences = differences_of(pairs)
-        few = [run for run in by_loss[loss] if has_few_examples(run)]
+        few = [run.example_count for run in by_loss[loss] if has_few_examples(run)]
         sentence = texts.untested(
             differences=differences,
-            examples=len(few[0].example_statistics) if few else None,
+            examples=few[0] if few else None,
             least_examples=FEWEST_EXAMPLES,
             repeated=[x for x in (loss, baseline) if is_repeated(by_loss[x])],
             least=significance.MIN_SEEDS,

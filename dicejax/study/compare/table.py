@@ -88,7 +88,7 @@ def seeds_of(rows: Sequence[Row]) -> str:
     """Say over how many seeds means are, of each loss where the numbers differ."""
     by_count: dict[int, list[str]] = {}
     for row in rows:
-        count = sum(run.result is not None for run in row.runs)
+        count = sum(bool(run.result) for run in row.runs)
         by_count.setdefault(count, []).append(row.loss)
     if len(by_count) == 1:
         (count,) = by_count

@@ -71,6 +71,12 @@ class Contrast:
         return float(np.mean(self.differences)) if self.differences else None
 
     @property
+    def claim(self) -> CrossedDifference:
+        """`crossed` where a claim is made."""
+        assert self.crossed is not None
+        return self.crossed
+
+    @property
     def is_tested(self) -> bool:
         """Whether there is a test, though it may make no claim."""
         return self.p_value is not None
@@ -107,7 +113,7 @@ def pairs_of(
         for name in (loss, baseline)
     )
     # A diverged run scores 0.
-    nothing = finished_run(by_loss).item_statistics * [0, 1]
+    nothing = np.asarray(finished_run(by_loss).item_statistics) * [0, 1]
     pairs = {}
     for seed in sorted(ours.keys() & standard.keys()):
         items = (runs[seed].item_statistics for runs in (ours, standard))

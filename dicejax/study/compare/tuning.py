@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import optuna
 from etils import epath
-from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
@@ -230,10 +235,12 @@ def _search(
     ranges = spaces.ranges_of(untuned)
     if list(ranges) == [spaces.LEARNING_RATE]:
         progress.say(f"{search.loss}: has only the learning rate to tune")
-    distributions = {}
+    distributions: dict[str, BaseDistribution] = {}
     for path, x in ranges.items():
-        kind = IntDistribution if x.whole else FloatDistribution
-        distributions[path] = kind(*x.drawn, log=x.scale != "linear")
+        (low, high), log = x.drawn, x.scale != "linear"
+        distributions[path] = FloatDistribution(low, high, log=log)
+        if x.whole:
+            distributions[path] = IntDistribution(int(low), int(high), log=log)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     seed = search.seed if is_resampled(untuned) else 0
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_FIRST_SPREAD)
@@ -275,9 +282,9 @@ def _dev_score(
 ) -> float | None:
     """Train a trial that has not ended, and return its score; None if it diverged."""
     if not (run.continues and run.has_ended):
-        options = {"overwrite": overwrite, "progress": progress}
+        run_one = functools.partial(train, overwrite=overwrite, progress=progress)
         try:
-            train(experiment, str(run.path), score_test=False, **options)
+            run_one(experiment, str(run.path), score_test=False)
         except Diverged as error:
             progress.say(f"diverged: {error}")
     if (run.path / CHECKPOINTS).exists():  # of no use any more, and large

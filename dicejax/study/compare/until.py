@@ -66,8 +66,8 @@ def train_until_decided(
     spreads differ. Returned are the last comparison, and why it ended, in a sentence.
     """
     since, a_run = clock(), 0.0
-    comparison: Comparison | None = None
-    waiting: list[Row] = []
+    comparison = Comparison(name="")
+    waiting: list[Row] = []  # none before the first round
     settled: dict[str, int] = {}  # seeds of each loss that needs no more
     texts = sentences("until")
     for seeds in [least, *(look for look in LOOKS if look > least)]:
@@ -76,7 +76,7 @@ def train_until_decided(
         runs = [r for r in runs if r.seed - first < settled.get(r.loss, seeds)]
         count, began = unfinished(runs), clock()
         is_late = budget is not None and began - since + count * a_run > budget
-        if comparison is not None and is_late:
+        if waiting and is_late:
             return comparison, _outlook(waiting, a_run)
         train(runs)
         if count:
@@ -84,7 +84,7 @@ def train_until_decided(
         comparison = evaluate(runs)
         rows = comparison.rows
         for row in rows:
-            crossed = row.against and row.against.crossed
+            crossed = row.against.crossed if row.against else None
             is_hopeless = crossed and crossed.mean + crossed.half(FUTILE) < 0
             if is_hopeless or row.outcome in DECIDED:
                 settled.setdefault(row.loss, seeds)
@@ -108,7 +108,7 @@ def _outlook(waiting: Sequence[Row], a_run: float) -> str:
     more = 0 if a_seed is None else int(3600 / a_seed)
     detectable = {}  # now, and an hour later
     for row in waiting if more else ():
-        if crossed := row.against.crossed:
+        if row.against and (crossed := row.against.crossed):
             seeds = crossed.seeds + more
             looks, share = [crossed.seeds, seeds], LEVEL / len(waiting)
             level = significance.nominal_level(looks, share)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dicejax.study import figures
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import mean_and_spread
+from dicejax.study.compare.testing import Contrast
 from dicejax.study.report.document import (
     MARKS,
     Lines,
@@ -55,9 +56,9 @@ SETTINGS = {
     "figure.constrained_layout.h_pad": 0.02,
     "figure.constrained_layout.w_pad": 0.02,
 }
-MEAN = {"color": figures.LOSS, "linewidth": 2}
-BASELINE = {"color": figures.BASE, "linewidth": 1.75, "linestyle": (0, (4, 2))}
-SEED = {"color": figures.SOFT, "linewidth": 0.75, "alpha": 0.7}
+MEAN: dict[str, Any] = {"color": figures.LOSS, "linewidth": 2}
+BASELINE: dict[str, Any] = {"color": figures.BASE, "lw": 1.75, "ls": (0, (4, 2))}
+SEED: dict[str, Any] = {"color": figures.SOFT, "linewidth": 0.75, "alpha": 0.7}
 MEAN_KEY, BASELINE_KEY = ("mean", "mean over seeds"), ("baseline", "baseline")
 BAND_KEY = ("band", "± 1 SD over seeds")
 DOT_KEY, SQUARE_KEY = ("dot", "this loss"), ("square", "baseline")
@@ -70,15 +71,15 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
     median reach ends in an arrow, and the caption counts the seeds beyond it.
     """
     metric, baseline = rows[0].metric, rows[0].name
-    drawn = [row for row in rows if row.against and row.against.differences]
+    drawn = [(x, x.against) for x in rows if x.against and x.against.differences]
     if not drawn:
         return None
     intervals = [
         100 * np.array([crossed.low, crossed.high]) if crossed else None
-        for crossed in (row.against.crossed for row in drawn)
+        for crossed in (contrast.crossed for _, contrast in drawn)
     ]
-    learnt = [row.outcome not in FAILED for row in drawn]
-    seeds = [100 * np.array(row.against.differences) for row in drawn]
+    learnt = [row.outcome not in FAILED for row, _ in drawn]
+    seeds = [100 * np.array(contrast.differences) for _, contrast in drawn]
     reach = [
         abs(np.append(ticks, ends if ends is not None else 0)).max()
         for ticks, ends, counts in zip(seeds, intervals, learnt, strict=True)
@@ -86,23 +87,25 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
     ]
     most = min(max(reach), 5 * statistics.median(reach))
     limit = max(1.08 * most, 200 * margin, 0.1)
-    axes = _new_chart(drawn, f"{metric} minus that of {baseline} (points)")
+    label = f"{metric} minus that of {baseline} (points)"
+    figure, axes = _new_chart([row for row, _ in drawn], label)
     axes.set_xlim(-limit, limit)
     axes.axvspan(-100 * margin, 100 * margin, color=figures.BASE, alpha=0.18, lw=0)
     axes.axvline(0, color=figures.TEXT, linewidth=1.25)
     about = []
-    for y, (row, ends) in enumerate(zip(drawn, intervals, strict=True)):
-        _draw_difference(axes, row, y, ends, limit)
-        text = signed(100 * row.against.mean)
+    for y, (pair, ends) in enumerate(zip(drawn, intervals, strict=True)):
+        _draw_difference(axes, pair, y, ends, limit)
+        row, contrast = pair
+        text = signed(100 * (contrast.mean or 0.0))
         text = row.outcome if row.outcome in FAILED else text
         if ends is not None:
             digits = 1 if ends[1] - ends[0] >= 10 else 2
             low, high = (signed(end, digits) for end in ends)
-            mean = signed(100 * row.against.crossed.mean, digits)
+            mean = signed(100 * contrast.claim.mean, digits)
             text = f"{mean} ({low} to {high})"
         about.append(f"{row.loss} {MARKS[row.outcome]} {text}")
     key = [("dot", "loss")]
-    if any(row.is_control for row in drawn):
+    if any(row.is_control for row, _ in drawn):
         key.append(("square", "control"))
     if any(ends is not None for ends in intervals):
         key.append(("mean", "95% CI"))
@@ -119,31 +122,32 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
     )
     title = f"Difference to {baseline}"
     key.append(("margin", within))
-    panels = {title: axes.figure}
+    panels = {title: figure}
     return Picture(title, caption, key, panels, about="; ".join(about))
 
 
 def _draw_difference(
-    axes: Axes, row: Row, y: int, ends: np.ndarray | None, limit: float
+    axes: Axes, pair: tuple[Row, Contrast], y: int, ends: np.ndarray | None, most: float
 ) -> None:
     """Draw the interval, the mean and the seeds of a row, or words at the edge."""
+    row, contrast = pair
     color = figures.BASE if row.is_control else figures.LOSS
-    mean, outcome = 100 * row.against.mean, row.outcome
+    mean, outcome = 100 * (contrast.mean or 0.0), row.outcome
     side, align = (1, "right") if mean > 0 else (-1, "left")
-    words = {"ha": align, "va": "center", "color": figures.SOFT}
+    words: dict[str, Any] = {"ha": align, "va": "center", "color": figures.SOFT}
     if outcome in FAILED:
-        axes.text(0.92 * limit * side, y, outcome, **words)
+        axes.text(0.92 * most * side, y, outcome, **words)
         return
-    seeds = [100 * x for x in row.against.differences if abs(100 * x) <= limit]
+    seeds = [100 * x for x in contrast.differences if abs(100 * x) <= most]
     axes.plot(seeds, [y + 0.3] * len(seeds), "|", markersize=5, **SEED)
     if ends is not None:
-        inside = np.clip(ends, -limit, limit)
+        inside = np.clip(ends, -most, most)
         axes.plot(inside, (y, y), color=color, linewidth=2.5, solid_capstyle="butt")
-        for edge, marker in ((-limit, "<"), (limit, ">")):
+        for edge, marker in ((-most, "<"), (most, ">")):
             if any((inside == edge) & (ends != edge)):
                 axes.plot([edge], [y], marker, color=color, clip_on=False)
-    if abs(mean) > limit:
-        axes.text(0.92 * limit * side, y, f"{signed(mean, 1)}: {outcome}", **words)
+    if abs(mean) > most:
+        axes.text(0.92 * most * side, y, f"{signed(mean, 1)}: {outcome}", **words)
         return
     marker, face = ("s", figures.PAGE) if row.is_control else ("o", color)
     axes.plot([mean], [y], marker, color=color, markerfacecolor=face, markersize=7)
@@ -154,7 +158,7 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     metric, title = rows[0].metric, "Every run"
     scores = [{r.seed: 100 * r.score for r in x.runs if r.result} for x in rows]
     spreads = [mean_and_spread(row.scores(primary_metric)) for row in rows]
-    axes = _new_chart(rows, f"Test {metric} (%)")
+    figure, axes = _new_chart(rows, f"Test {metric} (%)")
     right = axes.secondary_yaxis("right")
     right.set_yticks(range(len(rows)), spreads, color=figures.SOFT)
     right.tick_params(length=0)
@@ -162,8 +166,8 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     for y, (by_seed, below) in enumerate(zip(scores, [*scores[1:], {}], strict=True)):
         for seed in by_seed.keys() & below.keys():
             axes.plot((by_seed[seed], below[seed]), (y, y + 1), **SEED)
-        look = {"color": figures.LOSS, "markersize": 6, "gid": f"runs-of-{y}"}
-        axes.plot(list(by_seed.values()), [y] * len(by_seed), "o", **look)
+        ends, gid = list(by_seed.values()), f"runs-of-{y}"
+        axes.plot(ends, [y] * len(ends), "o", ms=6, color=figures.LOSS, gid=gid)
         if by_seed:
             mean = statistics.fmean(by_seed.values())
             axes.plot((mean, mean), (y - 0.2, y + 0.2), color=figures.TEXT, linewidth=3)
@@ -173,12 +177,12 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     caption = sentences("page").strip(metric=metric)
     names = {"dot": "run", "bar": "mean", "seed": "same seed"}
     key = [*names.items(), ("baseline", f"mean of {rows[0].loss}")]
-    panels, data = {title: axes.figure}, scores_of_runs(rows)
+    panels, data = {title: figure}, scores_of_runs(rows)
     return Picture(title, caption, key, panels, data=data, about=about)
 
 
-def _new_chart(rows: Sequence[Row], label: str) -> Axes:
-    """Return axes that have a row for each loss, from the top."""
+def _new_chart(rows: Sequence[Row], label: str) -> tuple[Figure, Axes]:
+    """Return a figure whose axes have a row for each loss, from the top."""
     from matplotlib.figure import Figure
 
     names = [  # broken between settings
@@ -188,15 +192,16 @@ def _new_chart(rows: Sequence[Row], label: str) -> Axes:
     names = [name.replace("- ", "-") for name in names]
     most = 1 + max(name.count("\n") for name in names)
     size = CHART_WIDTH / 72, (len(rows) * (LINE * most + 13) + 48) / 72
-    axes = Figure(figsize=size, layout="constrained").add_subplot()
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
     axes.set(xlabel=label, ylim=(len(rows) - 0.5, -0.5))
     axes.set_yticks(range(len(rows)), names, parse_math=False)
     axes.tick_params("y", length=0)
     for row, text in zip(rows, axes.get_yticklabels(), strict=True):
-        text.set_weight("normal" if row.is_control else "bold")
+        text.set_fontweight("normal" if row.is_control else "bold")
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x")
-    return axes
+    return figure, axes
 
 
 def learning(comparison: Comparison) -> Iterator[Picture]:
@@ -265,8 +270,7 @@ def by_class(comparison: Comparison) -> Iterator[Picture]:
     lines = []
     for name in sorted(counts, key=lambda name: (-counts[name], name)):
         line = {"class": name, "count in test set": f"{counts[name]:,}"}
-        scores = {loss: number(by_name.get(name)) for loss, by_name in f1.items()}
-        lines.append(line | scores)
+        lines.append(line | {k: number(each.get(name)) for k, each in f1.items()})
     heading = "F1 (%) of each class on the test set, mean over seeds"
     panels = new_panels(notes, "Count in test set", "F1 (%)")
     ends = [value for by_name in f1.values() for value in by_name.values()]
@@ -281,12 +285,12 @@ def by_class(comparison: Comparison) -> Iterator[Picture]:
         axes.set_ylim(min(ends) - room, max(ends) + room)
         for name in (name for name in ours if name in theirs):
             axes.plot([counts[name]] * 2, (theirs[name], ours[name]), **SEED)
-        for scores, marker, edge, face in (
+        for by_name, marker, edge, face in (
             (theirs, "s", figures.BASE, figures.PAGE),
             (ours, "o", figures.LOSS, figures.LOSS),
         ):
-            x = [counts[name] for name in scores]
-            axes.plot(x, list(scores.values()), marker, ms=6, mec=edge, mfc=face)
+            x = [counts[name] for name in by_name]
+            axes.plot(x, list(by_name.values()), marker, ms=6, mec=edge, mfc=face)
     title, caption = "F1 of each class by its frequency", sentences("page").by_class
     key, data = (DOT_KEY, SQUARE_KEY), {heading: lines}
     yield Picture(title, caption(values=heading), key, panels, notes, data)
@@ -321,9 +325,8 @@ def thresholds(comparison: Comparison) -> Iterator[Picture]:
         data = {f"F1 (%) of elements by threshold{output}, all seeds": lines}
         notes = _notes(lines, f"{at_default}:", at_default, baseline)
         panels = new_panels(notes, "Threshold", "F1", are_shares=True)
-        rule = {"color": figures.RULE, "linewidth": 1.5, "linestyle": "--"}
         for figure in panels.values():
-            figure.axes[0].axvline(THRESHOLD, **rule)
+            figure.axes[0].axvline(THRESHOLD, color=figures.RULE, lw=1.5, ls="--")
         _draw_curves(panels, losses, baseline, lambda c: (c.thresholds, c.f1))
         title, caption = f"F1 by threshold{output}", texts.f1_by_threshold(THRESHOLD)
         keys = (*key, ("rule", f"threshold {THRESHOLD}"))
@@ -367,9 +370,11 @@ def calibration(comparison: Comparison) -> Iterator[Picture]:
                 bins = bins_of(pooled(losses[name])) if name in losses else ()
                 x, y = [b.confidence for b in bins], [b.accuracy for b in bins]
                 sizes = [(3 + 1.2 * np.log10(b.count)) ** 2 for b in bins]
-                edge = {"facecolor": face, "edgecolor": look["color"], "zorder": 3}
-                axes.plot(x, y, **look | {"linewidth": 1.25})
-                axes.scatter(x, y, sizes, marker=marker, clip_on=False, **edge)
+                edge: dict[str, Any] = {"facecolor": face, "edgecolor": look["color"]}
+                axes.plot(x, y, **look)[0].set_linewidth(1.25)
+                axes.scatter(
+                    x, y, sizes, marker=marker, clip_on=False, zorder=3, **edge
+                )
         caption = sentences("page").calibration()
         key = (DOT_KEY, SQUARE_KEY, ("even", "perfectly calibrated"))
         yield Picture(f"Calibration{output}", caption, key, panels, notes, data)

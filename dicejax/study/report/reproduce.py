@@ -22,7 +22,7 @@ def experiment_of(comparison: Comparison) -> tuple[Experiment | None, list[str]]
     It has the first seed; scores from elsewhere have none.
     """
     rows = measured(comparison.rows)
-    experiments = [row.experiment for row in rows]
+    experiments = [x for row in rows if (x := row.experiment) is not None]
     if not experiments:
         return None, []
     candidates = jobs.candidates_of(experiments)

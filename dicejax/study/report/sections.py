@@ -80,11 +80,11 @@ def document_of(
     """
     rows = comparison.rows
     plain = [scores(rows), classes(comparison), changed_answers(comparison), time(rows)]
-    differences, figures_ = None, []
-    if drawn:
-        differences, figures_ = figures_of(comparison)
-    else:
-        figures_ = [Section("runs", "Every run", tables=scores_of_runs(rows))]
+    differences, figures_ = (
+        figures_of(comparison)
+        if drawn
+        else (None, [Section("runs", "Every run", tables=scores_of_runs(rows))])
+    )
     losses = {row.loss: text for row in rows if (text := described(row))}
     folded = [
         *figures_,
@@ -119,7 +119,7 @@ def figures_of(comparison: Comparison) -> tuple[Picture | None, list[Section]]:
     rows = comparison.rows
     with figures.look([row.loss for row in rows], pictures.SETTINGS):
         differences = pictures.forest(rows, comparison.margin)
-        runs = pictures.strip(rows, comparison.primary_metric)
+        runs = pictures.strip(rows, comparison.primary_metric or "")
         drawn = [
             ("frequency", "Rare and frequent classes", pictures.by_class(comparison)),
             ("runs", "Every run", [runs]),
@@ -142,7 +142,7 @@ def context(comparison: Comparison, experiment: Experiment | None) -> dict[str, 
     seeds_text = f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if seeds[1:] else "1"
     sizes = dict(first.get("examples") or {})
     if rows[0].source == "example scores":
-        sizes = {"test": len(finished[0].example_statistics)}
+        sizes = {"test": finished[0].example_count}
     groups = None if finished[0].groups is None else items_of(rows)
     resampled = experiment is not None and is_resampled(experiment)
     data = texts.data(comparison.name, sizes, groups, resampled)
@@ -168,19 +168,19 @@ def scores(rows: Sequence[Row]) -> Section:
     cells = sentences("cells")
     for place, row in enumerate(rows):
         contrast = row.against
-        crossed = None if contrast is None else contrast.crossed
+        claim = contrast if contrast and contrast.crossed else None
         empty = "" if contrast is None else "-"
         line = {
             "loss": row.loss,
             "difference": cells.difference(row),
-            "95% CI": cells.interval(crossed) if crossed else empty,
-            "p (Holm)": cells.p_holm(contrast.p_value) if crossed else empty,
+            "95% CI": cells.interval(claim.crossed) if claim else empty,
+            "p (Holm)": cells.p_holm(claim.p_value) if claim else empty,
             metric: mean_and_spread(primary[place]),
             "seeds": str(len(row.finished)),
             "diverged": str(row.count("diverged") or "-"),
             "missing": str(row.count("missing") or "-"),
             "seeds needed": cells.needed(contrast) if contrast else empty,
-            "detectable": cells.detectable(contrast.detectable) if crossed else empty,
+            "detectable": cells.detectable(claim.detectable) if claim else empty,
         }
         lines.append(line)
         others_of = {name: mean_and_spread(values[place]) for name, values in others}
