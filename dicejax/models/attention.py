@@ -82,7 +82,9 @@ def attend(
     """
     if (share := query.shape[2] // key.shape[2]) > 1:
         key, value = (jnp.repeat(x, share, axis=2) for x in (key, value))
+    rng = rng if dropout_rate else None
     if mask is None:
+        assert segment_ids is not None
         kernel = _kernel(windowed=window is not None) if bias is None else None
         if kernel is not None:
             name = kernel.__name__.rpartition(".")[2]
@@ -98,15 +100,14 @@ def attend(
         if window is not None:
             places = jnp.arange(segment_ids.shape[1])
             mask &= jnp.abs(places[:, None] - places) <= window
-    undropped = rng is None or dropout_rate == 0.0
     if platform() == "cpu":
-        arrays = tuple(x.swapaxes(1, 2) for x in (query, key, value))
-        shape = *arrays[0].shape[:3], key.shape[1]
+        turned = tuple(x.swapaxes(1, 2) for x in (query, key, value))
+        shape = *turned[0].shape[:3], key.shape[1]
         bias = bias if bias is None else jnp.broadcast_to(bias, shape)
-        keep = None if undropped else draw_mask(shape, dropout_rate, rng, axis=-1)
-        done = attention_cpu.attention(arrays, mask, bias, keep, dropout_rate)
+        keep = None if rng is None else draw_mask(shape, dropout_rate, rng, axis=-1)
+        done: Array = attention_cpu.attention(turned, mask, bias, keep, dropout_rate)
         return done.swapaxes(1, 2)
-    if undropped and query.dtype in (jnp.float32, jnp.bfloat16):
+    if rng is None and query.dtype in (jnp.float32, jnp.bfloat16):
         return jax.nn.dot_product_attention(query, key, value, bias, mask)
     # dot_product_attention drops no weights and rounds its softmax to float32.
     scale = query.shape[-1] ** -0.5
@@ -198,10 +199,10 @@ def _by_kernel(
 ) -> Array:
     """Run the kernel on each device's rows and heads."""
     kernel = _KERNELS[platform()]
-    undropped = rng is None or rate == 0.0
+    rng = rng if rate else None
     rows, length, heads, width = shape = arrays[0].shape
-    form = _FORMS[kernel](width, None if undropped else keep_below(rate))
-    words = jnp.zeros((rows, 2), jnp.uint32) if undropped else key_words(rng.rows)
+    form = _FORMS[kernel](width, None if rng is None else keep_below(rate))
+    words = jnp.zeros((rows, 2), jnp.uint32) if rng is None else key_words(rng.rows)
     axes = automatic_axes()
     split = HEAD_AXIS in axes
     windows = [] if window is None else [jnp.asarray(window, jnp.int32)]

@@ -26,6 +26,8 @@ from dicejax.models.layers import dot, dot_of_columns, wide, written
 
 FEW = 128
 """Up to so many queries float32 is not worth writing out."""
+# The arrays; weights, those dropped out, and the result; bias, and what is kept.
+_Residuals = tuple[tuple[Array, ...], Array, Array, Array, Array | None, Array | None]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
@@ -44,7 +46,13 @@ def attention(
     return _forward(arrays, mask, bias, keep, rate)[0]
 
 
-def _forward(arrays, mask, bias, keep, rate):
+def _forward(
+    arrays: tuple[Array, ...],
+    mask: Array,
+    bias: Array | None,
+    keep: Array | None,
+    rate: float,
+) -> tuple[Array, _Residuals]:
     query, key, value = arrays = tuple(map(_by_rows, arrays))
     scores = dot(query, key, (-1, -1)) * query.shape[-1] ** -0.5
     scores = scores if bias is None else scores + bias
@@ -57,7 +65,9 @@ def _forward(arrays, mask, bias, keep, rate):
     return out.astype(value.dtype), residuals
 
 
-def _backward(rate, residuals, g):
+def _backward(
+    rate: float, residuals: _Residuals, g: Array
+) -> tuple[tuple[Array, ...], None, Array | None, None]:
     (query, key, value), weights, dropped, out, bias, keep = residuals
     g, scale = _by_rows(g), _scale(keep, rate)
     of_weights = dot(g, value, (-1, -1)) * scale

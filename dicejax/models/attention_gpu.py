@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +29,9 @@ LEAST = -(2.0**100)
 """Score of a masked pair: a power of two, so that its products are exact."""
 WINDOWS = True
 DTYPE = jnp.bfloat16
+Words = tuple[Array, Array]
+Residuals = tuple[Array | None, tuple[Array, ...]]  # the window, and arrays
+Carry = TypeVar("Carry")
 TAKES = "rows of 32, 64, 96, ... tokens in bfloat16, of batches that the mesh divides"
 
 
@@ -103,17 +108,27 @@ def attention(
     return _attention_fwd(query, key, value, segment_ids, draws, form, window)[0]
 
 
-def _attention_fwd(query, key, value, segment_ids, draws, form, window):
+def _attention_fwd(
+    query: Array,
+    key: Array,
+    value: Array,
+    segment_ids: Array,
+    draws: Array,
+    form: TiledForm,
+    window: Array | None,
+) -> tuple[Array, Residuals]:
     inputs = segment_ids.astype(jnp.int32), draws, query, key, value
     results = _call(_forward, form, form.forward, window, inputs, "qkk", "qn")
     # Small, and all that running the kernel forward again would give.
     out, norms = (checkpoint_name(x, PRODUCT) for x in results)
-    return out, (window, *inputs, out, norms)
+    return out, (window, (*inputs, out, norms))
 
 
-def _attention_bwd(form, residuals, cotangent):
-    window, *inputs, out, norms = residuals
-    inputs = *inputs, cotangent
+def _attention_bwd(
+    form: TiledForm, residuals: Residuals, cotangent: Array
+) -> tuple[Array | None, ...]:
+    window, (*saved, out, norms) = residuals
+    inputs = *saved, cotangent
     query_bar, slopes = _call(
         _to_queries,
         form,
@@ -132,7 +147,15 @@ def _attention_bwd(form, residuals, cotangent):
 attention.defvjp(_attention_fwd, _attention_bwd)
 
 
-def _call(kernel, form, tiles, window, inputs, kinds, results):
+def _call(
+    kernel: Callable[..., None],
+    form: TiledForm,
+    tiles: Tiles,
+    window: Array | None,
+    inputs: tuple[Array, ...],
+    kinds: str,
+    results: str,
+) -> list[Array]:
     """Run a kernel over blocks of a side, heads and rows.
 
     Kinds of arrays are q and k, `[B, T, N * H]` of queries or keys, and n, float32
@@ -174,7 +197,7 @@ def _call(kernel, form, tiles, window, inputs, kinds, results):
     )(_bounds(segment_ids, block, other, window), *inputs)
 
 
-def _bounds(segment_ids, block, other, window):
+def _bounds(segment_ids: Array, block: int, other: int, window: Array | None) -> Array:
     """Return for each block those of the other side to visit: int32 `[B, blocks, 3]`.
 
     They are the first, the last plus one, and the window again. Blocks meet where the
@@ -182,7 +205,7 @@ def _bounds(segment_ids, block, other, window):
     window lies between them.
     """
 
-    def ranges(size):
+    def ranges(size: int) -> tuple[Array, ...]:
         ids = segment_ids.reshape(len(segment_ids), -1, size)
         padding = ids == 0
         low = jnp.where(padding, np.iinfo(np.int32).max, ids).min(2)
@@ -202,13 +225,16 @@ def _bounds(segment_ids, block, other, window):
 
 
 def _forward(
-    bounds, segments, draws, query, key, value, out, norms, *, tiles, **settings
-):
+    bounds: Array, segments: Array, draws: Array, query: Array, key: Array,
+    value: Array, out: Array, norms: Array, *, tiles: Tiles, **settings: Any,
+) -> None:  # fmt: skip
     program = _Pass(bounds, segments, draws, **settings)
     queries, at = query[...], _Places(pl.program_id(0), tiles.queries, 0)
     draw = program.drawing(at, tiles.keys, 1)
 
-    def turn(number, carry):
+    def turn(
+        number: Array, carry: tuple[Array, Array, Array]
+    ) -> tuple[Array, Array, Array]:
         total, top, norm = carry
         place = _Places(number, tiles.keys, 1)
         scores = program.scores(queries, key[place.rows], at, place)
@@ -231,9 +257,10 @@ def _forward(
 # Constant factors, `boost` of the kept weights and `scale` of the scores, are left to
 # the sums.
 def _to_queries(
-    bounds, segments, draws, query, key, value, out_bar, out, norms, query_bar, slopes,
-    *, tiles, **settings,
-):  # fmt: skip
+    bounds: Array, segments: Array, draws: Array, query: Array, key: Array,
+    value: Array, out_bar: Array, out: Array, norms: Array, query_bar: Array,
+    slopes: Array, *, tiles: Tiles, **settings: Any,
+) -> None:  # fmt: skip
     program = _Pass(bounds, segments, draws, **settings)
     queries, at = query[...], _Places(pl.program_id(0), tiles.queries, 0)
     draw = program.drawing(at, tiles.keys, 1)
@@ -242,7 +269,7 @@ def _to_queries(
     mean = mean.sum(1) / program.boost
     slopes[...] = mean
 
-    def turn(number, total):
+    def turn(number: Array, total: Array) -> Array:
         place = _Places(number, tiles.keys, 1)
         keys = key[place.rows]
         scores = program.scores(queries, keys, at, place)
@@ -258,15 +285,16 @@ def _to_queries(
 
 
 def _to_keys(
-    bounds, segments, draws, query, key, value, out_bar, norms, slopes, key_bar,
-    value_bar, *, tiles, **settings,
-):  # fmt: skip
+    bounds: Array, segments: Array, draws: Array, query: Array, key: Array,
+    value: Array, out_bar: Array, norms: Array, slopes: Array, key_bar: Array,
+    value_bar: Array, *, tiles: Tiles, **settings: Any,
+) -> None:  # fmt: skip
     # Scores are kept transposed, so that no product transposes what was computed.
     program = _Pass(bounds, segments, draws, **settings)
     keys, values = key[...], value[...]
     at = _Places(pl.program_id(0), tiles.keys, 0)
 
-    def turn(number, carry):
+    def turn(number: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         keys_sum, values_sum = carry
         place = _Places(number, tiles.queries, 1)
         queries, bars = query[place.rows], out_bar[place.rows]
@@ -289,20 +317,29 @@ def _to_keys(
 class _Places:
     """The positions of a block, along an axis of the scores."""
 
-    def __init__(self, number, size, axis):
+    def __init__(self, number: int | Array, size: int, axis: int):
         self.start = number * size
         self.rows = pl.ds(self.start, size)
         self.axis = axis
         self.numbers = self.expand(self.start + jnp.arange(size, dtype=jnp.int32))
 
-    def expand(self, x):
+    def expand(self, x: Array) -> Array:
         return x[None] if self.axis else x[:, None]
 
 
 class _Pass:
     """A row and a head: what forward and backward pass share."""
 
-    def __init__(self, bounds, segments, draws, *, form, length, windowed):
+    def __init__(
+        self,
+        bounds: Array,
+        segments: Array,
+        draws: Array,
+        *,
+        form: TiledForm,
+        length: int,
+        windowed: bool,
+    ):
         self.segments, self.threshold = segments, form.threshold
         self.first_block, self.end = bounds[0], bounds[1]
         self.window = bounds[2] if windowed else None
@@ -312,11 +349,11 @@ class _Pass:
         head = draws[2] + pl.program_id(1).astype(jnp.uint32)
         self.key, self.first = (draws[0], draws[1]), head * np.uint32(length)
 
-    def visit(self, turn, carry):
+    def visit(self, turn: Callable[[Array, Carry], Carry], carry: Carry) -> Carry:
         """Fold a function over the blocks of the other side that may be seen."""
         return lax.fori_loop(self.first_block, self.end, turn, carry)
 
-    def scores(self, x, y, at, place):
+    def scores(self, x: Array, y: Array, at: _Places, place: _Places) -> Array:
         """Return products of a block at one place with that at another, masked."""
         first, second = (z.expand(self.segments[z.rows]) for z in (at, place))
         seen = first == second
@@ -324,7 +361,9 @@ class _Pass:
             seen &= jnp.abs(at.numbers - place.numbers) <= self.window
         return jnp.where(seen, _product(x, y, (1, 1)), LEAST)
 
-    def drawing(self, queries, size, axis):
+    def drawing(
+        self, queries: _Places, size: int, axis: int
+    ) -> Callable[[_Places], Words | None]:
         """Return a function that draws for the keys at a place.
 
         Blocks of whole quarters have all the same counters.
@@ -334,7 +373,7 @@ class _Pass:
         words = self.draw(queries, _Places(0, size, axis))
         return lambda keys: words
 
-    def draw(self, queries, keys):
+    def draw(self, queries: _Places, keys: _Places) -> Words | None:
         """Return the random words for pairs of queries and keys."""
         if self.threshold is None:
             return None
@@ -343,9 +382,9 @@ class _Pass:
             self.key, (along, queries.numbers.astype(jnp.uint32) + self.first)
         )
 
-    def drop(self, x, words, keys):
+    def drop(self, x: Array, words: Words | None, keys: _Places) -> Array:
         """Set to zero what `dropout.keep_mask` drops; the rest is not yet scaled."""
-        if words is None:
+        if words is None or self.threshold is None:
             return x
         quarter = lax.div(keys.numbers.astype(jnp.uint32), self.quarter)
         bits = jnp.where(quarter < 2, *words)
@@ -354,6 +393,6 @@ class _Pass:
         return jnp.where(bits <= np.uint32((self.threshold << 16) - 1), x, 0.0)
 
 
-def _product(a, b, contract):
+def _product(a: Array, b: Array, contract: tuple[int, int]) -> Array:
     dims = (((contract[0],), (contract[1],)), ((), ()))
     return lax.dot_general(a, b, dims, preferred_element_type=jnp.float32)

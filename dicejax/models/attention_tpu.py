@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +84,9 @@ def attention(
     return _call(_forward, form, segment_ids, draws, (query, key, value), 1)[0]
 
 
-def _attention_fwd(query, key, value, segment_ids, draws, form):
+def _attention_fwd(
+    query: Array, key: Array, value: Array, segment_ids: Array, draws: Array, form: Form
+) -> tuple[Array, tuple[Array, ...]]:
     # Small, and all that running the kernel forward again would give.
     out = checkpoint_name(
         attention(query, key, value, segment_ids, draws, form), PRODUCT
@@ -90,7 +94,9 @@ def _attention_fwd(query, key, value, segment_ids, draws, form):
     return out, (query, key, value, segment_ids, draws)
 
 
-def _attention_bwd(form, residuals, cotangent):
+def _attention_bwd(
+    form: Form, residuals: tuple[Array, ...], cotangent: Array
+) -> tuple[Array | None, ...]:
     query, key, value, segment_ids, draws = residuals
     arrays = (query, key, value, cotangent)
     return *_call(_backward, form, segment_ids, draws, arrays, 3), None, None
@@ -99,7 +105,14 @@ def _attention_bwd(form, residuals, cotangent):
 attention.defvjp(_attention_fwd, _attention_bwd)
 
 
-def _call(kernel, form, segment_ids, draws, arrays, results):
+def _call(
+    kernel: Callable[..., None],
+    form: Form,
+    segment_ids: Array,
+    draws: Array,
+    arrays: tuple[Array, ...],
+    results: int,
+) -> list[Array]:
     """Run a kernel over rows and groups of heads."""
     rows, length, width = arrays[0].shape
     block = pl.BlockSpec((1, length, form.lanes), lambda row, group: (row, 0, group))
@@ -128,11 +141,14 @@ def _call(kernel, form, segment_ids, draws, arrays, results):
     )(draws.reshape(-1), segment_ids.astype(jnp.int32)[:, None], *arrays)
 
 
-def _forward(draws, segments, query, key, value, out, *, form):
+def _forward(
+    draws: Array, segments: Array, query: Array, key: Array, value: Array, out: Array,
+    *, form: Form,
+) -> None:  # fmt: skip
     program = _Program(draws, segments, form)
     keys, values = key[0], value[0]
 
-    def block(start):
+    def block(start: Array) -> None:
         rows = pl.ds(start, QUERIES)
         queries = query[0, rows]
         total = jnp.zeros((form.lanes, QUERIES), jnp.float32)
@@ -147,14 +163,15 @@ def _forward(draws, segments, query, key, value, out, *, form):
 
 
 def _backward(
-    draws, segments, query, key, value, out_bar, query_bar, key_bar, value_bar, *, form
-):
+    draws: Array, segments: Array, query: Array, key: Array, value: Array,
+    out_bar: Array, query_bar: Array, key_bar: Array, value_bar: Array, *, form: Form,
+) -> None:  # fmt: skip
     program = _Program(draws, segments, form)
     keys, values = key[0], value[0]
 
     # Constant factors, `boost` of the kept weights and `scale` of the scores, are left
     # to the sums.
-    def block(start, sums):
+    def block(start: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
         rows = pl.ds(start, QUERIES)
         queries, bars = query[0, rows], out_bar[0, rows]
         keys_sum, values_sum = sums
@@ -185,7 +202,7 @@ def _backward(
 class _Program:
     """A row and a group of heads: what forward and backward pass share."""
 
-    def __init__(self, draws, segments, form):
+    def __init__(self, draws: Array, segments: Array, form: Form):
         row, group = pl.program_id(0), pl.program_id(1)
         first, second, head = (draws[3 * row + place] for place in range(3))
         self.key = first, second
@@ -198,16 +215,16 @@ class _Program:
         self.segments_of_keys = of_keys.T
         self.boost = 1.0 if form.threshold is None else 65536 / form.threshold
 
-    def over_queries(self, block, carried=None):
+    def over_queries(self, block: Callable[..., Any], carried: Any = None) -> Any:
         """Fold a function of a block's start and the last block's result."""
 
-        def turn(number, carried):
+        def turn(number: Array, carried: Any) -> Any:
             start = pl.multiple_of(number * QUERIES, QUERIES)
             return block(start, carried) if carried is not None else block(start)
 
         return lax.fori_loop(0, self.length // QUERIES, turn, carried)
 
-    def select(self, x, head, axis=1):
+    def select(self, x: Array, head: int, axis: int = 1) -> Array:
         """Set the lanes of other heads to zero, so that products are of one head."""
         if self.form.heads == 1:
             return x
@@ -215,7 +232,7 @@ class _Program:
         in_head = (place >= 0) & (place < self.form.width)
         return jnp.where(in_head, x, jnp.zeros_like(x))
 
-    def weights(self, keys, queries, start):
+    def weights(self, keys: Array, queries: Array, start: Array) -> tuple[Array, Array]:
         """Return weights of a head `[T, Q]` before division by their sum `[1, Q]`."""
         scores = _product(keys, queries, (1, 1)) * self.form.scale
         of_queries = self.segments[0, :, pl.ds(start, QUERIES)]
@@ -224,7 +241,7 @@ class _Program:
         weights = jnp.exp(scores - scores.max(0, keepdims=True))
         return weights, weights.sum(0, keepdims=True)
 
-    def drop(self, weights, head, start):
+    def drop(self, weights: Array, head: int, start: Array) -> Array:
         """Set the weights to zero that `dropout.keep_mask` drops; not yet scaled."""
         if self.form.threshold is None:
             return weights
@@ -239,6 +256,6 @@ class _Program:
         return jnp.where(bits < np.uint32(self.form.threshold), weights, 0.0)
 
 
-def _product(a, b, contract):
+def _product(a: Array, b: Array, contract: tuple[int, int]) -> Array:
     dims = (((contract[0],), (contract[1],)), ((), ()))
     return lax.dot_general(a, b, dims, preferred_element_type=jnp.float32)

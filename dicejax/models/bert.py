@@ -12,18 +12,30 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
 from dicejax.models.attention import attend
-from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.dropout import DropoutKeys, Keys, dropout
 from dicejax.models.embedding import Embedding
-from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
-from dicejax.models.layers import Dense, LayerNorm, add_and_norm, apply_dense, wide
+from dicejax.models.encoder import (
+    ACTIVATIONS,
+    Encoder,
+    EncoderConfig,
+    Prepared,
+    SequenceSummary,
+)
+from dicejax.models.layers import (
+    Dense,
+    LayerNorm,
+    add_and_norm,
+    apply_dense,
+    wide,
+)
 from dicejax.models.settings import Activation, Epsilon, Rate, Remat, Size, TokenId
 
 ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert", "data2vec-text")
@@ -66,9 +78,6 @@ class PostNormConfig(EncoderConfig):
                 f"max_position_embeddings {self.max_position_embeddings}"
             )
 
-    width = property(lambda self: self.hidden_size)
-    depth = property(lambda self: self.num_hidden_layers)
-    head_dropout = property(lambda self: self.hidden_dropout_prob)
     attended_dropout = property(lambda self: self.hidden_dropout_prob)
     fed_dropout = property(lambda self: self.hidden_dropout_prob)
     first_position = property(lambda self: 0)
@@ -77,6 +86,11 @@ class PostNormConfig(EncoderConfig):
     is_projected = property(lambda self: self.embedding_width != self.hidden_size)
     head_width = property(lambda self: self.hidden_size // self.num_attention_heads)
     key_width = property(lambda self: self.hidden_size)
+
+    @property
+    def head_dropout(self) -> float:
+        """Share of the hidden states set to zero in front of a token head."""
+        return self.hidden_dropout_prob
 
     @property
     def max_length(self) -> int | None:
@@ -191,9 +205,13 @@ class AlbertConfig(BertConfig):
     num_hidden_groups: Literal[1] = 1
     inner_group_num: Literal[1] = 1
 
-    distinct_layers = property(lambda self: 1)
     fed_dropout = property(lambda self: 0.0)
     is_projected = property(lambda self: True)
+
+    @property
+    def distinct_layers(self) -> int:
+        """Number of layers with weights of their own."""
+        return 1
 
     @classmethod
     def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,48 +225,63 @@ class AlbertConfig(BertConfig):
         return content | {_ALBERT_RATE: content.pop("classifier_dropout")}
 
 
+PostNorm = TypeVar("PostNorm", bound=PostNormConfig)
+
+
 class BertEmbeddings(nnx.Module):
     """The embedding tables of a configuration, a norm, and a projection if narrow.
 
     One that is in front of the norm has no bias.
     """
 
-    def __init__(self, config: PostNormConfig, *, projects_first: bool, dtype, rngs):
+    def __init__(
+        self,
+        config: PostNormConfig,
+        *,
+        projects_first: bool,
+        dtype: jnp.dtype,
+        rngs: nnx.Rngs,
+    ):
         width, inner = config.embedding_width, config.hidden_size
-        options = {"dtype": dtype, "scale": config.initializer_range, "rngs": rngs}
+        embed = functools.partial(Embedding, dtype=dtype, rngs=rngs)
+        dense = functools.partial(Dense, width, inner, dtype=dtype, rngs=rngs)
+        scale = config.initializer_range
         for name, entries in config.tables.items():
-            setattr(self, name, Embedding(entries, width, **options))
+            setattr(self, name, embed(entries, width, scale=scale))
         self.projection = (
-            Dense(width, inner, bias=not projects_first, **options)
-            if config.is_projected
-            else None
+            dense(scale=scale, bias=not projects_first) if config.is_projected else None
         )
         width = inner if projects_first else width
         norm = functools.partial(LayerNorm, width, epsilon=config.layer_norm_eps)
         self.norm = norm(dtype=dtype) if config.norms_embeddings else None
-        self.names = tuple(config.tables)
+        self.names, self.dtype = tuple(config.tables), dtype
+
+    def normed(self, x: Array) -> Array:
+        """Normalise sums, if there is a norm."""
+        return x.astype(self.dtype) if self.norm is None else self.norm(x)
 
     def add_up(self, **ids: Array) -> Array:
         """Sum the vectors of int `[B, T]` ids of each table, in at least float32."""
         vectors = (getattr(self, name)(ids[name]) for name in self.names)
-        return sum(x.astype(wide(x.dtype)) for x in vectors)
+        return jnp.asarray(sum(x.astype(wide(x.dtype)) for x in vectors))
 
 
-class BertLayer(nnx.Module):
+class BertLayer(nnx.Module, Generic[PostNorm]):
     """One transformer layer: self-attention and feed-forward, each post-normalised."""
 
     draws: ClassVar[int] = 3
     """Number of dropout keys; the first three are of the weights and the updates."""
 
-    def __init__(self, config: PostNormConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
+    def __init__(self, config: PostNorm, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, inner = config.hidden_size, config.intermediate_size
-        options = {"dtype": dtype, "scale": config.initializer_range, "rngs": rngs}
-        self.query = Dense(width, width, **options)
-        self.key = Dense(width, config.key_width, **options)
-        self.value = Dense(width, config.key_width, **options)
-        self.attention_output = Dense(width, width, **options)
-        self.intermediate = Dense(width, inner, **options)
-        self.output = Dense(inner, width, **options)
+        dense = functools.partial(Dense, dtype=dtype, rngs=rngs)
+        dense = functools.partial(dense, scale=config.initializer_range)
+        self.query = dense(width, width)
+        self.key = dense(width, config.key_width)
+        self.value = dense(width, config.key_width)
+        self.attention_output = dense(width, width)
+        self.intermediate = dense(width, inner)
+        self.output = dense(inner, width)
         self.attention_norm = config.norm(dtype=dtype)
         self.output_norm = config.norm(dtype=dtype)
         self.config = config
@@ -256,42 +289,44 @@ class BertLayer(nnx.Module):
     def __call__(self, x: Array, shared: Any, rng: DropoutKeys | None) -> Array:
         """Transform `[B, T, D]`, with what `attend` needs besides."""
         config = self.config
-        keys = (None,) * self.draws if rng is None else rng.split(self.draws)
+        keys: Keys = (None,) * self.draws if rng is None else rng.split(self.draws)
         update, rate = self.attention(x, shared, keys), config.attended_dropout
         x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
         update, rate = self.feed_forward(x, keys), config.fed_dropout
         return add_and_norm(self.output_norm, x, update, rate, keys[2])
 
-    def attention(self, x: Array, shared: Any, keys) -> Array:
+    def attention(self, x: Array, shared: Any, keys: Keys) -> Array:
         """Compute the update by self-attention, `[B, T, D]`."""
         heads = (*x.shape[:-1], -1, self.config.head_width)
         products = apply_dense(x, self.query, self.key, self.value)
-        arrays = (product.reshape(heads) for product in products)
-        attended = self.attend(*arrays, shared, keys)
+        query, key, value = (product.reshape(heads) for product in products)
+        attended = self.attend(query, key, value, shared, keys)
         return self.attention_output(attended.reshape(x.shape))
 
-    def feed_forward(self, x: Array, keys) -> Array:
+    def feed_forward(self, x: Array, keys: Keys) -> Array:
         """Compute the update of each token by itself, `[B, T, D]`."""
         activate = ACTIVATIONS[self.config.hidden_act]
         return self.output(activate(self.intermediate(x)))
 
-    def attend(self, query: Array, key: Array, value: Array, shared, keys) -> Array:
+    def attend(
+        self, query: Array, key: Array, value: Array, shared: Any, keys: Keys
+    ) -> Array:
         """Attend within segments, with arrays `[B, T, N, H]`."""
         rate = self.config.attention_probs_dropout_prob
-        options = {"dropout_rate": rate, "rng": keys[0]}
-        return attend(query, key, value, segment_ids=shared, **options)
+        part = functools.partial(attend, dropout_rate=rate, rng=keys[0])
+        return part(query, key, value, segment_ids=shared)
 
 
-class Bert(Encoder):
+class Bert(Encoder[PostNorm, BertEmbeddings]):
     """The encoder: token ids in, hidden states out."""
 
-    layer = BertLayer
+    layer: ClassVar[Callable[..., nnx.Module]] = BertLayer
 
-    def embed(self, **options) -> BertEmbeddings:
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> BertEmbeddings:
         """Make the embeddings, normalised as narrow as they are."""
-        return BertEmbeddings(self.config, projects_first=False, **options)
+        return BertEmbeddings(self.config, projects_first=False, dtype=dtype, rngs=rngs)
 
-    def prepare(self, ids, keys):
+    def prepare(self, ids: Mapping[str, Array], keys: Keys) -> Prepared:
         """Embed; layers share the segments."""
         embeddings, config = self.embeddings, self.config
         x = embeddings.add_up(
@@ -300,8 +335,7 @@ class Bert(Encoder):
             token_type=ids["token_type_ids"],
             task_type=jnp.zeros_like(ids["input_ids"]),
         )
-        normed = x.astype(self.dtype) if embeddings.norm is None else embeddings.norm(x)
-        x = dropout(normed, config.hidden_dropout_prob, keys[0])
+        x = dropout(embeddings.normed(x), config.hidden_dropout_prob, keys[0])
         if embeddings.projection is not None:
             x = embeddings.projection(x)
         return x, ids["segment_ids"], ()

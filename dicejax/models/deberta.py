@@ -9,7 +9,7 @@ configuration covers DeBERTa-v2 without its convolution.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import jax.numpy as jnp
@@ -21,8 +21,8 @@ from dicejax.errors import quote
 from dicejax.mesh import pin_whole
 from dicejax.models.attention import attend, by_position, segment_mask
 from dicejax.models.bert import BertEmbeddings, BertLayer, PostNormConfig
-from dicejax.models.dropout import dropout
-from dicejax.models.encoder import Encoder, SequenceSummary
+from dicejax.models.dropout import Keys, dropout
+from dicejax.models.encoder import Encoder, Prepared, SequenceSummary
 from dicejax.models.layers import Dense, LayerNorm, matmul
 from dicejax.models.settings import (
     Activation,
@@ -189,10 +189,12 @@ class DebertaContext:
     rows: np.ndarray  # the one of each distance -T, 1 - T, ... T, int [2 T + 1]
 
 
-class DebertaLayer(BertLayer):
+class DebertaLayer(BertLayer[DebertaConfig]):
     """BERT's layer with disentangled attention; its fourth key is of the distances."""
 
     draws = 4
+    position_key: Dense
+    position_query: Dense
 
     def __init__(self, config: DebertaConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         super().__init__(config, dtype=dtype, rngs=rngs)
@@ -204,7 +206,9 @@ class DebertaLayer(BertLayer):
             dense = Dense(width, width, dtype=dtype, scale=scale, rngs=rngs)
             setattr(self, names[term], dense)
 
-    def attend(self, query: Array, key: Array, value: Array, shared, keys) -> Array:
+    def attend(
+        self, query: Array, key: Array, value: Array, shared: DebertaContext, keys: Keys
+    ) -> Array:
         """Attend by content and by distance, with arrays `[B, T, N, H]`."""
         config, terms = self.config, self.config.terms
         # `attend` divides scores by sqrt(H), the paper by sqrt(H (1 + terms)).
@@ -212,7 +216,8 @@ class DebertaLayer(BertLayer):
         query = query * factor
         # One draw for the batch, as in PyTorch; whole: split by the compiler, it is
         # sent from device to device.
-        rng = None if keys[3] is None else keys[3].batch
+        of_all = keys[3]
+        rng = None if of_all is None else of_all.batch
         table = pin_whole(dropout(shared.table, config.hidden_dropout_prob, rng))
         heads = (-1, config.num_attention_heads, query.shape[-1])
         scores = []
@@ -246,16 +251,16 @@ def _scores(x: Array, of_distances: Array) -> Array:
     return by_position(by_distance.reshape(heads, rows, length, -1))
 
 
-class Deberta(Encoder):
+class Deberta(Encoder[DebertaConfig, DebertaEmbeddings]):
     """The encoder: token ids in, hidden states out."""
 
-    layer = DebertaLayer
+    layer: ClassVar[Callable[..., nnx.Module]] = DebertaLayer
 
-    def embed(self, **options) -> DebertaEmbeddings:
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> DebertaEmbeddings:
         """Make the embeddings and the relative table."""
-        return DebertaEmbeddings(self.config, **options)
+        return DebertaEmbeddings(self.config, dtype=dtype, rngs=rngs)
 
-    def prepare(self, ids, keys):
+    def prepare(self, ids: Mapping[str, Array], keys: Keys) -> Prepared:
         """Embed: the sum is projected, normalised, zero at padding, dropped out."""
         embeddings, segment_ids = self.embeddings, ids["segment_ids"]
         # The distance of two tokens of a segment is that of their places in the row.
@@ -273,7 +278,7 @@ class Deberta(Encoder):
         )
         if embeddings.projection is not None:
             x = embeddings.projection(x)
-        x = embeddings.norm(x) * (segment_ids > 0)[..., None]
+        x = embeddings.normed(x) * (segment_ids > 0)[..., None]
         x = dropout(x, self.config.hidden_dropout_prob, keys[0])
         context = DebertaContext(segment_mask(segment_ids), table, rows - rows[0])
         return x, context, ()

@@ -53,6 +53,10 @@ class DropoutKeys:
         return DropoutKeys(self.rows[index], self.batch[index])
 
 
+Keys = DropoutKeys | Sequence[DropoutKeys | None]
+"""Keys by number; each is None where dropout is off."""
+
+
 def dropout(
     x: Array, rate: float, keys: DropoutKeys | Array | None, *, axis: int = 1
 ) -> Array:

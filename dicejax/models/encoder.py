@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jax import Array, lax
 
 from dicejax.errors import quote
 from dicejax.mesh import pin_rows
-from dicejax.models.dropout import DropoutKeys
+from dicejax.models.dropout import DropoutKeys, Keys
 from dicejax.models.layers import PRODUCT, Kernel, recompute, wide
 from dicejax.models.settings import Remat, Scale, Size, check_fields
 
@@ -93,8 +93,8 @@ class EncoderConfig(abc.ABC):
     A subclass has a field for each setting, named as in that file. Values are checked
     against the fields' types, which may state ranges (`Size`, `Rate`); a subclass with
     a `__post_init__` calls this class's first, and raises a `ValueError` for
-    unsupported values. It has to define `width`, `depth`, `build` and `model_types`;
-    other properties and class variables have defaults that it may override.
+    unsupported values. It has to define `build`, `model_types` and the fields that are
+    `sizes`; other properties and class variables have defaults that it may override.
 
     Args:
       model_type: one of `model_types`, which tells architectures apart in a file.
@@ -106,6 +106,8 @@ class EncoderConfig(abc.ABC):
 
     model_types: ClassVar[tuple[str, ...]]
     """The `model_type`s of a subclass; no other subclass has them."""
+    sizes: ClassVar[tuple[str, str]] = ("hidden_size", "num_hidden_layers")
+    """The fields that are the width of hidden states and the number of layers."""
     hidden_rates: ClassVar[tuple[str, ...]] = ()
     """The fields that are rates of dropout of hidden states."""
     attention_rates: ClassVar[tuple[str, ...]] = ()
@@ -129,14 +131,14 @@ class EncoderConfig(abc.ABC):
             )
 
     @property
-    @abc.abstractmethod
     def width(self) -> int:
         """Width of the hidden states."""
+        return getattr(self, self.sizes[0])
 
     @property
-    @abc.abstractmethod
     def depth(self) -> int:
         """Number of layers."""
+        return getattr(self, self.sizes[1])
 
     @property
     def distinct_layers(self) -> int:
@@ -218,11 +220,17 @@ class EncoderConfig(abc.ABC):
             )
         rates = [(field, hidden) for field in self.hidden_rates]
         rates += [(field, attention) for field in self.attention_rates]
-        changes = {field: rate for field, rate in rates if rate is not None}
+        changes: dict[str, Any] = {k: rate for k, rate in rates if rate is not None}
         return dataclasses.replace(self, **changes)
 
 
-class Encoder(nnx.Module):
+Config = TypeVar("Config", bound=EncoderConfig)
+Embeddings = TypeVar("Embeddings", bound=nnx.Module)
+State = nnx.State[Any, Any]
+Prepared = tuple[Array, Any, tuple[Any, ...]]
+
+
+class Encoder(nnx.Module, Generic[Config, Embeddings]):
     """The module of an encoder: token ids in, hidden states out.
 
     A subclass defines `layer`, `embed` and `prepare`, and may define `finish`.
@@ -236,33 +244,31 @@ class Encoder(nnx.Module):
       rngs: source of the initial parameters.
     """
 
-    layer: ClassVar[type[nnx.Module]]
+    layer: ClassVar[Callable[..., nnx.Module]]
     """Class of the module that is stacked."""
     draws: ClassVar[int] = 1
     """Number of dropout keys besides those of the layers."""
     max_unrolled = MAX_UNROLLED_LAYERS
 
     def __init__(
-        self, config: EncoderConfig, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs
+        self, config: Config, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs
     ):
         self.config = config
         self.dtype = dtype
         self.remat = remat
         self.embeddings = self.embed(dtype=dtype, rngs=rngs)
         # One module, whose parameters have a leading axis of layers.
-        make = nnx.vmap(
+        make: Callable[[Array], nnx.Module] = nnx.vmap(
             lambda key: self.layer(config, dtype=dtype, rngs=nnx.Rngs(params=key))
         )
         self.layers = make(jax.random.split(rngs.params(), config.distinct_layers))
 
     @abc.abstractmethod
-    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Module:
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> Embeddings:
         """Make the module in front of the layers."""
 
     @abc.abstractmethod
-    def prepare(
-        self, ids: Mapping[str, Array], keys: Sequence[DropoutKeys | None]
-    ) -> tuple[Array, Any, tuple[Any, ...]]:
+    def prepare(self, ids: Mapping[str, Array], keys: Keys) -> Prepared:
         """Compute the inputs of the layers.
 
         Args:
@@ -275,7 +281,7 @@ class Encoder(nnx.Module):
           with its input, the shared value, its further arguments, and its key.
         """
 
-    def finish(self, x: Array, keys: Sequence[DropoutKeys | None]) -> Array:
+    def finish(self, x: Array, keys: Keys) -> Array:
         """Compute the encoder's output from the last layer's, with `prepare`'s keys."""
         return x
 
@@ -305,7 +311,7 @@ class Encoder(nnx.Module):
         depth = self.config.depth
         all_keys = None if rng is None else rng.split(depth + self.draws)
         drawn = range(depth, depth + self.draws)
-        keys = [None if rng is None else all_keys[number] for number in drawn]
+        keys = [None if all_keys is None else all_keys[number] for number in drawn]
         ids = {
             "input_ids": input_ids,
             "segment_ids": segment_ids,
@@ -313,14 +319,16 @@ class Encoder(nnx.Module):
             "token_type_ids": token_type_ids,
         }
         x, shared, per_layer = self.prepare(ids, keys)
-        per_layer = (*per_layer, None if rng is None else all_keys[:depth])
+        per_layer = (*per_layer, None if all_keys is None else all_keys[:depth])
         graph, parameters = nnx.split(self.layers)
-        parameters, shared_layer = _cast_kernels(parameters, self.dtype), None
+        stacked: State | None = _cast_kernels(parameters, self.dtype)
+        shared_layer: State | None = None
         if self.config.distinct_layers < depth:
-            shared_layer = jax.tree.map(lambda leaf: leaf[0], parameters)
-            parameters = None
+            shared_layer, stacked = jax.tree.map(lambda leaf: leaf[0], stacked), None
 
-        def body(x: Array, scanned) -> tuple[Array, Array]:
+        def body(
+            x: Array, scanned: tuple[State | None, tuple[Any, ...]]
+        ) -> tuple[Array, Array]:
             layer, part = scanned
             layer = shared_layer if layer is None else layer
             return pin_rows(nnx.merge(graph, layer)(x, shared, *part)), x
@@ -337,15 +345,15 @@ class Encoder(nnx.Module):
         elif self.remat == "attention":
             products = jax.checkpoint_policies.save_only_these_names(PRODUCT)
             body = jax.checkpoint(body, prevent_cse=False, policy=products)
-        layers = parameters, per_layer
+        layers = stacked, per_layer
         last, inputs = lax.scan(body, pin_rows(x), layers, length=depth, unroll=unroll)
         return self.finish(last, keys), inputs
 
 
-def _cast_kernels(parameters: nnx.State, dtype: jnp.dtype) -> nnx.State:
+def _cast_kernels(parameters: State, dtype: jnp.dtype) -> State:
     """Cast the kernels of stacked layers, see `Kernel`."""
 
-    def cast(variable: nnx.Variable) -> nnx.Variable:
+    def cast(variable: nnx.Variable[Array]) -> nnx.Variable[Array]:
         if not isinstance(variable, Kernel):
             return variable
         return variable.copy(variable[...].astype(dtype))

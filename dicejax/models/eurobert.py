@@ -7,7 +7,8 @@ feed-forward parts, and fewer heads of keys and values than of queries.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import jax.numpy as jnp
@@ -118,19 +119,19 @@ class EuroBertConfig(RotaryConfig):
 
     def norm(self, *, dtype: jnp.dtype) -> LayerNorm:
         """Make a norm of hidden states."""
-        options = {"epsilon": self.layer_norm_eps, "bias": False, "centred": False}
-        return LayerNorm(self.hidden_size, dtype=dtype, **options)
+        norm = functools.partial(LayerNorm, bias=False, centred=False)
+        return norm(self.hidden_size, epsilon=self.layer_norm_eps, dtype=dtype)
 
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
         """Make the module with initial parameters."""
         return _EuroBert(self, dtype=dtype, remat=remat, rngs=rngs)
 
 
-class _EuroBertLayer(_RotaryLayer, _PreNormLayer):
+class _EuroBertLayer(_RotaryLayer, _PreNormLayer[RotaryConfig]):
     """One transformer layer: each part pre-normalised, queries and keys rotated."""
 
 
-class _EuroBert(_RotaryBert, _PreNormBert):
+class _EuroBert(_RotaryBert, _PreNormBert[RotaryConfig]):
     """The encoder: token ids in, hidden states out."""
 
-    layer = _EuroBertLayer
+    layer: ClassVar[Callable[..., nnx.Module]] = _EuroBertLayer

@@ -122,7 +122,8 @@ _add_rounded.defvjp(
 
 def matmul(x: Array, w: Array) -> Array:
     """Multiply `[..., M, K]` by `[..., K, N]` into float32, or float64 if they are."""
-    return _products(x, (w,), False)[0]
+    products: tuple[Array, ...] = _products(x, (w,), False)
+    return products[0]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -142,13 +143,17 @@ def _flatten(x: Array, w: Array) -> Array:
     return w.reshape(*x.shape[:-2], x.shape[-1], -1)
 
 
-def _products_fwd(x, ws, narrow):
+def _products_fwd(
+    x: Array, ws: tuple[Array, ...], narrow: bool
+) -> tuple[tuple[Array, ...], tuple[Array, tuple[Array, ...]]]:
     # XLA takes stacks of equal shapes for one and copies it, here the rows of all
     # layers and gradients of kernels, if there are as many rows as the kernels have.
     return _products(x, ws, narrow), (x[None], ws)
 
 
-def _products_bwd(narrow, residuals, gs):
+def _products_bwd(
+    narrow: bool, residuals: tuple[Array, tuple[Array, ...]], gs: tuple[Array, ...]
+) -> tuple[Array, tuple[Array, ...]]:
     x, ws = residuals
     x = x[0]
     gs = tuple(g.astype(x.dtype) for g in gs)

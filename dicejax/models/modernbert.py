@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -19,13 +19,15 @@ from jax import Array, lax
 
 from dicejax.errors import quote
 from dicejax.models.attention import attend, attend_near, fits_kernel
-from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.dropout import DropoutKeys, Keys, dropout
 from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import (
     ACTIVATIONS,
     Encoder,
     EncoderConfig,
+    Prepared,
     SequenceSummary,
+    State,
 )
 from dicejax.models.layers import Dense, LayerNorm, apply_dense, recompute
 from dicejax.models.rotary import Theta, angles, rotate, turns
@@ -140,12 +142,18 @@ class ModernBertConfig(EncoderConfig):
                 fields[f"{name}_rope_theta"] = rope["rope_theta"]
         return fields
 
-    width = property(lambda self: self.hidden_size)
-    depth = property(lambda self: self.num_hidden_layers)
-    max_length = property(lambda self: self.max_position_embeddings)
     type_vocab_size = property(lambda self: 1)
-    head_dropout = property(lambda self: self.classifier_dropout)
     projects_tokens = True
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sequence, in tokens."""
+        return self.max_position_embeddings
+
+    @property
+    def head_dropout(self) -> float:
+        """Share of the hidden states set to zero in front of a token head."""
+        return self.classifier_dropout
 
     @property
     def full_layers(self) -> tuple[bool, ...]:
@@ -189,16 +197,17 @@ class ModernBertLayer(nnx.Module):
     def __init__(self, config: ModernBertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, inner = config.hidden_size, config.intermediate_size
         scale = config.initializer_range
-        options = {"dtype": dtype, "rngs": rngs, "bias": config.attention_bias}
-        self.query = Dense(width, width, scale=scale, **options)
-        self.key = Dense(width, width, scale=scale, **options)
-        self.value = Dense(width, width, scale=scale, **options)
+        drawn = functools.partial(Dense, dtype=dtype, rngs=rngs)
+        dense = functools.partial(drawn, bias=config.attention_bias)
+        self.query = dense(width, width, scale=scale)
+        self.key = dense(width, width, scale=scale)
+        self.value = dense(width, width, scale=scale)
         back = scale / (2 * config.depth) ** 0.5
-        self.attention_output = Dense(width, width, scale=back, **options)
-        options["bias"] = config.mlp_bias
-        self.intermediate = Dense(width, inner, scale=scale, **options)
-        self.gate = Dense(width, inner, scale=scale, **options)
-        self.output = Dense(inner, width, scale=back, **options)
+        self.attention_output = dense(width, width, scale=back)
+        dense = functools.partial(drawn, bias=config.mlp_bias)
+        self.intermediate = dense(width, inner, scale=scale)
+        self.gate = dense(width, inner, scale=scale)
+        self.output = dense(inner, width, scale=back)
         self.output_norm = config.norm(dtype=dtype)
         self.config = config
 
@@ -208,7 +217,7 @@ class ModernBertLayer(nnx.Module):
         context: ModernBertContext,
         first: Array,
         full: Array,
-        norm: nnx.State,
+        norm: State,
         rng: DropoutKeys | None,
     ) -> Array:
         """Transform `[B, T, D]`.
@@ -217,9 +226,9 @@ class ModernBertLayer(nnx.Module):
         is to the whole segment; `norm` parametrises the norm in front of attention.
         """
         config = self.config
-        keys = (None,) * 3 if rng is None else rng.split(3)
+        keys: Keys = (None,) * 3 if rng is None else rng.split(3)
 
-        def normalise(x: Array, norm: nnx.State) -> Array:
+        def normalise(x: Array, norm: State) -> Array:
             return jnp.where(first, x, nnx.merge(context.norm, norm)(x))
 
         normed = recompute(normalise)(x, norm)
@@ -240,14 +249,21 @@ class ModernBertLayer(nnx.Module):
 
         return x + self.output(recompute(multiply)(inner, gate))
 
-    def _attend(self, query, key, value, full, context, rng) -> Array:
+    def _attend(
+        self,
+        query: Array,
+        key: Array,
+        value: Array,
+        full: Array,
+        context: ModernBertContext,
+        rng: DropoutKeys | None,
+    ) -> Array:
         """Attend to the whole segment or to a window of it."""
         window, length = self.config.window, query.shape[1]
         block = max(window, BLOCK)
         rate = self.config.attention_dropout
-        options = {"dropout_rate": rate, "rng": rng}
-        options["segment_ids"] = context.segment_ids
-        whole = functools.partial(attend, **options)
+        whole = functools.partial(attend, dropout_rate=rate, rng=rng)
+        whole = functools.partial(whole, segment_ids=context.segment_ids)
         if length <= window + 1:
             return whole(query, key, value)
         # Dropout by blocks has other keys.
@@ -256,7 +272,9 @@ class ModernBertLayer(nnx.Module):
         if skips or length < BLOCKS_FROM * block:
             reach = jnp.where(full, length, window)
             return whole(query, key, value, window=reach)
-        part = functools.partial(attend_near, window=window, block=block, **options)
+        part = functools.partial(attend_near, dropout_rate=rate, rng=rng)
+        part = functools.partial(part, window=window, block=block)
+        part = functools.partial(part, segment_ids=context.segment_ids)
         either = functools.partial(lax.cond, full, whole, part)
         # Stored, scores of all pairs would take room in windowed layers as well.
         return jax.checkpoint(either, prevent_cse=False)(query, key, value)
@@ -269,7 +287,9 @@ class ModernBertContext:
     segment_ids: Array  # int [B, T]
     cos: Array  # of the angles of windowed and of full layers, [2, ...], see `turns`
     sin: Array
-    norm: nnx.GraphDef  # the norm in front of attention, without its parameters
+    norm: nnx.GraphDef[
+        LayerNorm
+    ]  # the norm in front of attention, without its parameters
 
     def rotate(self, query: Array, key: Array, full: Array) -> tuple[Array, Array]:
         """Rotate each pair of a first and a second half by its angle."""
@@ -283,31 +303,39 @@ class ModernBertContext:
         return turn(query), turn(key)
 
 
-class ModernBert(Encoder):
+class ModernBert(Encoder[ModernBertConfig, nnx.Dict[Any]]):
     """The encoder: token ids in, hidden states out.
 
     Token types are not looked at.
     """
 
-    layer = ModernBertLayer
+    layer: ClassVar[Callable[..., nnx.Module]] = ModernBertLayer
 
-    def __init__(self, config: ModernBertConfig, *, dtype, remat, rngs):
+    def __init__(
+        self,
+        config: ModernBertConfig,
+        *,
+        dtype: jnp.dtype,
+        remat: Remat,
+        rngs: nnx.Rngs,
+    ):
         super().__init__(config, dtype=dtype, remat=remat, rngs=rngs)
         if config.depth > 1:  # of all layers but the first
             keys = jax.random.split(rngs.params(), config.depth - 1)
-            self.attention_norms = nnx.vmap(lambda _: config.norm(dtype=dtype))(keys)
+            norms = nnx.vmap(lambda _: config.norm(dtype=dtype))(keys)
+            self.attention_norms: LayerNorm | None = norms
         else:
             self.attention_norms = None
         self.final_norm = config.norm(dtype=dtype)
 
-    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Dict:
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Dict[Any]:
         """Make the word embeddings and their norm."""
         config = self.config
         sizes, scale = (config.vocab_size, config.hidden_size), config.initializer_range
         word = Embedding(*sizes, dtype=dtype, scale=scale, rngs=rngs)
         return nnx.Dict(word=word, norm=config.norm(dtype=dtype))
 
-    def prepare(self, ids, keys):
+    def prepare(self, ids: Mapping[str, Array], keys: Keys) -> Prepared:
         """Embed; layers share segments and angles, each has its norm and its reach."""
         config = self.config
         width = config.hidden_size // config.num_attention_heads
@@ -324,6 +352,6 @@ class ModernBert(Encoder):
         x = dropout(words, config.embedding_dropout, keys[0])
         return x, context, (first, jnp.array(config.full_layers), norms)
 
-    def finish(self, x, keys):
+    def finish(self, x: Array, keys: Keys) -> Array:
         """Normalise the output, as no layer did."""
         return self.final_norm(x)

@@ -7,6 +7,8 @@ buckets as in T5. All layers share it. Token types are unused.
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
@@ -16,8 +18,8 @@ from jax import Array
 
 from dicejax.models.attention import attend, by_position, segment_mask
 from dicejax.models.bert import BertEmbeddings, BertLayer, PostNormConfig
-from dicejax.models.dropout import dropout
-from dicejax.models.encoder import Encoder, SequenceSummary
+from dicejax.models.dropout import Keys, dropout
+from dicejax.models.encoder import Encoder, Prepared, SequenceSummary
 from dicejax.models.layers import wide
 from dicejax.models.settings import Remat
 
@@ -98,31 +100,31 @@ class MPNetContext:
     bias: Array  # [1, N, T, T], added to the scores
 
 
-class MPNetLayer(BertLayer):
+class MPNetLayer(BertLayer[MPNetConfig]):
     """BERT's layer with a bias by distance."""
 
     def attend(
-        self, query: Array, key: Array, value: Array, shared: MPNetContext, keys
+        self, query: Array, key: Array, value: Array, shared: MPNetContext, keys: Keys
     ) -> Array:
         """Attend within segments, with arrays `[B, T, N, H]`."""
         rate = self.config.attention_probs_dropout_prob
-        options = {"bias": shared.bias, "dropout_rate": rate, "rng": keys[0]}
-        return attend(query, key, value, shared.mask, **options)
+        part = functools.partial(attend, dropout_rate=rate, rng=keys[0])
+        return part(query, key, value, shared.mask, bias=shared.bias)
 
 
-class MPNet(Encoder):
+class MPNet(Encoder[MPNetConfig, MPNetEmbeddings]):
     """The encoder: token ids in, hidden states out.
 
     Token types are not looked at.
     """
 
-    layer = MPNetLayer
+    layer: ClassVar[Callable[..., nnx.Module]] = MPNetLayer
 
-    def embed(self, **options) -> MPNetEmbeddings:
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> MPNetEmbeddings:
         """Make the embeddings and the biases."""
-        return MPNetEmbeddings(self.config, **options)
+        return MPNetEmbeddings(self.config, dtype=dtype, rngs=rngs)
 
-    def prepare(self, ids, keys):
+    def prepare(self, ids: Mapping[str, Array], keys: Keys) -> Prepared:
         """Embed; layers share the mask and the biases."""
         embeddings, config = self.embeddings, self.config
         # The distance of two tokens of a segment is that of their places in the row.
@@ -134,5 +136,5 @@ class MPNet(Encoder):
         x = embeddings.add_up(
             word=ids["input_ids"], position=ids["position_ids"] + config.first_position
         )
-        x = dropout(embeddings.norm(x), config.hidden_dropout_prob, keys[0])
+        x = dropout(embeddings.normed(x), config.hidden_dropout_prob, keys[0])
         return x, MPNetContext(segment_mask(ids["segment_ids"]), bias[None]), ()

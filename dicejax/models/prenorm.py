@@ -7,14 +7,15 @@ the embeddings. RoBERTa-PreLayerNorm, of fairseq's `normalize_before`, has one t
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from dicejax.models.bert import Bert, BertConfig, BertLayer
-from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.bert import Bert, BertConfig, BertLayer, PostNorm
+from dicejax.models.dropout import DropoutKeys, Keys, dropout
 from dicejax.models.layers import recompute
 from dicejax.models.settings import Remat
 
@@ -37,33 +38,35 @@ class PreNormConfig(BertConfig):
             super().head_dropout if self.norms_embeddings else self.hidden_dropout_prob
         )
 
-    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> _PreNormBert:
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
         """Make the module with initial parameters."""
         return _PreNormBert(self, dtype=dtype, remat=remat, rngs=rngs)
 
 
-class _PreNormLayer(BertLayer):
+class _PreNormLayer(BertLayer[PostNorm]):
     """One transformer layer: self-attention and feed-forward, each pre-normalised."""
 
     def __call__(self, x: Array, shared: Any, rng: DropoutKeys | None) -> Array:
         """Transform `[B, T, D]`, with what `attend` needs besides."""
         rate = self.config.hidden_dropout_prob
-        keys = (None,) * self.draws if rng is None else rng.split(self.draws)
+        keys: Keys = (None,) * self.draws if rng is None else rng.split(self.draws)
         update = self.attention(recompute(self.attention_norm)(x), shared, keys)
         x = x + dropout(update, rate, keys[1])
         update = self.feed_forward(recompute(self.output_norm)(x), keys)
         return x + dropout(update, rate, keys[2])
 
 
-class _PreNormBert(Bert):
+class _PreNormBert(Bert[PostNorm]):
     """The encoder: token ids in, hidden states out."""
 
-    layer = _PreNormLayer
+    layer: ClassVar[Callable[..., nnx.Module]] = _PreNormLayer
 
-    def __init__(self, config: PreNormConfig, *, dtype, remat, rngs):
+    def __init__(
+        self, config: PostNorm, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs
+    ):
         super().__init__(config, dtype=dtype, remat=remat, rngs=rngs)
         self.final_norm = config.norm(dtype=dtype)
 
-    def finish(self, x, keys):
+    def finish(self, x: Array, keys: Keys) -> Array:
         """Normalise the output, as no layer did."""
         return self.final_norm(x)

@@ -8,7 +8,7 @@ BERT. Positions are rotations of queries and keys, https://arxiv.org/abs/2104.09
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import jax
@@ -20,8 +20,8 @@ from jax import Array
 from dicejax.errors import quote
 from dicejax.mesh import platform
 from dicejax.models.bert import Bert, BertLayer, ClassifierConfig
-from dicejax.models.dropout import dropout
-from dicejax.models.encoder import ACTIVATIONS, SequenceSummary
+from dicejax.models.dropout import Keys, dropout
+from dicejax.models.encoder import ACTIVATIONS, Prepared, SequenceSummary
 from dicejax.models.layers import Dense, apply_dense, matmul, recompute, wide
 from dicejax.models.settings import Between, Remat
 
@@ -128,7 +128,7 @@ class RotaryConfig(ClassifierConfig):
         before = 0.0 if self.is_gated else rate
         return SequenceSummary(dropout_before=before, dropout_after=rate)
 
-    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Bert:
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
         """Make the module with initial parameters."""
         return _RotaryBert(self, dtype=dtype, remat=remat, rngs=rngs)
 
@@ -194,7 +194,7 @@ _rotate_by_product.defvjp(
 )
 
 
-class _RotaryLayer(BertLayer):
+class _RotaryLayer(BertLayer[RotaryConfig]):
     """BERT's layer with rotated queries and keys, and a gate where there is one."""
 
     draws: ClassVar[int] = 4
@@ -204,12 +204,12 @@ class _RotaryLayer(BertLayer):
         if not config.is_gated:
             return
         width, inner = config.hidden_size, config.intermediate_size
-        options = {"dtype": dtype, "scale": config.initializer_range, "rngs": rngs}
-        self.gate = Dense(width, inner, **options)
+        scale = config.initializer_range
+        self.gate = Dense(width, inner, dtype=dtype, scale=scale, rngs=rngs)
         for name in config.unbiased:
             getattr(self, name).bias = None
 
-    def feed_forward(self, x: Array, keys) -> Array:
+    def feed_forward(self, x: Array, keys: Keys) -> Array:
         """Compute the update of each token by itself, `[B, T, D]`."""
         config = self.config
         if not config.is_gated:
@@ -223,19 +223,21 @@ class _RotaryLayer(BertLayer):
         inner, gate = apply_dense(x, self.intermediate, self.gate)
         return self.output(recompute(multiply)(inner, gate))
 
-    def attend(self, query: Array, key: Array, value: Array, shared, keys) -> Array:
+    def attend(
+        self, query: Array, key: Array, value: Array, shared: _RotaryContext, keys: Keys
+    ) -> Array:
         """Attend within segments, with arrays `[B, T, N, H]`."""
         turn = recompute(rotate)
         query, key = (turn(x, shared.cos, shared.sin) for x in (query, key))
         return super().attend(query, key, value, shared.segment_ids, keys)
 
 
-class _RotaryBert(Bert):
+class _RotaryBert(Bert[RotaryConfig]):
     """The encoder: token ids in, hidden states out."""
 
-    layer = _RotaryLayer
+    layer: ClassVar[Callable[..., nnx.Module]] = _RotaryLayer
 
-    def prepare(self, ids, keys):
+    def prepare(self, ids: Mapping[str, Array], keys: Keys) -> Prepared:
         """Embed; layers share segments and angles."""
         x, segment_ids, rest = super().prepare(ids, keys)
         config = self.config

@@ -8,7 +8,9 @@ others, and has no limit of length.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
 from flax import nnx
@@ -16,9 +18,15 @@ from jax import Array
 
 from dicejax.mesh import pin_whole
 from dicejax.models.attention import attend, by_position, segment_mask
-from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.dropout import DropoutKeys, Keys, dropout
 from dicejax.models.embedding import Embedding
-from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
+from dicejax.models.encoder import (
+    ACTIVATIONS,
+    Encoder,
+    EncoderConfig,
+    Prepared,
+    SequenceSummary,
+)
 from dicejax.models.layers import (
     Dense,
     Kernel,
@@ -43,6 +51,7 @@ class XLNetConfig(EncoderConfig):
     """The architecture of an XLNet encoder, in the words of a `config.json`."""
 
     model_types: ClassVar[tuple[str, ...]] = ("xlnet",)
+    sizes: ClassVar[tuple[str, str]] = ("d_model", "n_layer")
     hidden_rates: ClassVar[tuple[str, ...]] = ("dropout",)
     attention_rates: ClassVar[tuple[str, ...]] = ("dropout",)
 
@@ -79,9 +88,6 @@ class XLNetConfig(EncoderConfig):
                 f"{self.d_model // self.n_head}"
             )
 
-    width = property(lambda self: self.d_model)
-    depth = property(lambda self: self.n_layer)
-
     @property
     def summary(self) -> SequenceSummary:
         """The vector of a sequence for classification."""
@@ -109,16 +115,16 @@ class XLNetLayer(nnx.Module):
             shape = (*leading, heads, width // heads)
             return Kernel(draw(rngs.params(), shape))
 
-        for name in ("query", "key", "value", "position_key", "attention_output"):
-            setattr(self, name, parameter(width))
+        self.query, self.key, self.value = (parameter(width) for _ in range(3))
+        self.position_key, self.attention_output = parameter(width), parameter(width)
         self.segment_key = parameter(2)
         self.content_bias = parameter()
         self.position_bias = parameter()
         self.segment_bias = parameter()
         self.attention_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
-        options = {"dtype": dtype, "scale": scale, "rngs": rngs}
-        self.intermediate = Dense(width, config.d_inner, **options)
-        self.output = Dense(config.d_inner, width, **options)
+        dense = functools.partial(Dense, dtype=dtype, scale=scale, rngs=rngs)
+        self.intermediate = dense(width, config.d_inner)
+        self.output = dense(config.d_inner, width)
         self.output_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
         self.config = config
         self.dtype = dtype
@@ -128,17 +134,17 @@ class XLNetLayer(nnx.Module):
     ) -> Array:
         """Transform `[B, T, D]`."""
         config, rate = self.config, self.config.dropout
-        keys = (None,) * 4 if rng is None else rng.split(4)
-        kernels = (self.query[...], self.key[...], self.value[...])
+        keys: Keys = (None,) * 4 if rng is None else rng.split(4)
+        kernels = [kernel[...] for kernel in (self.query, self.key, self.value)]
         query, key, value = project(x, kernels, self.dtype)
 
-        def scores(equation: str, bias: nnx.Param, key: Array) -> Array:
+        def scores(equation: str, bias: Kernel, key: Array) -> Array:
             q = query + bias[...].astype(self.dtype)
             kind = wide(self.dtype)
             return jnp.einsum(equation, q, key, preferred_element_type=kind)
 
-        kernels = (self.position_key[...],)
-        (distances,) = project(context.positions, kernels, self.dtype)
+        kernel = self.position_key[...]
+        (distances,) = project(context.positions, [kernel], self.dtype)
         by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
         segments = self.segment_key[...].astype(self.dtype)
         same, other = scores("btnh,snh->sbnt", self.segment_bias, segments)[..., None]
@@ -169,25 +175,25 @@ class XLNetContext:
     other_type: Array  # bool [B, T, T], whether two tokens differ in type
 
 
-class XLNet(Encoder):
+class XLNet(Encoder[XLNetConfig, nnx.Dict[Any]]):
     """The encoder: token ids in, hidden states out.
 
     Positions are relative, so `position_ids` are not looked at.
     """
 
-    layer = XLNetLayer
+    layer: ClassVar[Callable[..., nnx.Module]] = XLNetLayer
     draws = 3
 
-    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Dict:
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Dict[Any]:
         """Make the word embeddings, and pretraining's mask embedding, for export."""
         width, scale = self.config.d_model, self.config.initializer_range
-        options = {"dtype": dtype, "scale": scale, "rngs": rngs}
-        word = Embedding(self.config.vocab_size, width, **options)
+        embed = functools.partial(Embedding, dtype=dtype, scale=scale, rngs=rngs)
+        word = embed(self.config.vocab_size, width)
         draw = nnx.initializers.normal(scale, jnp.float32)
         mask = nnx.Param(draw(rngs.params(), (1, 1, width)))
         return nnx.Dict(word=word, mask=mask)
 
-    def prepare(self, ids, keys):
+    def prepare(self, ids: Mapping[str, Array], keys: Keys) -> Prepared:
         """Embed; layers share the mask, the distances and which types differ."""
         segment_ids, types = ids["segment_ids"], ids["token_type_ids"]
         config, length = self.config, segment_ids.shape[1]
@@ -204,12 +210,13 @@ class XLNet(Encoder):
         # One draw for the batch, where PyTorch draws for each row, so that positions
         # are projected once. Whole: split by the compiler, it is sent from device to
         # device.
-        shared = None if keys[1] is None else keys[1].batch
+        of_all = keys[1]
+        shared = None if of_all is None else of_all.batch
         positions = pin_whole(dropout(waves.astype(self.dtype), rate, shared))
         context = XLNetContext(mask, positions, types[:, :, None] != types[:, None, :])
         x = dropout(self.embeddings.word(ids["input_ids"]), rate, keys[0])
         return x, context, ()
 
-    def finish(self, x, keys):
+    def finish(self, x: Array, keys: Keys) -> Array:
         """Drop out the output."""
         return dropout(x, self.config.dropout, keys[2])

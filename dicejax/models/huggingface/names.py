@@ -201,15 +201,19 @@ DENSE = "2_Dense"
 _TWO_LAYERS = {"classifier.dense": "summary/dense", "classifier.out_proj": "dense"}
 
 
+Tensors = Mapping[str, str]
+Heads = Mapping[type[Head], tuple[Tensors, str]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Family:
     """The names of one `model_type`."""
 
     classes: str  # prefix of the PyTorch classes
     prefix: str  # of the encoder's tensors in a task model
-    encoder: Mapping[str, str]  # the tensors of the encoder
+    encoder: Tensors  # those of the encoder
     # The tensors of a head, and the suffix of its class.
-    heads: Mapping[type[Head], tuple[Mapping[str, str], str]]
+    heads: Heads
     pools: bool = False  # whether the pooler's tensors have the encoder's prefix
     # The encoder's tensors as files have them where names begin with "encoder.".
     stored: Mapping[str, str] | None = None
@@ -240,16 +244,29 @@ class Family:
         return self.heads[type(head)][0]
 
 
-def _family(classes, prefix, encoder, summary, more=(), pools=False) -> Family:
-    heads = {
+def _family(
+    classes: str,
+    prefix: str,
+    encoder: Tensors,
+    summary: Tensors,
+    more: Heads | None = None,
+    pools: bool = False,
+) -> Family:
+    heads: dict[type[Head], tuple[Tensors, str]] = {
         TokenHead: ({"classifier": "dense"}, "ForTokenClassification"),
         StartEndHead: ({"qa_outputs": "dense"}, "ForQuestionAnswering"),
         SequenceHead: (summary, "ForSequenceClassification"),
     }
-    return Family(classes, prefix, encoder, heads | dict(more), pools)
+    return Family(classes, prefix, encoder, heads | dict(more or {}), pools)
 
 
-def _rotary(classes, prefix, encoder, stored, summary=_POOLED) -> Family:
+def _rotary(
+    classes: str,
+    prefix: str,
+    encoder: Tensors,
+    stored: Tensors | None,
+    summary: Tensors = _POOLED,
+) -> Family:
     family = _family(classes, prefix, encoder, summary, pools=True)
     heads = {head: x for head, x in family.heads.items() if head != StartEndHead}
     return dataclasses.replace(family, heads=heads, stored=stored)
@@ -400,7 +417,7 @@ def leaves(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Leaf
     A place that it lacks is passed over: an ELECTRA as wide as its embeddings projects
     nothing.
     """
-    arrays = flatten_dict(params)
+    arrays: dict[tuple[str, ...], Any] = flatten_dict(params)
     for theirs, place in names.items():
         *above, last = place.split("/")
         shared = last.split("+")
