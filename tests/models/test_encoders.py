@@ -194,23 +194,23 @@ def test_attention_on_cpus_is_that_of_other_platforms(tokens, dtype, bound, rate
     rng = np.random.default_rng(2)
     shape, heads = (2, tokens, 3, 8), (2, tokens, 1, 8)
     arrays = [rng.normal(size=size) for size in (shape, heads, heads, shape)]
-    query, key, value, g = (jnp.asarray(x, dtype) for x in arrays)
+    *arrays, g = (jnp.asarray(x, dtype) for x in arrays)
     bias = jnp.float32(rng.normal(size=(1, 3, tokens, tokens)))
     segments = jnp.asarray(np.sort(rng.integers(1, 4, (2, tokens))))
     keys = DropoutKeys.for_rows(jax.random.key(1), jnp.arange(2))
 
-    def value_and_gradients(platform):
-        def attended(*arrays):
-            mask = attention.segment_mask(segments)
-            options = {"dropout_rate": rate, "rng": keys, "bias": arrays[3]}
-            return attend(*arrays[:3], mask, **options)
+    def attended(*arrays):
+        mask = attention.segment_mask(segments)
+        return attend(*arrays[:3], mask, dropout_rate=rate, rng=keys, bias=arrays[3])
 
+    @functools.partial(quickly, static_argnums=0)
+    def value_and_gradients(platform, *arrays):
         with mock.patch.object(attention, "platform", lambda: platform):
-            out, pull = jax.vjp(attended, query, key, value, bias)
+            out, pull = jax.vjp(attended, *arrays)
             return out, *pull(g)
 
-    on_cpu, on_others = map(value_and_gradients, ("cpu", "none"))
-    for got, expected in zip(on_cpu, on_others, strict=True):
+    both = [value_and_gradients(x, *arrays, bias) for x in ("cpu", "none")]
+    for got, expected in zip(*both, strict=True):
         assert got.dtype == expected.dtype
         got, expected = (np.asarray(x, np.float32) for x in (got, expected))
         assert np.abs(got - expected).max() < bound * np.abs(expected).max()

@@ -157,7 +157,7 @@ def test_states_of_padding_change_nothing(name, batch):
     kinds, module = HEADS[name][1], built(name)
     hidden = hidden_states((3, 7, 8))
     other = jnp.where(SEGMENTS[..., None] > 0, hidden, 100 * hidden + 7)
-    got, again = (outputs(module, h, batch) for h in (hidden, other))
+    got, again = map(jax.jit(lambda h: outputs(module, h, batch)), (hidden, other))
     for output, kind in kinds.items():
         real = np.ones(got[output].shape[:2], bool)
         if kind == "token":
@@ -335,8 +335,8 @@ def test_matches_are_those_of_concatenated_pairs(activation, width, chunk):
         got = concatenate_pairs(params, hidden, activation)
         return jnp.sum(jnp.where(possible, got, 0) * cotangent), got
 
-    gradients, got = jax.grad(ours, (0, 1), has_aux=True)(state, hidden)
-    expected, pairs = jax.grad(theirs, (0, 1), has_aux=True)(params, hidden)
+    gradients, got = jax.jit(jax.grad(ours, (0, 1), has_aux=True))(state, hidden)
+    expected, pairs = jax.jit(jax.grad(theirs, (0, 1), has_aux=True))(params, hidden)
     np.testing.assert_allclose(got[possible], pairs[possible], 0, 1e-12)
     assert (got[~possible] == IMPOSSIBLE).all()
     gradients = nnx.to_pure_dict(gradients[0]), gradients[1]

@@ -128,8 +128,8 @@ def test_an_old_run_keeps_its_own_form(project, capsys):
 
 
 def test_a_comparison_has_texts_read_in_one_way(project, capsys):
-    out = str(project / "compared")
-    compare = ["compare", str(project / "mine.py"), "--out", out, "--seeds"]
+    compare = ["compare", str(project / "mine.py"), "--out", str(project / "compared")]
+    compare += ["--no-baselines", "--training.epochs", "1", "--seeds"]
     first = ["--encoder.pooling", "first"]
     assert run([*compare, "1", *first]) == 0
     forget(project / "compared/ce/seed-0")
