@@ -194,6 +194,7 @@ def test_heads_that_name_no_biases_are_refused():
 
 def test_resumed_runs_end_alike(tmp_path, capsys):
     more = {"--training.head_bias": "prior", "--optimizer.head_learning_rate": 10}
+    more |= {"--training.epochs": 1}
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     finished_here(whole, **more)
     stop_at(5, signal.SIGTERM, words(stopped, **more))
