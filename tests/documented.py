@@ -41,13 +41,6 @@ PREAMBLES = {
     "docs/library.md": """
 import warnings
 warnings.filterwarnings("ignore", "nothing was learnt")  # so small a run
-FOLDER = "bert-base-cased"
-sentences, tag_ids = [["Anna", "saw", "Oslo"]] * 2, [[1, 0, 5]] * 2
-""",
-    "README.md": """
-import jax.numpy as jnp
-logits = jnp.array([[2.0, 0.0, -1.0], [1.0, 0.5, 0.0], [0.0, 3.0, 0.0]])
-labels = jnp.array([0, 2, -100])
 """,
 }
 

@@ -1,13 +1,20 @@
-"""Type checkers report the mistakes of an experiment and of losses, nothing else."""
+"""Type checkers report the mistakes of an experiment and of losses, nothing else.
 
+Nor do they report anything in the Python of README.md and the pages of the site.
+"""
+
+import doctest
 import json
 import os
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
+from .documented import PAGES, blocks
 
 ROOT = Path(__file__).parents[1]
 
@@ -134,6 +141,28 @@ CHECKERS = {
 }
 
 
+# What a reader types in need not be annotated.
+SHORT = (
+    "# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, "
+    "allow-subclassing-any\n"
+)
+
+
+def python_of_pages() -> dict[str, str]:
+    """Return the Python of each page, and that of each of its files, by module."""
+    texts = defaultdict(lambda: SHORT)
+    for page in PAGES:
+        for block in blocks(page):
+            if block.language == "python":
+                is_session = ">>>" in block.text
+                text = block.text
+                text = doctest.script_from_examples(text) if is_session else text
+                title = block.title or ""
+                name = re.sub(r"\W", "_", f"{page} {title.removesuffix('.py')}")
+                texts[f"{name}.py"] += text
+    return texts
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_a_type_checker_reports_each_mistake(checker, tmp_path):
@@ -154,7 +183,11 @@ def test_a_type_checker_reports_each_mistake(checker, tmp_path):
         (tmp_path / f"right_{name}.py").write_text(right)
         (tmp_path / wrong_file).write_text(mistaken)
         files += [f"right_{name}.py", wrong_file]
+    for name, text in python_of_pages().items():
+        (tmp_path / name).write_text(text, "utf-8")
+        files.append(name)
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
+    settings["reportMissingImports"] = False  # gliner and openai
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     done = subprocess.run(
         [sys.executable, "-m", checker, *CHECKERS[checker], *files],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar, Literal, get_args
 
 from dicejax.objectives.objective import Objective
@@ -54,7 +55,6 @@ class Control:
 Candidate = Objective | FromPrior | Control
 """What `compare` trains."""
 
-Candidates = (
-    tuple[Candidate | str, ...] | list[str] | list[Candidate] | list[Candidate | str]
-)
+_Named = Candidate | str
+Candidates = tuple[_Named, ...] | Sequence[Candidate] | list[str] | list[_Named]
 """Several, or their names. No str, of which each letter would be a name."""
