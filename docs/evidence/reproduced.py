@@ -152,13 +152,6 @@ OURS = {
     ("6", "mrpc", "BERT"): Ours(
         "tuned/mrpc", BY_ELEMENT, "all 3,668 pairs", note="Rates are tuned."
     ),
-    ("7", "sst2", "BERT"): Ours(
-        "thinned/50",
-        BY_ELEMENT,
-        "4,000 of GLUE's 67,349 phrases",
-        metric="accuracy",
-        note="The checkpoint is the best by F1; intervals are over seeds alone.",
-    ),
     ("cluener", "cluener", "BERT"): Ours(
         "CLUENER", OF_EARLIER, "3,000 of 10,748 sentences", SCRATCH
     ),
