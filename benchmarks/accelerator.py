@@ -1,5 +1,7 @@
 """What a GPU or a TPU says of this package: one queue, a section at a time.
 
+full-*     training steps that fill the card, and PyTorch packed as they are
+flags      flags of XLA, each alone
 right      losses, steps, draws and packing vs. the CPU's values; leaks between segments
 fast-*     training steps of large encoders, and PyTorch's on the same sentences
 attention  each path of attention, forward and backward
@@ -10,6 +12,8 @@ Each section is a process with a time limit. Its JSON file is written after ever
 so that a section that fails, is killed or runs out of memory leaves its finished rows,
 and the next one begins. Nothing is read from outside; sections that lack a package or a
 library say so in their rows.
+
+A card that is lent for 6 minutes has time for the first three: `--seconds 350`.
 
 usage:    python benchmarks/accelerator.py [--smallest] [--out FOLDER]
           python benchmarks/accelerator.py --show FOLDER
@@ -63,6 +67,9 @@ class Section:
 
 
 SECTIONS = {
+    "full-bert-large": Section("on_device.full", 200, ("bert-large",)),
+    "flags": Section("on_device.flags", 100, ("bert-large",)),
+    "full-modernbert-base": Section("on_device.full", 100, ("modernbert-base",)),
     "right": Section("on_device.right", 200, (), {"XLA_FLAGS": QUICK_COMPILATION}),
     "fast-bert-base": Section("on_device.fast", 200, ("bert-base",)),
     "attention": Section("on_device.paths", 90),

@@ -82,7 +82,14 @@ class Step:
       peak: bytes in use at once, by the compiler.
     """
 
-    def __init__(self, network: Network, batch: Any, objective: Any, parts: int):
+    def __init__(
+        self,
+        network: Network,
+        batch: Any,
+        objective: Any,
+        parts: int,
+        options: dict[str, Any] | None = None,
+    ):
         self._objective = objective.reading("tags")
         self._batch = jax.device_put(batch)
         self._state = TrainState.create(
@@ -99,7 +106,7 @@ class Step:
             optimizer=AdamW(),
             micro_batches=parts,
         )
-        self.compiled = lowered.compile()
+        self.compiled = lowered.compile(options)
         self.temporary = self.compiled.memory_analysis().temp_size_in_bytes
         self.peak = memory_of(self.compiled)["peak"]
 

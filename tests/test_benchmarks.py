@@ -19,12 +19,12 @@ SIZES = SMALLER + SMALLER_SCRATCH + SMALLER_SYNTHETIC
 SMALL = [str(ROOT / "experiments" / "quickstart.py"), *SIZES.split()]
 # Each kind of section; the rest are of other models. By default the values of the
 # kernels and the queue's end, and two tables of encoders: each compiles for seconds.
-SECTIONS = ("right", "fast-bert-base", "attention", "tune", "planned")
+SECTIONS = ("full-bert-large", "flags", "right", "fast-bert-base", "attention", "tune")
 FEW = {"accelerator": "--sections planned", "encoders": "--tables speed memory"}
 # The other arguments of each program, and what its output must contain.
 PROGRAMS = {
     "accelerator": (
-        ["--sections", *SECTIONS, "--seconds", "3600", "--out", "OUT"],
+        ["--sections", *SECTIONS, "planned", "--seconds", "3600", "--out", "OUT"],
         "planned: finished",
     ),
     "accumulation": ([], "one pass"),

@@ -164,11 +164,12 @@ def of_dicejax(
     length: int,
     rows: int,
     smallest: bool,
+    options: dict[str, Any] | None = None,
 ) -> Timed:
-    """Compile a step on packed rows, and time it."""
+    """Compile a step on packed rows with options of XLA, and time it."""
     batch = sentences.packed(drawn, length, rows)
     started = time.perf_counter()
-    step = accumulation.Step(network, batch, SelfAdjustingDice(), 1)
+    step = accumulation.Step(network, batch, SelfAdjustingDice(), 1, options)
     compiled = time.perf_counter() - started
     steps = 1 if smallest else 5
     real = batch["segment_ids"] > 0
@@ -213,24 +214,6 @@ def of_pytorch(
       compiled: compile the model with torch.compile, for all widths at once if there
         are several.
     """
-    import torch
-    from transformers import AutoConfig, AutoModelForTokenClassification
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.manual_seed(0)
-    torch.set_float32_matmul_precision("high")
-    fields = config.to_json()
-    theirs = AutoConfig.for_model(
-        fields.pop("model_type"), **fields, num_labels=sentences.CLASSES
-    )
-    model = AutoModelForTokenClassification.from_config(
-        theirs, attn_implementation="sdpa"
-    )
-    model = model.to(device).train()
-    # One shape compiles in less time than all.
-    several = by_length is not None
-    call = torch.compile(model, dynamic=several) if compiled else model
-    optimizer = torch.optim.AdamW(model.parameters(), 5e-5, fused=True)
     batches = [
         {
             "input_ids": batch["input_ids"],
@@ -242,6 +225,56 @@ def of_pytorch(
     if by_length is None:  # without a mask SDPA is free to take its fastest kernel
         for batch in batches:
             del batch["attention_mask"]
+    lengths = [int(n) for b in batches for n in (b["labels"] >= 0).sum(axis=1)]
+    # One shape compiles in less time than all.
+    several = by_length is not None
+    return time_pytorch(config, batches, lengths, compiled, dynamic=several)
+
+
+def torch_device() -> str:
+    """Return the device of PyTorch's side."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def time_pytorch(
+    config: EncoderConfig,
+    batches: list[dict[str, np.ndarray]],
+    lengths: list[int],
+    compiled: bool,
+    *,
+    dynamic: bool = False,
+    attention: str = "sdpa",
+    **changes: Any,
+) -> Timed:
+    """Return PyTorch's steps on these inputs, in a round one step on each.
+
+    Args:
+      config: architecture, for transformers' model with random weights.
+      batches: inputs of the model.
+      lengths: number of tokens of each sequence.
+      compiled: compile the model with torch.compile.
+      dynamic: compile it for all shapes at once.
+      attention: transformers' name of the implementation.
+      **changes: other fields of the configuration.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForTokenClassification
+
+    device = torch_device()
+    torch.manual_seed(0)
+    torch.set_float32_matmul_precision("high")
+    fields = config.to_json() | changes
+    theirs = AutoConfig.for_model(
+        fields.pop("model_type"), **fields, num_labels=sentences.CLASSES
+    )
+    model = AutoModelForTokenClassification.from_config(
+        theirs, attn_implementation=attention
+    )
+    model = model.to(device).train()
+    call = torch.compile(model, dynamic=dynamic) if compiled else model
+    optimizer = torch.optim.AdamW(model.parameters(), 5e-5, fused=True)
     on_device = [
         {k: torch.tensor(v, dtype=torch.long, device=device) for k, v in batch.items()}
         for batch in batches
@@ -260,7 +293,6 @@ def of_pytorch(
     facts: dict[str, Any] = {"compile_s": time.perf_counter() - started}
     if device == "cuda":
         facts["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
-    lengths = [int(n) for b in batches for n in (b["labels"] >= 0).sum(axis=1)]
     places = sum(batch["input_ids"].size for batch in batches)
     return Timed(
         take,
