@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -14,7 +14,7 @@ from flax import nnx
 from jax import Array, lax
 
 from dicejax.errors import quote
-from dicejax.mesh import pin_rows
+from dicejax.mesh import pin_rows, platform
 from dicejax.models.dropout import DropoutKeys, Keys
 from dicejax.models.layers import PRODUCT, Kernel, recompute, wide
 from dicejax.models.settings import Remat, Scale, Size, check_fields
@@ -29,8 +29,35 @@ def _widen(activation: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return recompute(activate)  # stores its input alone, in the narrow type
 
 
-ACTIVATIONS = {
-    "gelu": _widen(functools.partial(jax.nn.gelu, approximate=False)),
+_SQRT_HALF = math.sqrt(0.5)
+
+
+@jax.custom_vjp
+def _gelu(x: Array) -> Array:
+    """Compute `x Phi(x)` in at least float32, with the normal distribution's Phi.
+
+    The backward pass reads `x` in its own type. Phi of layers that are written out
+    would be stored for it otherwise, in float32.
+    """
+    wider = x.astype(wide(x.dtype))
+    return (0.5 * wider * (1 + lax.erf(_SQRT_HALF * wider))).astype(x.dtype)
+
+
+def _gelu_bwd(x: Array, g: Array) -> tuple[Array]:
+    if platform() == "tpu":  # It would read what is stored, widen it and write that.
+        x = lax.optimization_barrier(x)
+    wider = x.astype(wide(x.dtype))
+    # Of -x: XLA would find the same function of `x` in the forward pass, and store it.
+    phi = 0.5 * (1 - lax.erf(-_SQRT_HALF * wider))
+    density = math.sqrt(0.5 / math.pi) * jnp.exp(-0.5 * jnp.square(wider))
+    return ((g * (phi + wider * density)).astype(x.dtype),)
+
+
+_gelu.defvjp(lambda x: (_gelu(x), x), _gelu_bwd)
+
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "gelu": _gelu,
     "gelu_new": _widen(jax.nn.gelu),
     "gelu_pytorch_tanh": _widen(jax.nn.gelu),
     "relu": jax.nn.relu,

@@ -3,9 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from flax import nnx
+from scipy.stats import norm as normal
 
-from dicejax.models import layers
+from dicejax.models import encoder, layers
 from dicejax.models.layers import Dense, LayerNorm, matmul
 
 
@@ -68,3 +70,22 @@ def test_layer_norm_against_its_formula():
     mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
     expected = (x - mean) / np.sqrt(variance + 1e-6)
     np.testing.assert_allclose(norm(jnp.asarray(x, jnp.float32)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_gelu_and_its_gradient_against_their_formula(name, device, monkeypatch):
+    monkeypatch.setattr(encoder, "platform", lambda: device)
+    x = jnp.linspace(-9, 9, 1001).astype(name)
+    value, pull = jax.vjp(encoder.ACTIVATIONS["gelu"], x)
+    exact = np.asarray(x, float)
+    rounding = float(jnp.finfo(x.dtype).eps)
+    close = {"rtol": rounding, "atol": 2e-6}  # of 1 - erf in float32, times x
+    np.testing.assert_allclose(
+        np.asarray(value, float), exact * normal.cdf(exact), **close
+    )
+    slope = normal.cdf(exact) + exact * normal.pdf(exact)
+    [gradient] = pull(jnp.full_like(x, 3))
+    np.testing.assert_allclose(np.asarray(gradient, float), 3 * slope, **close)
+    # The backward pass reads the input alone, in its type.
+    assert [kept.dtype for kept in jax.tree.leaves(pull)] == [x.dtype]
