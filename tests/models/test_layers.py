@@ -8,7 +8,8 @@ from flax import nnx
 from scipy.stats import norm as normal
 
 from dicejax.models import encoder, layers
-from dicejax.models.layers import Dense, LayerNorm, matmul
+from dicejax.models.dropout import DropoutKeys
+from dicejax.models.layers import Dense, LayerNorm, add_and_norm, matmul
 
 
 def test_matmul_gradients_are_those_of_the_plain_product():
@@ -89,3 +90,23 @@ def test_gelu_and_its_gradient_against_their_formula(name, device, monkeypatch):
     np.testing.assert_allclose(np.asarray(gradient, float), 3 * slope, **close)
     # The backward pass reads the input alone, in its type.
     assert [kept.dtype for kept in jax.tree.leaves(pull)] == [x.dtype]
+
+
+def test_gpus_add_and_normalise_with_the_same_gradient(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, update, g = (jnp.asarray(rng.normal(2, 3, (2, 8, 16))) for _ in range(3))
+    keys = DropoutKeys.for_rows(jax.random.key(1), jnp.arange(2))
+    graph, state = nnx.split(LayerNorm(16, epsilon=1e-6, dtype=jnp.float32))
+    drawn = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(1, 1, leaf.shape)), state)
+
+    def call(state, x, update):
+        return add_and_norm(nnx.merge(graph, state), x, update, 0.3, keys)
+
+    both = []
+    for name in ("cpu", "gpu"):
+        monkeypatch.setattr(layers, "platform", lambda name=name: name)
+        value, pull = jax.vjp(lambda *inputs: call(*inputs), drawn, x, update)
+        both.append(jax.tree.leaves((value, pull(g))))
+    assert np.ptp(both[0][-1]) > 1  # of the update
+    for on_cpu, on_gpu in zip(*both, strict=True):
+        np.testing.assert_allclose(on_gpu, on_cpu, rtol=2e-5, atol=2e-5)
