@@ -247,7 +247,7 @@ def add_and_norm(
     if platform() == "gpu" and norm.centred and norm.bias is not None:
         added = x + dropout(update, rate, rng)
         parameters = norm.scale[...], norm.bias[...]
-        return _normalise(added, *parameters, norm.epsilon).astype(norm.dtype)
+        return jnp.asarray(_normalise(added, *parameters, norm.epsilon), norm.dtype)
 
     def add(x: Array, update: Array) -> Array:
         return norm(x + dropout(update, rate, rng))
