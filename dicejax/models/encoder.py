@@ -14,7 +14,7 @@ from flax import nnx
 from jax import Array, lax
 
 from dicejax.errors import quote
-from dicejax.mesh import pin_rows, platform
+from dicejax.mesh import pin_rows
 from dicejax.models.dropout import DropoutKeys, Keys
 from dicejax.models.layers import PRODUCT, Kernel, recompute, wide
 from dicejax.models.settings import Remat, Scale, Size, check_fields
@@ -44,8 +44,6 @@ def _gelu(x: Array) -> Array:
 
 
 def _gelu_bwd(x: Array, g: Array) -> tuple[Array]:
-    if platform() == "tpu":  # It would read what is stored, widen it and write that.
-        x = lax.optimization_barrier(x)
     wider = x.astype(wide(x.dtype))
     # Of -x: XLA would find the same function of `x` in the forward pass, and store it.
     phi = 0.5 * (1 - lax.erf(-_SQRT_HALF * wider))
