@@ -8,9 +8,9 @@ as `(g^T p)^T` with `g^T` and the result written out; float32 114 and 37, or 195
 
 Arrays of tokens x tokens are few and narrow, and read by few operations: the gradient
 of the softmax is spelled out, scales are applied to the small results of products, and
-sums of bfloat16 ones are products of small arrays. On a core of an EPYC (Zen 4), forward
-and backward with dropout, 12 heads of 32, in bfloat16: 4 rows of 384 take 49 ms instead
-of 69, 8 rows of 128 take 10.4 instead of 14.5.
+sums of bfloat16 ones are products of small arrays. On a core of an EPYC (Zen 4),
+forward and backward with dropout, 12 heads of 32, in bfloat16: 4 rows of 384 take 49 ms
+instead of 69, 8 rows of 128 take 10.4 instead of 14.5.
 """
 
 from __future__ import annotations
