@@ -170,7 +170,7 @@ def read_file(file: Path) -> Archived:
             run["seed"],
             folder=f"{file.parent.name}/{file.stem}",
             status=run["status"],
-            result=run["result"] and with_checksums(run["result"]),
+            result=with_checksums(run["result"]) if run["result"] else {},
             example_statistics=next(counts).astype(float) if run["result"] else None,
             groups=groups if run["result"] else None,
         )
@@ -247,7 +247,7 @@ def _trained(outcomes: Sequence[ScoredRun]) -> list[Mapping[str, Any]]:
 
 def _is_trained(outcome: ScoredRun) -> bool:
     """Return whether an outcome is that of a run, not of moved decisions."""
-    return outcome.result is None or "control" not in outcome.result
+    return "control" not in outcome.result
 
 
 def _of_folder(folder: str) -> Archived:
@@ -280,7 +280,7 @@ def _trials(folder: str, jobs: Sequence[Job]) -> dict[str, Any]:
 
 
 def _record(outcome: ScoredRun) -> dict[str, Any]:
-    result = outcome.result and {k: v for k, v in outcome.result.items() if k in KEPT}
+    result = {k: v for k, v in outcome.result.items() if k in KEPT} or None
     return {
         "loss": outcome.loss,
         "seed": outcome.seed,

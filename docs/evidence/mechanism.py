@@ -339,7 +339,7 @@ def of_arms(cell: Cell) -> str:
 def _difference(cell: Cell, arm: str, other: str) -> str:
     """Return a difference; of medians where runs of either arm failed."""
     runs = [cell.runs[arm], cell.runs[other]]
-    if any(run.result is None for some in runs for run in some):
+    if any(not run.result for some in runs for run in some):
         return "–"
     if cell.failures(arm).is_unstable or cell.failures(other).is_unstable:
         ours, theirs = (np.median([_score(run) for run in some]) for some in runs)

@@ -101,7 +101,7 @@ def test_failed_runs_are_counted_with_an_upper_limit(evidence, whole):
     assert tables.failures(row) == (0, 5)
     first, *others = row.runs
     half = dataclasses.replace(first, result=low_score(first.result))
-    lost = dataclasses.replace(first, seed=9, status="diverged", result=None)
+    lost = dataclasses.replace(first, seed=9, status="diverged", result={})
     missing = dataclasses.replace(lost, seed=8, status="missing")
     some = dataclasses.replace(row, runs=(half, *others, lost, missing))
     assert tables.failures(some) == (2, 6)

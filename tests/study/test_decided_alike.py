@@ -107,7 +107,7 @@ def test_losses_of_which_a_run_lacks_moved_decisions_keep_their_own():
 
 
 def test_a_diverged_run_has_failed_whatever_its_decisions():
-    nothing = {"status": "diverged", "result": None, "example_statistics": None}
+    nothing = {"status": "diverged", "result": {}, "example_statistics": None}
     outcomes = with_changed_dsc(drawn(SKILLS), **nothing, moved={})
     versus = compared(outcomes)["dsc"].versus[MOVED]
     assert versus.decided_alike and versus.verdict.outcome == "unstable"
