@@ -16,8 +16,8 @@ from typing import Any
 
 _TUNABLES = "GLIBC_TUNABLES"
 _HUGE = ("hugetlb=1",)
-# One arena that grows and never shrinks: others take 64 MiB at most, and map and unmap
-# what is larger.
+# One arena that grows and never shrinks. Each other arena holds 64 MiB at most, and
+# larger allocations would be mapped and unmapped each time.
 _KEPT = ("arena_max=1", "mmap_max=0", "trim_threshold=1099511627776")
 _IN_PLACE = "xla_cpu_copy_insertion_use_region_analysis"
 _HAVE_IN_PLACE = ("0.10.", "0.11.", "0.12.")

@@ -26,7 +26,7 @@ from dicejax.models.layers import dot, dot_of_columns, wide, written
 
 FEW = 128
 """Up to so many queries float32 is not worth writing out."""
-# The arrays; weights, those dropped out, and the result; bias, and what is kept.
+# Query, key and value; weights before and after dropout; output; bias; dropout mask.
 _Residuals = tuple[tuple[Array, ...], Array, Array, Array, Array | None, Array | None]
 
 
@@ -108,7 +108,7 @@ def _widened(x: Array, dtype: jnp.dtype) -> Array:
 
 
 def _row_sums(x: Array) -> Array:
-    """Sum over the last axis, by a product: XLA fuses what it has summed with less."""
+    """Sum over the last axis by a product with ones, which costs fewer passes."""
     ones = jnp.ones((x.shape[-1], 1), x.dtype)
     sums = dot(x.reshape(-1, x.shape[-1]), ones, (-1, -2))
     return sums.reshape(*x.shape[:-1], 1)

@@ -64,7 +64,7 @@ class Encoded:
 
 @contextlib.contextmanager
 def reading_once() -> Iterator[None]:
-    """Have `load_data` remember what it read last, and give it where it would again.
+    """Have `load_data` keep the last data, and return them if asked for the same.
 
     Files are taken to stay as they are meanwhile.
     """

@@ -27,9 +27,9 @@ from dicejax.training.throughput import Throughput, flops_per_token
 class LoopLog(contextlib.AbstractContextManager["LoopLog"]):
     """Log of a training loop, a context manager round it.
 
-    It counts the steps in the state of the loop, in place, and writes and shows a line
-    of metrics when it is told to. Its `meter` measures throughput, its `analyser`, if
-    that is on, the gradients of some steps.
+    It counts the steps in the state of the loop, in place. `write_line` writes and
+    shows a line of metrics. Its `meter` measures throughput, its `analyser`, if that is
+    on, the gradients of some steps.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class LoopLog(contextlib.AbstractContextManager["LoopLog"]):
             )
 
     def flush(self) -> None:
-        """Flush the files to durable storage, and note what is in them."""
+        """Flush the files to durable storage, and update their checksums."""
         for file in self._files.values():
             file.flush()
         self._loop.digests = {name: file.sha256 for name, file in self._files.items()}

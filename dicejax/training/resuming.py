@@ -1,4 +1,4 @@
-"""What a run continues from: the data it was begun with, and its last checkpoint."""
+"""Resuming a run: check that its data are the same, restore its last checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dicejax.training.state import TrainState
 
 
 def check_identity(run: Run, setup: Setup, warn: Callable[[str], None]) -> bool:
-    """Compare what a run that continues was made from with what is there now.
+    """Compare data and weights of a resumed run with those that it began with.
 
     Test may have changed where it is not scored yet, and everything before the first
     checkpoint.

@@ -87,7 +87,7 @@ def test_gelu_and_its_gradient_against_their_formula(name):
     [gradient] = pull(jnp.full_like(x, 3))
     np.testing.assert_allclose(np.asarray(gradient, float), 3 * slope, **close)
     # The backward pass reads the input alone, in its type.
-    assert [kept.dtype for kept in jax.tree.leaves(pull)] == [x.dtype]
+    assert [residual.dtype for residual in jax.tree.leaves(pull)] == [x.dtype]
 
 
 def test_gpus_add_and_normalise_with_the_same_gradient(monkeypatch):

@@ -70,8 +70,8 @@ def test_what_runs_read_alike_is_read_once_and_dev_decoded_once_per_epoch(
             training = dataclasses.replace(experiment.training, seed=seed)
             seeded = dataclasses.replace(experiment, training=training)
             train(seeded, tmp_path / str(seed))
-        for said in notes:
-            load_data(experiment, said.append)
+        for of_load in notes:
+            load_data(experiment, of_load.append)
         longer = dataclasses.replace(experiment.training, max_length=16)
         load_data(dataclasses.replace(experiment, training=longer), print)
     load_data(experiment, print)
