@@ -113,7 +113,9 @@ class Step:
     def take(self, steps: int = 1) -> None:
         """Take steps, and wait for the last."""
         for _ in range(steps):
-            self._state, _ = self.compiled(self._state, self._batch, self._objective)
+            self._state, _ = self.compiled(
+                self._state, self._batch, self._objective, optimizer=AdamW()
+            )
         jax.block_until_ready(self._state)
 
     def seconds(self) -> float:

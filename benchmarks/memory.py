@@ -56,7 +56,9 @@ def really_added(experiment: config.Experiment, steps: int) -> int:
     state = setup.initial_state(mesh, len(batches))
     for step in range(steps):
         batch = global_batch(batches[step].arrays, mesh)
-        state, _ = jax.block_until_ready(compiled(state, batch, objective))
+        state, _ = jax.block_until_ready(
+            compiled(state, batch, objective, optimizer=settings["optimizer"])
+        )
     return resident("VmHWM") - before
 
 

@@ -7,6 +7,7 @@ of `layers` have a leading axis over the L layers, the lowest first.
 from __future__ import annotations
 
 import abc
+import copy
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -47,6 +48,9 @@ class Optimizer(abc.ABC):
     `layer_decay`^L in the embeddings, and `head_learning_rate` in the heads. A subclass
     gives the rule.
 
+    It is a pytree whose leaves are both rates: a new rate runs the program already
+    compiled. All other fields are part of the program.
+
     Args:
       learning_rate: peak learning rate, at the end of the warm-up.
       warmup: share of all steps over which the learning rate rises.
@@ -81,6 +85,10 @@ class Optimizer(abc.ABC):
     freeze_embeddings: bool = False
     frozen_layers: int = 0
     ema_decay: float = 0.0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        jax.tree_util.register_pytree_node(cls, _rates_and_rest, _with_rates)
 
     def __post_init__(self) -> None:
         self._check(
@@ -136,7 +144,7 @@ class Optimizer(abc.ABC):
         rate = self.rate(step, total_steps)
         # One product for each number: multipliers go to the rate, and not at all if 1.
         rates = jax.tree.map(
-            lambda m: rate if np.ndim(m) == 0 and m == 1 else rate * m,
+            lambda m: rate if isinstance(m, float) and m == 1 else rate * m,
             jax.tree_util.tree_map_with_path(
                 functools.partial(self._multiplier, params), old
             ),
@@ -195,7 +203,7 @@ class Optimizer(abc.ABC):
 
     def _multiplier(
         self, params: Params, path: tuple[Any, ...], leaf: Array
-    ) -> float | np.ndarray:
+    ) -> ArrayLike:
         """Return the learning-rate multiplier of a trained leaf of the parameters.
 
         It is an array `[L, 1, ...]` for stacked layers whose rates differ.
@@ -275,6 +283,21 @@ class Optimizer(abc.ABC):
                 f"frozen_layers is {count}; the encoder has {layers} layers"
             )
         return count == layers
+
+
+def _rates_and_rest(
+    optimizer: Optimizer,
+) -> tuple[tuple[ArrayLike, ArrayLike], Optimizer]:
+    head = optimizer.head_learning_rate
+    rates = optimizer.learning_rate, 1.0 if head is None else head
+    return rates, _with_rates(optimizer, (1.0, 1.0))
+
+
+def _with_rates(rest: Optimizer, rates: tuple[ArrayLike, ArrayLike]) -> Optimizer:
+    optimizer = copy.copy(rest)  # rates may be traced, which the checks cannot read
+    object.__setattr__(optimizer, "learning_rate", rates[0])
+    object.__setattr__(optimizer, "head_learning_rate", rates[1])
+    return optimizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ Batch = Mapping[str, Array]
 
 @functools.partial(
     jax.jit,
-    static_argnames=("network", "optimizer", "task", "micro_batches", "mesh"),
+    static_argnames=("network", "task", "micro_batches", "mesh"),
     donate_argnames="state",
 )
 def train_step(
@@ -52,7 +52,7 @@ def train_step(
       batch: int `[B, T]` arrays, inputs and labels by name.
       objective: a pytree; its hyper-parameters are traced.
       network: architecture.
-      optimizer: update rule.
+      optimizer: update rule, a pytree; its two rates are traced.
       task: turns outputs and batch into the inputs of the objective; None: they are.
       micro_batches: number of micro-batches, to save memory; the result is unchanged.
       mesh: devices over which parameters are split.

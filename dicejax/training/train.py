@@ -283,6 +283,7 @@ def _train(
 
     # Steps: batch, update, log, evaluate, checkpoint.
     settings = setup.step_settings(mesh, batches.plan.places())
+    settings["optimizer"] = replicate(experiment.optimizer, mesh)
     epoch_ends, compiled = frozenset(batches.plan.epoch_ends()), set()
     feed = batches.iterate(loop.step, rows_here=rows_here(batches.rows, mesh))
     stop = StopRequest(loop.step)

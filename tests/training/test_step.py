@@ -67,6 +67,27 @@ def test_a_new_alpha_runs_the_same_program():
     assert train_step._cache_size() == programs
 
 
+def test_new_rates_run_the_same_program():
+    start, slow, fast = (
+        jax.device_get(take_steps(CrossEntropy(), steps, optimizer)[0].params)
+        for steps, optimizer in (
+            (0, OPTIMIZER),
+            (1, OPTIMIZER),
+            (1, AdamW(learning_rate=8e-2, head_learning_rate=3.0)),
+        )
+    )
+    programs = train_step._cache_size()
+    for part, factor in (("encoder", 4), ("heads", 12)):
+        jax.tree.map(
+            lambda x, y, z, factor=factor: np.testing.assert_allclose(
+                z - x, factor * (y - x), rtol=1e-4, atol=1e-6
+            ),
+            *(params[part] for params in (start, slow, fast)),
+        )
+    take_steps(CrossEntropy(), 1, AdamW(learning_rate=1e-3, head_learning_rate=10.0))
+    assert train_step._cache_size() == programs
+
+
 def test_the_objective_s_state_goes_from_step_to_step():
     state, _ = take_steps(GHM(bins=4), 3, AdamW())
     density = state.objective_state
