@@ -6,30 +6,36 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from dicejax.data.examples import groups_of, labels_of
 from dicejax.data.source import text_of
 
+Together: TypeAlias = Literal["documents", "equal texts", ""]
 MIN_UNITS = 20
 """Documents or texts from which on they stay whole; parts of few lack labels."""
 
 
-def units_of(examples: Sequence[Any]) -> tuple[str, Sequence[Hashable]]:
-    """Return what stays together, and a key for each example that is shared there.
+def together(examples: Sequence[Any]) -> Together:
+    """Return what stays together where some examples are held out.
 
     These are documents; or equal texts, whatever their gold; or nothing, where there
     are fewer than `MIN_UNITS` of both.
     """
     groups = groups_of(examples)
     if groups is not None and groups.max() + 1 >= MIN_UNITS:
-        return "documents", groups.tolist()
-    texts = list(map(text_of, examples))
-    if len(set(texts)) >= MIN_UNITS:
-        return "equal texts", texts
-    return "", range(len(examples))
+        return "documents"
+    return "equal texts" if len(set(map(text_of, examples))) >= MIN_UNITS else ""
+
+
+def units_of(examples: Sequence[Any], whole: Together) -> Sequence[Hashable]:
+    """Return a key for each example, which those that stay together share."""
+    groups = groups_of(examples) if whole == "documents" else None
+    if groups is not None:
+        return groups.tolist()
+    return [*map(text_of, examples)] if whole else range(len(examples))
 
 
 def stratified(
@@ -116,7 +122,7 @@ def fold(
     >>> sorted(map(len, parts)), sorted(set.union(*parts)) == list(range(10))
     ([5, 5], True)
     """
-    _, units = units_of(examples)
+    units = units_of(examples, together(examples))
     left = list(zip(examples, units, strict=True))
     chosen: set[Hashable] = set()
     for number in range(part):

@@ -228,21 +228,26 @@ class FileSource(Source):
             )
         remarks: dict[str, list[str]] = {}
         splits = {"train": self._split(self.train, remarks)}
-        held, how = list[str](), ""
+        held = list[str]()
+        whole: held_out.Together | None = None  # None: what is held out is random
         # Dev is a share of the rest, rescaled to the share of the whole.
         rest = 1 - (self.test is None) * self.test_share
         for name, share in (("test", self.test_share), ("dev", self.dev_share / rest)):
             if (file := getattr(self, name)) is not None:
                 splits[name] = self._split(file, remarks)
             elif share:
-                how = how or self._draw(splits["train"])
-                parts = self._hold_out(splits["train"], share, name)
+                train = splits["train"]
+                if not held and self.stratified and any(map(labels_of, train)):
+                    whole = held_out.together(train)  # for dev what it is for test
+                parts = self._hold_out(train, share, name, whole)
                 splits["train"], splits[name] = parts
                 held.insert(0, name)
         notes = [f"{', '.join(paths)}: {text}" for text, paths in remarks.items()]
         if held:
             sizes = (f"{len(splits[name])} {name}" for name in ("train", *held))
             note = f"split {self.train} into {' / '.join(sizes)}"
+            how = "a share of each label" + f", {whole} together" * bool(whole)
+            how = "random" if whole is None else how
             notes.append(f"{note} {self.noun} ({how})")
         if "test" not in splits:
             notes.append(
@@ -307,7 +312,7 @@ class FileSource(Source):
     def _without_part(self, examples: Examples, part: str) -> Examples:
         random = np.random.default_rng((self.sample_seed, _LEAVE_OUT))
         out = held_out.fold(examples, *held_out.part_of(part), random)
-        _, units = held_out.units_of(examples)
+        units = held_out.units_of(examples, held_out.together(examples))
         pairs = zip(examples, units, strict=True)
         left = tuple(example for example, unit in pairs if unit not in out)
         if len(left) in (0, len(examples)):
@@ -315,21 +320,15 @@ class FileSource(Source):
             raise InputError(f"{self.dir}: {self.train} has too few texts; {remedy}")
         return left
 
-    def _draw(self, examples: Examples) -> str:
-        """Return in words how examples are held out."""
-        if not (self.stratified and any(map(labels_of, examples))):
-            return "random"
-        together, _ = held_out.units_of(examples)
-        return "a share of each label" + f", {together} together" * bool(together)
-
     def _hold_out(
-        self, examples: Examples, share: float, split: str
+        self,
+        examples: Examples,
+        share: float,
+        split: str,
+        whole: held_out.Together | None,
     ) -> tuple[Examples, Examples]:
         """Part examples into those to keep and those to hold out, units kept whole."""
-        is_random = self._draw(examples) == "random"
-        others: Sequence[Hashable] = range(len(examples))
-        if not is_random:
-            _, others = held_out.units_of(examples)
+        others = held_out.units_of(examples, whole or "")
         units: list[Hashable] = [
             other if (unit := self.unit(example)) is None else unit
             for example, other in zip(examples, others, strict=True)
@@ -337,7 +336,7 @@ class FileSource(Source):
         distinct = list(dict.fromkeys(units))
         draw = _HOLD_OUT if split == "dev" else _HOLD_OUT_TEST
         random = np.random.default_rng((self.sample_seed, draw))
-        if is_random:
+        if whole is None:
             order = random.permutation(len(distinct))
             count = min(max(1, round(share * len(order))), len(order) - 1)
             out = {distinct[place] for place in order[:count]}

@@ -389,7 +389,8 @@ def _ratio_text(output: OutputCounts) -> str:
     if len({*ends}) == 1:
         return "all classes are equally frequent"
     many, few = ("all others together" if x == OTHERS else quote(x) for x in ends)
-    return f"{ratio} times as many {many} as {few}"
+    times = "" if ratio == "1" else f"{ratio} times "
+    return f"{times}as many {many} as {few}"
 
 
 def _rarest_label(output: OutputCounts) -> LabelCount | None:

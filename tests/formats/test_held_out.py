@@ -67,6 +67,27 @@ def test_equal_texts_are_in_one_part_whatever_their_gold(tmp_path):
     assert abs(counts["test"]["complaint"] - 0.15 * 60) <= 1.5
 
 
+@pytest.mark.parametrize("documents", [False, True])
+def test_both_parts_are_drawn_alike_though_few_texts_are_left_for_dev(
+    documents, tmp_path
+):
+    rows = [
+        {"text": f"{n % 21}", "label": "ab"[n % 3 > 0]}
+        | ({"text": f"{n}", "document": f"{n % 21}"} if documents else {})
+        for n in range(210)
+    ]
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    source = TextFiles(layout="json", dir=str(tmp_path), train="all.jsonl", **SHARES)
+    corpus = source.load()
+    units = [
+        {e.document if documents else text_of(e) for e in getattr(corpus, split)}
+        for split in SPLITS
+    ]
+    assert sum(map(len, units)) == len(set.union(*units)) == 21
+    whole = "documents" if documents else "equal texts"
+    assert corpus.notes[0].endswith(f"(a share of each label, {whole} together)")
+
+
 def test_documents_stay_whole_and_their_classes_have_shares(tmp_path):
     rows, random = [], np.random.default_rng(2)
     for document in range(60):

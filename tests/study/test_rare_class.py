@@ -87,6 +87,13 @@ def test_init_says_imbalance_from_the_rare_side(
     assert f"# In fewer than 20 examples of train: {rare} 2." in text
 
 
+def test_init_says_that_two_classes_are_equally_frequent(tmp_path, capsys):
+    lines = "".join(f"a text {n},{'ab'[n % 2]}\n" for n in range(40))
+    (tmp_path / "train.csv").write_text(f"text,label\n{lines}")
+    assert run(["init", "classification", str(tmp_path), "--data", str(tmp_path)]) == 0
+    assert "imbalance: as many 'a' as 'b' (14 vs. 14)" in capsys.readouterr().out
+
+
 def test_init_chooses_losses_by_the_rarest(tmp_path, capsys):
     """Pretrained encoders get rivals of cross-entropy at 1:20, as at 20:1."""
     from dicejax.init.starter import _choose_losses
