@@ -17,10 +17,9 @@ from dicejax.study.compare.failures import (
     support_of,
 )
 from dicejax.study.compare.jobs import PLAIN
-from dicejax.study.compare.plain import is_beaten
 from dicejax.study.compare.statistics import Row, apart, results_of, rivals_of
 from dicejax.study.compare.table import remedy
-from dicejax.study.compare.testing import LEVEL, MARGIN, NO_CLAIM
+from dicejax.study.compare.testing import LEVEL, MARGIN, NO_CLAIM, Contrast
 from dicejax.study.sentences import sentences
 
 _UNSETTLED = ("baseline", *NO_CLAIM)
@@ -78,7 +77,7 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
     """
     settled = [row for row in rows if row.outcome not in _UNSETTLED]
     for row in sorted(settled, key=cost):
-        if row.loss in PLAIN and not is_beaten(row, settled):
+        if row.loss in PLAIN and not _is_beaten(row, settled):
             return row
     ahead = [row for row in settled if _gain(row) > margin]
     better = [row for row in ahead if row.outcome == "better"]
@@ -89,6 +88,26 @@ def recommended(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
         if not any(_versus(row, control) == "better" for row in settled):
             return control
     return max(rivals_of(better) or better, key=_gain)
+
+
+def _is_beaten(control: Row, others: Sequence[Row]) -> bool:
+    """Return whether the baseline or another is ahead of a control by its interval.
+
+    The adjusted verdict may be undecided where the interval, that of one loss alone,
+    does not contain 0. A model that is behind by its interval is not advised.
+    """
+    if control.outcome == "worse" or _is_ahead(control.against, sign=-1):
+        return True
+    return any(
+        _versus(row, control) == "better" or _is_ahead(row.versus.get(control.loss))
+        for row in others
+    )
+
+
+def _is_ahead(contrast: Contrast | None, sign: int = 1) -> bool:
+    """Return whether the interval lies above 0, or below it."""
+    crossed = None if contrast is None else contrast.crossed
+    return crossed is not None and min(sign * crossed.low, sign * crossed.high) > 0
 
 
 def foremost(rows: Sequence[Row], margin: float = MARGIN) -> Row | None:
