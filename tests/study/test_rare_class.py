@@ -24,7 +24,7 @@ from dicejax.study.compare.jobs import (
 )
 from dicejax.study.compare.same_data import require_one_data
 from dicejax.study.compare.statistics import columns_of
-from dicejax.study.compare.unlearnt import unlearnt
+from dicejax.study.compare.table import unlearnt
 from dicejax.tasks import Classification, MultiLabelClassification
 from dicejax.training.run_folder import Run
 from dicejax.training.train import train

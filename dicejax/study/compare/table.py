@@ -10,10 +10,10 @@ from rich.table import Table
 
 from dicejax.config import ScratchEncoder
 from dicejax.io.terminal import literal
+from dicejax.metrics.scores import FEWEST
 from dicejax.study.compare.failures import is_repeated, learnt_nothing, one_class
 from dicejax.study.compare.jobs import Status
 from dicejax.study.compare.statistics import Row, columns_of, results_of
-from dicejax.study.compare.unlearnt import unlearnt
 from dicejax.study.sentences import paragraphs, sentences
 
 GAP = 3
@@ -23,6 +23,8 @@ LOSS_WIDTH = 34
 LACKING: dict[Status, str] = {"diverged": "diverged", "missing": "not finished"}
 MOST_SEEDS = 20
 """Seeds of a list; of more their number is said."""
+LEARNT = 0.5
+"""Mean F1 of the baseline on a class from which it has learnt it."""
 
 
 def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
@@ -131,3 +133,27 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
     )
     cut = (text for result in results_of(rows) for text in result.get("cut", ()))
     return [*paragraphs(text), *dict.fromkeys(cut)]
+
+
+def unlearnt(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence on each loss with no right answer on a class in any run.
+
+    That is on classes of at least `FEWEST` test examples that the baseline has learnt,
+    and losses that have learnt something else: a score of all may hide it.
+    """
+    base, *others = rows
+    names = base.results[0]["test"].get("per_type", {})
+    learnt: dict[str, float] = {}  # by the baseline
+    for name, scores in names.items():
+        f1 = base.class_scores(name, "f1")
+        if f1 and scores.get("support", 0) >= FEWEST and statistics.fmean(f1) >= LEARNT:
+            learnt[name] = statistics.fmean(f1)
+    texts = []
+    for row in others:
+        by_name = {name: row.class_scores(name, "f1") for name in learnt}
+        missed = {k: learnt[k] for k, f1 in by_name.items() if f1 and not any(f1)}
+        if missed and len(missed) < len(names):  # else it learnt nothing at all
+            runs = len(by_name[next(iter(missed))])
+            text = sentences("warnings").unlearnt(row.loss, missed, runs, base.name)
+            texts.append(text)
+    return texts
