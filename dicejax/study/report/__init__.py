@@ -110,8 +110,8 @@ def curves(comparison: Comparison) -> dict[str, Any]:
                 ],
             }
         content[row.loss]["classes"] = {
-            name: {"support": int(runs[0]["support"]), "f1": f1}
-            for name, runs in classes_of(row).items()
-            if (f1 := [scores["f1"] for scores in runs if "f1" in scores])
+            name: {"support": count, "f1": f1}
+            for name, count in classes_of(comparison.rows).items()
+            if (f1 := row.class_scores(name, "f1"))
         }
     return content

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dicejax.metrics import score_counts
 from dicejax.metrics.calibration import ReliabilityBin
+from dicejax.study.compare.failures import support_of
 from dicejax.study.compare.statistics import Row
 
 CURVES = ("dev", "training_loss")
@@ -56,13 +58,13 @@ CountsBySeed = Mapping[int, np.ndarray]
 """Counts of `score_counts.count_scores` on test, without the negative class."""
 
 
-def counts_of(row: Row) -> dict[str, CountsBySeed]:
+def counts_of(row: Row) -> Mapping[str, CountsBySeed]:
     """Return the counts of predicted probabilities by output."""
     by_output: dict[str, dict[int, np.ndarray]] = {}
     for run in row.runs:
         for output, counts in run.score_counts.items():
             by_output.setdefault(output, {})[run.seed] = counts
-    return dict(by_output)
+    return by_output
 
 
 def pooled(by_seed: CountsBySeed) -> np.ndarray:
@@ -75,11 +77,11 @@ def bins_of(counts: np.ndarray) -> list[ReliabilityBin]:
     return [x for x in score_counts.reliability(counts).bins if x.count]
 
 
-def classes_of(row: Row) -> dict[str, list[Mapping[str, float]]]:
-    """Return the scores of each class in each run that has the class."""
-    by_name: dict[str, list[Mapping[str, float]]] = {}
-    for result in row.results:
-        for name, scores in result["test"].get("per_type", {}).items():
-            if scores.get("support"):
-                by_name.setdefault(name, []).append(scores)
-    return by_name
+def classes_of(rows: Sequence[Row]) -> Counter[str]:
+    """Count the classes that the test set has; their scores are `Row.class_scores`."""
+    return +support_of(rows[0].results[0]["test"])
+
+
+def most_frequent(support: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return classes with their counts, the most frequent first."""
+    return sorted(support.items(), key=lambda each: (-each[1], each[0]))

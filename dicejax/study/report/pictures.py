@@ -35,6 +35,7 @@ from dicejax.study.report.measured import (
     counts_of,
     curve_of,
     measured,
+    most_frequent,
     pooled,
 )
 from dicejax.study.sentences import sentences
@@ -251,13 +252,12 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
 
 def by_class(comparison: Comparison) -> Iterator[Picture]:
     """Draw the F1 of each class by its frequency."""
-    counts: dict[str, int] = {}
+    counts = classes_of(comparison.rows)
     f1: dict[str, dict[str, float]] = {}  # by loss and class
     for row in comparison.rows:
-        for name, runs in classes_of(row).items():
-            if scores := [run["f1"] for run in runs if "f1" in run]:
-                f1.setdefault(row.loss, {})[name] = 100 * statistics.fmean(scores)
-                counts[name] = int(runs[0]["support"])
+        scores = {name: row.class_scores(name, "f1") for name in counts}
+        means = {k: 100 * statistics.fmean(x) for k, x in scores.items() if x}
+        f1 |= {row.loss: means} if means else {}
     if not f1:
         return
     baseline = comparison.rows[0].loss
@@ -268,8 +268,8 @@ def by_class(comparison: Comparison) -> Iterator[Picture]:
             higher = sum(ours[name] > others[loss][name] for name in both)
             notes[loss] = f"{higher} of {len(both)} classes above {baseline}"
     lines = []
-    for name in sorted(counts, key=lambda name: (-counts[name], name)):
-        line = {"class": name, "count in test set": f"{counts[name]:,}"}
+    for name, count in most_frequent(counts):
+        line = {"class": name, "count in test set": f"{count:,}"}
         lines.append(line | {k: number(each.get(name)) for k, each in f1.items()})
     heading = "F1 (%) of each class on the test set, mean over seeds"
     panels = new_panels(notes, "Count in test set", "F1 (%)")

@@ -32,7 +32,7 @@ from dicejax.study.report.document import (
     Section,
     scores_of_runs,
 )
-from dicejax.study.report.measured import classes_of
+from dicejax.study.report.measured import classes_of, most_frequent
 from dicejax.study.report.reproduce import FILE as RERUN
 from dicejax.study.report.reproduce import (
     folders_of,
@@ -212,32 +212,26 @@ def all_positive(test: Mapping[str, Any]) -> list[str]:
 
 def classes(comparison: Comparison) -> Section:
     """Return precision, recall and F1 of each class: baseline and the page's rival."""
-    rival = rival_of(comparison.rows, comparison.margin)
-    pair = [row for row in (comparison.rows[0], rival) if row is not None]
-    both = {row.loss: scored for row in pair if (scored := classes_of(row))}
-    support: dict[str, int] = {}
-    for by_name in both.values():
-        support |= {name: int(runs[0]["support"]) for name, runs in by_name.items()}
-    lines = []
-    for name in sorted(support, key=lambda name: (-support[name], name)):
-        line = {"class": name, "count in test set": f"{support[name]:,}"}
+    baseline, rival = comparison.rows[0], rival_of(comparison.rows, comparison.margin)
+    both = [baseline, rival] if rival is not None and rival.finished else [baseline]
+    support, lines = classes_of(comparison.rows), []
+    for name, count in most_frequent(support):
+        line = {"class": name, "count in test set": f"{count:,}"}
         for score in ("f1", "precision", "recall"):
-            for loss, by_name in both.items():
-                values = [run[score] for run in by_name.get(name, ()) if score in run]
+            for row in both:
+                values = row.class_scores(name, score)
                 mean = f"{100 * statistics.fmean(values):.1f}" if values else "-"
-                line[f"{heading(score)} {loss}"] = mean
+                line[f"{heading(score)} {row.loss}"] = mean
         lines.append(line)
-    caption = sentences("page").classes(list(both))
+    caption = sentences("page").classes([row.loss for row in both])
     tables = {caption: _filled(lines)} if lines else {}
     return Section("classes", "Classes", _few(support), tables)
 
 
 def _few(support: Mapping[str, int]) -> list[str]:
     """Say how many points one test example of the rarest class is, if at least one."""
-    name = min(support, key=lambda name: support[name], default="")
-    if not 0 < support.get(name, 0) <= 100:
-        return []
-    return [sentences("page").few_of_class(count=support[name], name=name)]
+    name, count = min(support.items(), key=lambda each: each[1], default=("", 0))
+    return [sentences("page").few_of_class(count, name)] if 0 < count <= 100 else []
 
 
 def _filled(lines: Lines) -> Lines:
