@@ -111,6 +111,7 @@ def sentences(name: str) -> Any:
     )
     environment.filters |= {
         "counted": counted,
+        "digits": lambda crossed: 2 if crossed.high - crossed.low < 0.1 else 1,
         "in_math": lambda share: f"{100 * share:+.2f}",
         "listed": listed,
         "p_value": p_value,
