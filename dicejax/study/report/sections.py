@@ -167,20 +167,17 @@ def scores(rows: Sequence[Row]) -> Section:
     scored, lines, more = rows[0].results[0]["test"], [], []
     cells = sentences("cells")
     for place, row in enumerate(rows):
-        contrast = row.against
-        claim = contrast if contrast and contrast.crossed else None
-        empty = "" if contrast is None else "-"
         line = {
             "loss": row.loss,
             "difference": cells.difference(row),
-            "95% CI": cells.interval(claim.crossed) if claim else empty,
-            "p (Holm)": cells.p_holm(claim.p_value) if claim else empty,
+            "95% CI": cells.interval(row.against),
+            "p (Holm)": cells.p_holm(row.against),
             metric: mean_and_spread(primary[place]),
             "seeds": str(len(row.finished)),
             "diverged": str(row.count("diverged") or "-"),
             "missing": str(row.count("missing") or "-"),
-            "seeds needed": cells.needed(contrast) if contrast else empty,
-            "detectable": cells.detectable(claim.detectable) if claim else empty,
+            "seeds needed": cells.needed(row.against),
+            "detectable": cells.detectable(row.against),
         }
         lines.append(line)
         others_of = {name: mean_and_spread(values[place]) for name, values in others}
