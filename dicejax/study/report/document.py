@@ -169,7 +169,7 @@ def plain(text: str) -> str:
 
 def scores_of_runs(rows: Sequence[Row]) -> dict[str, Lines]:
     """Return the test score of each run, a line per loss and a column per seed."""
-    scores = [{r.seed: 100 * r.score for r in x.runs if r.result} for x in rows]
+    scores = [{r.seed: 100 * r.score for r in x.finished} for x in rows]
     seeds = sorted({seed for by_seed in scores for seed in by_seed})
     lines = [
         {"loss": row.loss, **{f"seed {s}": number(by_seed.get(s)) for s in seeds}}

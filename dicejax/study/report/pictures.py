@@ -75,63 +75,47 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
     drawn = [(x, x.against) for x in rows if x.against and x.against.differences]
     if not drawn:
         return None
-    intervals = [
-        100 * np.array([crossed.low, crossed.high]) if crossed else None
-        for crossed in (contrast.crossed for _, contrast in drawn)
-    ]
-    learnt = [row.outcome not in FAILED for row, _ in drawn]
-    seeds = [100 * np.array(contrast.differences) for _, contrast in drawn]
+    learnt = [(x, contrast) for x, contrast in drawn if x.outcome not in FAILED]
     reach = [
-        abs(np.append(ticks, ends if ends is not None else 0)).max()
-        for ticks, ends, counts in zip(seeds, intervals, learnt, strict=True)
-        if counts or not any(learnt)
+        abs(np.append(100 * np.array(contrast.differences), _ends(contrast))).max()
+        for _, contrast in learnt or drawn
     ]
     most = min(max(reach), 5 * statistics.median(reach))
     limit = max(1.08 * most, 200 * margin, 0.1)
     label = f"{metric} minus that of {baseline} (points)"
-    figure, axes = _new_chart([row for row, _ in drawn], label)
+    losses = [row for row, _ in drawn]
+    figure, axes = _new_chart(losses, label)
     axes.set_xlim(-limit, limit)
     axes.axvspan(-100 * margin, 100 * margin, color=figures.BASE, alpha=0.18, lw=0)
     axes.axvline(0, color=figures.TEXT, linewidth=1.25)
-    about = []
-    for y, (pair, ends) in enumerate(zip(drawn, intervals, strict=True)):
-        _draw_difference(axes, pair, y, ends, limit)
-        row, contrast = pair
-        text = signed(100 * (contrast.mean or 0.0))
-        text = row.outcome if row.outcome in FAILED else text
-        if ends is not None:
-            digits = 1 if ends[1] - ends[0] >= 10 else 2
-            low, high = (signed(end, digits) for end in ends)
-            mean = signed(100 * contrast.claim.mean, digits)
-            text = f"{mean} ({low} to {high})"
-        about.append(f"{row.loss} {MARKS[row.outcome]} {text}")
+    for y, (row, contrast) in enumerate(drawn):
+        _draw_difference(axes, row, contrast, y, limit)
+    has_intervals = any(contrast.crossed for _, contrast in drawn)
     key = [("dot", "loss")]
-    if any(row.is_control for row, _ in drawn):
+    if any(row.is_control for row in losses):
         key.append(("square", "control"))
-    if any(ends is not None for ends in intervals):
+    if has_intervals:
         key.append(("mean", "95% CI"))
-    within = f"within ±{100 * margin:g} points: no difference in practice"
-    beyond = sum(
-        int((abs(ticks) > limit).sum())
-        for ticks, counts in zip(seeds, learnt, strict=True)
-        if counts
+    key.append(
+        ("margin", f"within ±{100 * margin:g} points: no difference in practice")
     )
-    caption = sentences("page").forest(
-        metric=metric,
-        has_intervals=any(ends is not None for ends in intervals),
-        beyond=beyond,
-    )
-    title = f"Difference to {baseline}"
-    key.append(("margin", within))
-    panels = {title: figure}
-    return Picture(title, caption, key, panels, about="; ".join(about))
+    seeds = (100 * x for _, contrast in learnt for x in contrast.differences)
+    texts, title = sentences("page"), f"Difference to {baseline}"
+    caption = texts.forest(metric, has_intervals, sum(abs(x) > limit for x in seeds))
+    about = texts.drawn_differences(losses, MARKS)
+    return Picture(title, caption, key, {title: figure}, about=about)
+
+
+def _ends(contrast: Contrast) -> np.ndarray:
+    """Return the ends of an interval in points; empty where no claim is made."""
+    crossed = contrast.crossed
+    return 100 * np.array([crossed.low, crossed.high] if crossed else [])
 
 
 def _draw_difference(
-    axes: Axes, pair: tuple[Row, Contrast], y: int, ends: np.ndarray | None, most: float
+    axes: Axes, row: Row, contrast: Contrast, y: int, most: float
 ) -> None:
     """Draw the interval, the mean and the seeds of a row, or words at the edge."""
-    row, contrast = pair
     color = figures.BASE if row.is_control else figures.LOSS
     mean, outcome = 100 * (contrast.mean or 0.0), row.outcome
     side, align = (1, "right") if mean > 0 else (-1, "left")
@@ -141,7 +125,7 @@ def _draw_difference(
         return
     seeds = [100 * x for x in contrast.differences if abs(100 * x) <= most]
     axes.plot(seeds, [y + 0.3] * len(seeds), "|", markersize=5, **SEED)
-    if ends is not None:
+    if (ends := _ends(contrast)).size:
         inside = np.clip(ends, -most, most)
         axes.plot(inside, (y, y), color=color, linewidth=2.5, solid_capstyle="butt")
         for edge, marker in ((-most, "<"), (most, ">")):
@@ -157,7 +141,7 @@ def _draw_difference(
 def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     """Draw the test score of each run, with equal seeds joined."""
     metric, title = rows[0].metric, "Every run"
-    scores = [{r.seed: 100 * r.score for r in x.runs if r.result} for x in rows]
+    scores = [{r.seed: 100 * r.score for r in x.finished} for x in rows]
     spreads = [mean_and_spread(row.scores(primary_metric)) for row in rows]
     figure, axes = _new_chart(rows, f"Test {metric} (%)")
     right = axes.secondary_yaxis("right")
