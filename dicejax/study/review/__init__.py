@@ -30,7 +30,7 @@ from dicejax.study.review.held_out import (
     train_folds,
 )
 from dicejax.study.review.listing import OF_CLASS, cells_of, document
-from dicejax.study.review.ranking import Doubt, copies, doubts, order
+from dicejax.study.review.ranking import Doubt, copies, doubts
 from dicejax.study.sentences import paragraphs, sentences
 from dicejax.training.encoded import SPLITS
 from dicejax.training.progress import TrainingProgress
@@ -78,7 +78,7 @@ def review(
     samples = {_drawn(job.experiment.data) for job in jobs}
     chosen = tuple(splits) or ("dev", "test", *(["train"] if len(samples) > 1 else []))
     held_out = judge(jobs, chosen, warn)
-    every = doubts(held_out, *order(held_out))
+    every = doubts(held_out)
     contradicted = [doubt for doubt in every if doubt.kinds]
     accepted, lines, contents = contradicted[:first], list[str](), dict[str, str]()
     certain, drawn = marking.to_check(len(every), first)

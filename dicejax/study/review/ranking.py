@@ -109,21 +109,6 @@ def scores_of(
     return scores
 
 
-def order(held_out: HeldOut) -> tuple[np.ndarray, np.ndarray]:
-    """Return the examples by the least score of a place, and that place of each.
-
-    Returns:
-      Numbers of examples, int `[N]`, and the place of each example, in their order in
-      the data, int `[N]`.
-    """
-    gold, task, classes = held_out.gold, held_out.task, None
-    if isinstance(task, TextTask) and task.has_several:
-        classes = gold + 2 * (np.arange(len(gold)) % len(held_out.labels))
-    scores = scores_of(held_out.shares, gold, classes)
-    worst = worst_places(scores, held_out.starts)
-    return np.argsort(scores[worst], kind="stable"), worst
-
-
 def worst_places(scores: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return the place of the least score of each example, int `[N]`.
 
@@ -134,12 +119,24 @@ def worst_places(scores: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return np.array([a + int(np.argmin(scores[a:b])) for a, b in pairs], int)
 
 
-def doubts(held_out: HeldOut, ranked: np.ndarray, worst: np.ndarray) -> list[Doubt]:
-    """Return what models say of examples, in the order of `ranked`."""
-    consensus = _consensus(held_out)
-    against = _against(held_out)
+def doubts(held_out: HeldOut) -> list[Doubt]:
+    """Return what models say of examples, by the least score of their places.
+
+    They propose the class with the highest mean probability; where no model judges a
+    place, or knows its gold, none contradicts it.
+    """
+    gold, shares, classes = held_out.gold, held_out.shares, None
+    if isinstance(held_out.task, TextTask) and held_out.task.has_several:
+        classes = gold + 2 * (np.arange(len(gold)) % len(held_out.labels))
+    scores = scores_of(shares, gold, classes)
+    worst = worst_places(scores, held_out.starts)
+    judged = ~np.isnan(shares).any(-1)  # by model and place
+    total = np.nansum(shares, 0, dtype=np.float64)
+    consensus = np.where(judged.any(0), total.argmax(-1), gold)
+    judged &= gold >= 0
+    against = judged & (np.nan_to_num(shares).argmax(-1) != gold)
     made = []
-    for rank, number in enumerate(ranked.tolist(), start=1):
+    for rank, number in enumerate(scores[worst].argsort(kind="stable").tolist(), 1):
         start, end = held_out.starts[number : number + 2]
         example, place = held_out.examples[number], int(worst[number])
         proposed, kinds = _proposed(held_out, example, consensus[start:end])
@@ -151,8 +148,8 @@ def doubts(held_out: HeldOut, ranked: np.ndarray, worst: np.ndarray) -> list[Dou
             rank=rank,
             label=_label(held_out, example, place, consensus[place], place - start),
             kinds=kinds,
-            contradicting=int((against[:, place] == 1).sum()),
-            judges=int((against[:, place] >= 0).sum()),
+            contradicting=int(against[:, place].sum()),
+            judges=int(judged[:, place].sum()),
             proposed=proposed,
         )
         made.append(doubt)
@@ -177,24 +174,6 @@ def copies(examples: Mapping[str, Sequence[Any]]) -> dict[Any, list[tuple[str, s
     return {k: x for k, x in by_text.items() if len({gold for gold, _ in x}) > 1}
 
 
-def _consensus(held_out: HeldOut) -> np.ndarray:
-    """Return the class with the highest mean probability of each place, int `[P]`.
-
-    It is gold where no model judges the place.
-    """
-    judged = ~np.isnan(held_out.shares).any(-1)
-    total = np.nansum(held_out.shares, 0, dtype=np.float64)
-    return np.where(judged.any(0), total.argmax(-1), held_out.gold)
-
-
-def _against(held_out: HeldOut) -> np.ndarray:
-    """Return whether models contradict gold, int `[M, P]`; -1 where they cannot say."""
-    shares, gold = held_out.shares, held_out.gold
-    judged = ~np.isnan(shares).any(-1) & (gold >= 0)
-    wrong = np.nan_to_num(shares).argmax(-1) != gold
-    return np.where(judged, wrong.astype(int), -1)
-
-
 def _proposed(
     held_out: HeldOut, example: Any, classes: np.ndarray
 ) -> tuple[Any, tuple[str, ...]]:
@@ -203,7 +182,10 @@ def _proposed(
     if isinstance(task, TextTask):
         if not task.has_several:
             label = labels[int(classes[0])] if classes[0] >= 0 else example.label
-            return _relabelled(example, label)
+            if label == example.label:
+                return example, ()
+            changed = dataclasses.replace(example, label=label, probabilities=None)
+            return changed, (f"{example.label} instead of {label}",)
         names = [x for x in example.labels if x in labels and classes[labels.index(x)]]
         names += [
             x for x, y in zip(labels, classes, strict=True) if y and x not in names
@@ -228,13 +210,6 @@ def _proposed(
     others = [span for span in example.spans if span not in flat]  # no tags have them
     ordered = sorted([*spans, *others], key=lambda span: span[1:])
     return dataclasses.replace(example, spans=tuple(ordered)), wrong
-
-
-def _relabelled(example: Any, label: str) -> tuple[Any, tuple[str, ...]]:
-    if label == example.label:
-        return example, ()
-    changed = dataclasses.replace(example, label=label, probabilities=None)
-    return changed, (f"{example.label} instead of {label}",)
 
 
 def differences(gold: Sequence[Span], right: Sequence[Span]) -> tuple[str, ...]:
