@@ -85,14 +85,13 @@ def page(document: Mapping[str, Any]) -> str:
 
     Args:
       document: title, heading of the verdict, context by name, verdict, warnings,
-        sections, keys of those that are folded, what losses are by name, the verdict
-        on each (claims), and the picture of differences (forest) or None.
+        sections, and keys of those that are folded; of a comparison also what losses
+        are by name, the verdict on each (claims), and the picture of differences
+        (forest).
     """
-    pictures = [
-        document["forest"],
-        *(x for s in document["sections"] for x in s.pictures),
-    ]
-    with figures.look() if any(pictures) else contextlib.nullcontext():
+    document = {"losses": {}, "claims": {}, "forest": None, **document}
+    is_drawn = document["forest"] or any(x.pictures for x in document["sections"])
+    with figures.look() if is_drawn else contextlib.nullcontext():
         template = _templates().get_template("page.html.jinja")
         return template.render(document, marks=MARKS)
 

@@ -51,11 +51,8 @@ def document(
             "models": counted(len(held_out.models), "model"),
             "task": type(held_out.task).__name__,
         },
-        "losses": {},
         "verdict": "\n".join([*statement, lead]),
-        "forest": None,
         "warnings": limits,
-        "claims": {},
         "sections": sections,
         "folded": [x.key for x in sections if x.key[:5] == "class"],
     }
