@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from etils import epath
 
 from dicejax.config import Experiment
-from dicejax.io.files import write_together
 from dicejax.study import report
 from dicejax.study.choose.settings import Setting
 from dicejax.study.compare.baselines import controls_among
@@ -23,7 +22,7 @@ from dicejax.study.compare.jobs import (
     with_seed,
 )
 from dicejax.study.compare.record import Comparison
-from dicejax.study.compare.results import assess, texts_of
+from dicejax.study.compare.results import assess
 from dicejax.study.compare.same_data import require_one_data
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
@@ -72,7 +71,6 @@ def confirm(
         runs, str(path), first, margin=margin, controls=controls_among(others)
     )
     comparison = quote(dataclasses.replace(comparison, name=experiment.name))
-    write_together(path, texts_of(comparison))
     return report.write(comparison)
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import cattrs
 import numpy as np
 from etils import epath
 
@@ -25,7 +26,7 @@ from dicejax.study.choose.settings import (
     other_rates,
     other_settings,
 )
-from dicejax.study.compare import finding
+from dicejax.study.compare.finding import CHOICE, SEARCH
 from dicejax.study.compare.jobs import with_seed
 from dicejax.study.significance import MIN_SEEDS
 from dicejax.tasks import Task, scoring
@@ -36,7 +37,6 @@ from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import prepare
 from dicejax.training.train import train
 
-FILE, TRIALS = finding.CHOICE, finding.SEARCH
 SEED = 2_000_000
 """Seed of the first trials, far from those of tuning and of the confirmation."""
 SEEDS = 3
@@ -70,20 +70,17 @@ class Search:
         self._budget = 0.0
         self._path = epath.Path(folder)
         self.trials: list[ScoredTrial] = []
-        if (self._path / FILE).exists():
-            record = json_text.value_of(json_text.read(self._path / FILE), dict)
+        if (self._path / CHOICE).exists():
+            record = json_text.value_of(json_text.read(self._path / CHOICE), dict)
             changes = config.differences(
                 config.from_json(json.dumps(record["experiment"])), experiment
             )
             if changes:
                 raise InputError(
-                    f"{self._path / FILE}: chose for other settings: "
+                    f"{self._path / CHOICE}: chose for other settings: "
                     f"{'; '.join(changes)}; name another --out"
                 )
-            self.trials = [
-                ScoredTrial(**{**trial, "setting": Setting(**trial["setting"])})
-                for trial in record["trials"]
-            ]
+            self.trials = cattrs.structure(record["trials"], list[ScoredTrial])
 
     @property
     def seconds(self) -> float:
@@ -172,7 +169,7 @@ class Search:
         return self.seconds + a_run + confirming <= budget
 
     def _try(self, setting: Setting, seed: int) -> None:
-        path = self._path / TRIALS / setting.name / f"seed-{seed}"
+        path = self._path / SEARCH / setting.name / f"seed-{seed}"
         experiment = with_seed(setting.apply_to(self._experiment), seed, False)
         begin, score = time.monotonic(), None
         try:
@@ -212,7 +209,7 @@ class Search:
             **more,
         }
         text = json.dumps(record, indent=2, default=dataclasses.asdict) + "\n"
-        files.write_whole(self._path, FILE, text)
+        files.write_whole(self._path, CHOICE, text)
 
     def chosen(self) -> Setting:
         """Return the best on dev by at least two seeds, the cheapest of equals.
@@ -252,7 +249,7 @@ class Search:
 
     def _statistics(self, setting: Setting) -> list[np.ndarray]:
         runs = [
-            Run(self._path / TRIALS / setting.name / f"seed-{trial.seed}")
+            Run(self._path / SEARCH / setting.name / f"seed-{trial.seed}")
             for trial in self.trials
             if trial.setting == setting and trial.dev is not None
         ]
