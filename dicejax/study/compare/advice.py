@@ -294,19 +294,16 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
     pairs = [{claim.loss, baseline.loss}]
     if best.is_control:
         rivals = rivals_of(rows) if best is claim else [leader]
-        rivals = [row for row in rivals if best.loss in row.versus]
-        mean = {
-            row.loss: crossed.mean
+        claims = [
+            (row, versus.crossed)
             for row in rivals
-            if (crossed := row.versus[best.loss].crossed) is not None
-        }
-        rivals = [row for row in rivals if row.loss in mean]
-        if rivals:
+            if (versus := row.versus.get(best.loss)) and versus.crossed
+        ]
+        if claims:
             # One that is not shown to be better than the baseline may beat the control,
             # as it has moved decisions there.
-            beating = [row for row in rivals if _versus(row, best) == "better"]
-            rival = max(beating or rivals, key=lambda row: mean[row.loss])
-            difference = rival.versus[best.loss].crossed
+            beating = [x for x in claims if _versus(x[0], best) == "better"]
+            rival, difference = max(beating or claims, key=lambda x: x[1].mean)
             parts.append(texts.versus(rival.loss, rival, best, difference))
             pairs.append({rival.loss, best.loss})
             if best is claim:
