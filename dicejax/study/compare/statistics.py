@@ -34,6 +34,7 @@ from dicejax.study.compare.testing import (
     differences_of,
     finished_run,
     pairs_of,
+    stack,
 )
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import CrossedDifference, Verdict
@@ -277,17 +278,16 @@ def apart(ours: Row, other: Row) -> CrossedDifference | None:
         return None if ours.against is None else ours.against.crossed
     if other.loss in ours.versus:
         return ours.versus[other.loss].crossed
-    pair = [
-        {x.seed: items for x in y.runs if (items := x.item_statistics) is not None}
-        for y in (ours, other)
-    ]
-    seeds = sorted(pair[0].keys() & pair[1].keys())
     failed = any(row.failures.seeds for row in (ours, other))
     tested = [x for y in (ours, other) if (x := y.against) and x.is_tested]
-    if failed or len(tested) < 2 or len(seeds) < significance.MIN_SEEDS:
+    if failed or len(tested) < 2:
         return None
-    stacked = (np.stack([runs[seed] for seed in seeds]) for runs in pair)
-    return significance.seeds_and_items(*stacked, level=tested[0].level or LEVEL)
+    runs = {row.loss: row.runs for row in (ours, other)}
+    pairs = pairs_of(runs, ours.loss, other.loss)
+    if len(pairs) < significance.MIN_SEEDS:
+        return None
+    level = tested[0].level or LEVEL
+    return significance.seeds_and_items(*stack(pairs, pairs), level=level)
 
 
 def _decided_alike(

@@ -108,18 +108,17 @@ def pairs_of(
     by_loss: Mapping[str, Sequence[ScoredRun]], loss: str, baseline: str
 ) -> Pairs:
     """Return the statistics of a loss and the baseline, by the seeds that both have."""
-    ours, standard = (
-        {run.seed: run for run in by_loss[name] if run.status != "missing"}
-        for name in (loss, baseline)
-    )
     # A diverged run scores 0.
     nothing = np.asarray(finished_run(by_loss).item_statistics) * [0, 1]
-    pairs = {}
-    for seed in sorted(ours.keys() & standard.keys()):
-        items = (runs[seed].item_statistics for runs in (ours, standard))
-        mine, other = (nothing if counts is None else counts for counts in items)
-        pairs[seed] = mine, other
-    return pairs
+
+    def by_seed(runs: Sequence[ScoredRun]) -> dict[int, np.ndarray]:
+        ended = [run for run in runs if run.status != "missing"]
+        items = ((run.seed, run.item_statistics) for run in ended)
+        return {seed: nothing if x is None else x for seed, x in items}
+
+    ours, standard = by_seed(by_loss[loss]), by_seed(by_loss[baseline])
+    common = sorted(ours.keys() & standard.keys())
+    return {seed: (ours[seed], standard[seed]) for seed in common}
 
 
 def finished_run(by_loss: Mapping[str, Sequence[ScoredRun]]) -> ScoredRun:
@@ -198,7 +197,7 @@ def contrasts(
                 last, list(at), comparisons=len(p_value), level=LEVEL
             )
             if first.source != "run scores":
-                stacked = _stack(pairs[loss], pairs[loss])
+                stacked = stack(pairs[loss], pairs[loss])
                 plan["randomisation"] = significance.approximate_randomisation(*stacked)
         made[loss] = Contrast(
             seeds=tuple(pairs[loss]),
@@ -267,7 +266,7 @@ def _cross_at_looks(
     for j in range(max(map(len, schedules.values()), default=0)):
         at_look = {k: schedule[j] for k, schedule in schedules.items() if schedule[j:]}
         seen = {
-            loss: significance.seeds_and_items(*_stack(family[loss], seeds))
+            loss: significance.seeds_and_items(*stack(family[loss], seeds))
             for loss, seeds in at_look.items()
             if set(seeds) <= set(family[loss])
         }
@@ -279,6 +278,7 @@ def _cross_at_looks(
     return crossed
 
 
-def _stack(pairs: Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+def stack(pairs: Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the statistics of a loss and the baseline for some seeds."""
     ours, baseline = zip(*(pairs[seed] for seed in seeds), strict=True)
     return np.stack(ours), np.stack(baseline)
