@@ -43,27 +43,23 @@ def quote(
     if pair is None:
         return dataclasses.replace(comparison, quoted=Quoted())
     gain = gain_of(pair)
-    numbers = [n for each in most_changed(gain).values() for n in each]
+    numbers = {f"{n + 1}": n for each in most_changed(gain).values() for n in each}
     checksum = test_checksum(comparison.rows[0].results[0])
     earlier = comparison.quoted
     texts = earlier.texts if earlier.checksum == checksum else {}
     # Where parts of examples are scored, their numbers are not those of examples.
     examples = read_examples() if numbers else None
     if examples is not None and len(examples) == len(gain):
-        texts = {f"{n + 1}": tuple(text_and_gold(examples[n])) for n in numbers}
-    if not all(f"{n + 1}" in texts for n in numbers):
-        texts = {}
+        texts = {k: tuple(text_and_gold(examples[n])) for k, n in numbers.items()}
+    is_known = texts.keys() >= numbers.keys()
+    texts = {k: texts[k] for k in numbers} if is_known else {}
     predictions = {row.loss: _predictions(row, len(gain)) for row in pair}
-    quoted = Quoted(
-        checksum,
-        {f"{n + 1}": texts[f"{n + 1}"] for n in numbers if texts},
-        {
-            loss: {f"{n + 1}": usual([texts[n] for texts in each]) for n in numbers}
-            for loss, each in predictions.items()
-            if each and numbers
-        },
-    )
-    return dataclasses.replace(comparison, quoted=quoted)
+    predicted = {
+        loss: {k: usual([runs[n] for runs in each]) for k, n in numbers.items()}
+        for loss, each in predictions.items()
+        if each and numbers
+    }
+    return dataclasses.replace(comparison, quoted=Quoted(checksum, texts, predicted))
 
 
 def compared_pair(comparison: Comparison) -> tuple[Row, Row] | None:

@@ -156,18 +156,15 @@ def learnt_nothing(run: ScoredRun) -> bool:
 
 def one_class(test: Mapping[str, Any]) -> bool:
     """Return whether texts of several classes were all classified alike."""
-    counts = class_counts(test)
+    if not are_of_texts(test):
+        return False
+    counts = support_of(test)
     total = counts.total()
     # All of the class are right, and it was predicted for every text.
     return any(
         x["recall"] == 1 and round(x["precision"] * total) == x["support"] < total
         for x in (test["per_type"][name] for name in counts)
     )
-
-
-def class_counts(test: Mapping[str, Any]) -> Counter[str]:
-    """Count the texts of each class; none where scores are not of texts."""
-    return support_of(test) if are_of_texts(test) else Counter()
 
 
 def support_of(test: Mapping[str, Any]) -> Counter[str]:

@@ -28,6 +28,7 @@ from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.statistics import Row, interval_of
 from dicejax.study.compare.table import mean_and_spread, remarks, table, warnings_of
 from dicejax.study.compare.testing import MARGIN, Contrast, Look
+from dicejax.study.sentences import counted
 from dicejax.study.significance import CrossedDifference, Verdict
 
 FILE = "comparison.json"
@@ -109,7 +110,7 @@ class Comparison:
         losses = ", ".join(row.loss for row in self.rows)
         seeds = max(len(row.runs) for row in self.rows)
         verdict = self.verdict.split("\n")[0]
-        runs = f"{seeds} seed{'s' * (seeds != 1)}"
+        runs = counted(seeds, "seed")
         return f"Comparison({self.name}: {losses}; {runs}; {verdict})"
 
     def _repr_html_(self) -> str:
@@ -229,8 +230,8 @@ def _converter() -> cattrs.Converter:
     """Convert the classes of the record; arrays pass as they are."""
     converter = cattrs.Converter()
     configure_union_passthrough(str | int | float | None, converter)
-    converter.register_unstructure_hook_func(_is_array, lambda array: array)
-    converter.register_structure_hook_func(_is_array, lambda value, _: _array(value))
+    converter.register_unstructure_hook(np.ndarray, lambda array: array)
+    converter.register_structure_hook(np.ndarray, _array)
 
     def change(cls: type[T], derived: Sequence[str] = (), /, **changes: Any) -> None:
         """Rename or omit fields; derived ones are for those who read the JSON."""
@@ -307,11 +308,7 @@ def _summary(row: Row) -> dict[str, Any]:
     }
 
 
-def _is_array(cls: Any) -> bool:
-    return cls is np.ndarray
-
-
-def _array(value: Any) -> np.ndarray:
+def _array(value: Any, _: type) -> np.ndarray:
     if not isinstance(value, np.ndarray):
         raise ValueError("not an array")
     return value
