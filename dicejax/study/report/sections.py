@@ -243,16 +243,14 @@ def time(rows: Sequence[Row]) -> Section:
     lines, are_ours = [], rows[0].source == "run"
     for row in rows:
         runs = [run for run in row.results if "control" not in run]
-        line = {
-            name: form.format(statistics.fmean(values) / unit)
-            for key, (name, form, unit) in COSTS.items()
-            if (values := [run[key] for run in runs if run.get(key)])
-        }
-        lines += [{"loss": row.loss} | line] * bool(line)
-    names = dict.fromkeys(name for line in lines for name in line)
-    lines = [{name: line.get(name, "") for name in names} for line in lines]
+        line = {"loss": row.loss}
+        for key, (name, form, unit) in COSTS.items():
+            values = [run[key] for run in runs if run.get(key)]
+            line[name] = form.format(statistics.fmean(values) / unit) if values else ""
+        if any([*line.values()][1:]):
+            lines.append(line)
     title = "Training time" if are_ours else "Time and price"
-    tables = {sentences("page").time(are_ours): lines} if lines else {}
+    tables = {sentences("page").time(are_ours): _filled(lines)} if lines else {}
     return Section("time", title, tables=tables)
 
 
