@@ -54,7 +54,7 @@ class Picture:
 
     title: str
     caption: str
-    key: Sequence[tuple[str, str]]
+    key: Mapping[str, str]
     panels: Mapping[str, Figure]
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     data: Mapping[str, Lines] = dataclasses.field(default_factory=dict)

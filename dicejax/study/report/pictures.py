@@ -60,9 +60,7 @@ SETTINGS = {
 MEAN: dict[str, Any] = {"color": figures.LOSS, "linewidth": 2}
 BASELINE: dict[str, Any] = {"color": figures.BASE, "lw": 1.75, "ls": (0, (4, 2))}
 SEED: dict[str, Any] = {"color": figures.SOFT, "linewidth": 0.75, "alpha": 0.7}
-MEAN_KEY, BASELINE_KEY = ("mean", "mean over seeds"), ("baseline", "baseline")
-BAND_KEY = ("band", "± 1 SD over seeds")
-DOT_KEY, SQUARE_KEY = ("dot", "this loss"), ("square", "baseline")
+LOSS_AND_BASELINE = {"dot": "this loss", "square": "baseline"}
 
 
 def forest(rows: Sequence[Row], margin: float) -> Picture | None:
@@ -91,14 +89,12 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
     for y, (row, contrast) in enumerate(drawn):
         _draw_difference(axes, row, contrast, y, limit)
     has_intervals = any(contrast.crossed for _, contrast in drawn)
-    key = [("dot", "loss")]
+    key = {"dot": "loss"}
     if any(row.is_control for row in losses):
-        key.append(("square", "control"))
+        key["square"] = "control"
     if has_intervals:
-        key.append(("mean", "95% CI"))
-    key.append(
-        ("margin", f"within ±{100 * margin:g} points: no difference in practice")
-    )
+        key["mean"] = "95% CI"
+    key["margin"] = f"within ±{100 * margin:g} points: no difference in practice"
     seeds = (100 * x for _, contrast in learnt for x in contrast.differences)
     texts, title = sentences("page"), f"Difference to {baseline}"
     caption = texts.forest(metric, has_intervals, sum(abs(x) > limit for x in seeds))
@@ -160,8 +156,8 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
     axes.vlines(mean, 0, len(rows) - 0.5, zorder=0, **BASELINE)
     about = "; ".join(f"{r.loss} {text}" for r, text in zip(rows, spreads, strict=True))
     caption = sentences("page").strip(metric=metric)
-    names = {"dot": "run", "bar": "mean", "seed": "same seed"}
-    key = [*names.items(), ("baseline", f"mean of {rows[0].loss}")]
+    key = {"dot": "run", "bar": "mean", "seed": "same seed"}
+    key["baseline"] = f"mean of {rows[0].loss}"
     panels, data = {title: figure}, scores_of_runs(rows)
     return Picture(title, caption, key, panels, data=data, about=about)
 
@@ -229,7 +225,8 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
                 axes.plot(*bands[baseline].T[:2], **BASELINE)
             axes.plot(steps, mean, **MEAN)
             axes.set_xlim(0, max(band[-1, 0] for band in bands.values()))
-        key = (MEAN_KEY, BAND_KEY, BASELINE_KEY)[: 2 + is_score]
+        key = {"mean": "mean over seeds", "band": "± 1 SD over seeds"}
+        key |= {"baseline": "baseline"} if is_score else {}
         caption = sentences("page").learning(values=measure, is_score=is_score)
         yield Picture(title, caption, key, panels, notes, data)
 
@@ -275,14 +272,14 @@ def by_class(comparison: Comparison) -> Iterator[Picture]:
         ):
             x = [counts[name] for name in by_name]
             axes.plot(x, list(by_name.values()), marker, ms=6, mec=edge, mfc=face)
-    title, caption = "F1 of each class by its frequency", sentences("page").by_class
-    key, data = (DOT_KEY, SQUARE_KEY), {heading: lines}
-    yield Picture(title, caption(values=heading), key, panels, notes, data)
+    title = "F1 of each class by its frequency"
+    key, caption = LOSS_AND_BASELINE, sentences("page").by_class(values=heading)
+    yield Picture(title, caption, key, panels, notes, {heading: lines})
 
 
 def thresholds(comparison: Comparison) -> Iterator[Picture]:
     """Draw precision against recall, and F1 against the threshold, by output."""
-    key = (("mean", "all seeds"), ("seed", "each seed"), BASELINE_KEY)
+    key = {"mean": "all seeds", "seed": "each seed", "baseline": "baseline"}
     baseline, texts = comparison.rows[0].loss, sentences("page")
     for output, losses in _by_output(comparison.rows).items():
         lines = _lines_of_seeds(
@@ -313,8 +310,8 @@ def thresholds(comparison: Comparison) -> Iterator[Picture]:
             figure.axes[0].axvline(THRESHOLD, color=figures.RULE, lw=1.5, ls="--")
         _draw_curves(panels, losses, baseline, lambda c: (c.thresholds, c.f1))
         title, caption = f"F1 by threshold{output}", texts.f1_by_threshold(THRESHOLD)
-        keys = (*key, ("rule", f"threshold {THRESHOLD}"))
-        yield Picture(title, caption, keys, panels, notes, data)
+        with_rule = {**key, "rule": f"threshold {THRESHOLD}"}
+        yield Picture(title, caption, with_rule, panels, notes, data)
 
 
 def _draw_curves(
@@ -360,7 +357,7 @@ def calibration(comparison: Comparison) -> Iterator[Picture]:
                     x, y, sizes, marker=marker, clip_on=False, zorder=3, **edge
                 )
         caption = sentences("page").calibration()
-        key = (DOT_KEY, SQUARE_KEY, ("even", "perfectly calibrated"))
+        key = {**LOSS_AND_BASELINE, "even": "perfectly calibrated"}
         yield Picture(f"Calibration{output}", caption, key, panels, notes, data)
 
 

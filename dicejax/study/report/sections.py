@@ -284,7 +284,7 @@ def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
             for name, figure in plot.figures_of(run.gradients).items():
                 title = f"{row.loss}, seed {run.seed}: {name}"
                 caption = sentences("page").gradients(name.rpartition("-")[2])
-                yield Picture(title, caption, (), {title: figure}, about=caption)
+                yield Picture(title, caption, {}, {title: figure}, about=caption)
 
 
 def reproduce(
