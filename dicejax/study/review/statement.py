@@ -66,12 +66,12 @@ def to_check(examples: int, first: int, seed: int = 0) -> tuple[list[int], list[
     return list(range(certain)), sorted(drawn.tolist())
 
 
-def drawn_share(rest: int, drawn: int, wrong: int, level: float = 0.95) -> Share:
+def drawn_share(rest: int, drawn: int, wrong: int) -> Share:
     """Return the share of wrong ones among `rest`, of which some were drawn.
 
     The interval has all numbers of wrong ones under which neither so few nor so many in
-    the draw have a probability of at most (1 - level) / 2. It is exact: it holds the
-    share with at least this probability. Source: Clopper and Pearson, Biometrika 26,
+    the draw have a probability of at most 2.5 %. It is exact: it holds the share with
+    at least 95 %. Source: Clopper and Pearson, Biometrika 26,
     1934, for the hypergeometric distribution.
 
     >>> [round(x, 3) for x in drawn_share(3_000, 25, 0)]
@@ -81,7 +81,7 @@ def drawn_share(rest: int, drawn: int, wrong: int, level: float = 0.95) -> Share
     """
     if not rest:
         return 0.0, 0.0, 0.0
-    tail = (1 - level) / 2
+    tail = (1 - 0.95) / 2
     numbers = range(wrong, rest - (drawn - wrong) + 1)
 
     def is_enough(number: int) -> bool:  # grows with the number
