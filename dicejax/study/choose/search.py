@@ -28,6 +28,7 @@ from dicejax.study.choose.settings import (
 )
 from dicejax.study.compare.finding import CHOICE, SEARCH
 from dicejax.study.compare.jobs import with_seed
+from dicejax.study.sentences import sentences
 from dicejax.study.significance import MIN_SEEDS
 from dicejax.tasks import Task, scoring
 from dicejax.training.outcome import choose_threshold
@@ -189,11 +190,8 @@ class Search:
         seconds = round(time.monotonic() - begin, 1)
         self.trials.append(ScoredTrial(setting, seed, score, seconds))
         self.write({})
-        text = "diverged" if score is None else f"dev {100 * score:.2f}"
-        leader = self._leader()
-        if leader not in (None, setting) and not setting.is_plain:
-            text += f", behind {leader.name}"
-        self._say(f"tried {setting.name} seed {seed}: {text}, {seconds:.0f} s")
+        tried = sentences("choose").tried
+        self._say(tried(setting, seed, score, self._leader(), seconds))
 
     def _say(self, text: str) -> None:
         """Say what happened, and the time that is left."""

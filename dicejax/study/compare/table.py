@@ -92,11 +92,7 @@ def seeds_of(rows: Sequence[Row]) -> str:
     for row in rows:
         count = sum(bool(run.result) for run in row.runs)
         by_count.setdefault(count, []).append(row.loss)
-    if len(by_count) == 1:
-        (count,) = by_count
-        return f"mean ± SD over {count} seeds" if count > 1 else "one seed"
-    parts = [f"{count} ({', '.join(names)})" for count, names in by_count.items()]
-    return f"mean ± SD over seeds: {', '.join(parts)}"
+    return sentences("cells").seeds(by_count)
 
 
 def remedy(rows: Sequence[Row]) -> str:
