@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -29,6 +30,7 @@ from dicejax.tasks.tagging import TokenTask
 from dicejax.tasks.task import Arrays, Labels, Outputs
 from dicejax.tasks.word_items import by_word
 from dicejax.training.checkpoint import Checkpoints
+from dicejax.training.encoded import Encoded
 from dicejax.training.final_scores import score_test_split
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.loop_state import LoopState
@@ -44,6 +46,19 @@ STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 """Inverse strengths of the penalty on the weights of standardised states."""
 MOST_WORDS = 200_000
 """Of more words or texts of train, so many are drawn for a regression."""
+
+
+class _Fit(NamedTuple):
+    """A fitted model with its settings, its score on dev, and the time it took."""
+
+    model: Any
+    settings: dict[str, Any]
+    score: float
+    seconds: float
+
+
+_FITS: weakref.WeakKeyDictionary[Encoded, dict[str, _Fit]] = weakref.WeakKeyDictionary()
+"""Models on counts of all of train by name, which are the same for every seed."""
 
 
 def fit_control(
@@ -64,9 +79,10 @@ def fit_control(
     setup = prepare(experiment, progress.note, weights=name == "frozen")
     data, task = setup.data, experiment.task
     run.write_setup(experiment, data)  # whatever an interrupted fit has left
-    fit = _fit_frozen if name == "frozen" else _fit_counts
-    model, settings, score = fit(setup, mesh)
-    seconds = time.monotonic() - begin
+    prepared = time.monotonic() - begin
+    fit = _fit_frozen(setup, mesh) if name == "frozen" else _fit_counts(setup)
+    model, settings, score, seconds = fit
+    seconds += prepared
     metric = task.primary_metric
     line = {"step": 0, f"dev/{metric}": score, **settings}
     run.write(METRICS, json.dumps(line) + "\n")
@@ -96,33 +112,43 @@ def fit_control(
     }
 
 
-def _fit_counts(setup: Setup, mesh: Mesh) -> tuple[ControlModel, dict[str, Any], float]:
-    """Return the majority, or the best regression on counts, with its score on dev."""
-    task, labels = setup.experiment.task, setup.data.labels
-    train = setup.data.corpus.train
-    choices: Iterator[tuple[dict[str, Any], ControlModel]]
-    if setup.experiment.control == "majority":
-        choices = iter([({}, Majority.fit(task, train, labels))])
-    else:
-        choices = TfIdf.fits(task, drawn(setup)[0], labels)
-    dev = setup.data.corpus.dev
-    return _best(setup, ((model, made, model.logits(dev)) for made, model in choices))
+def _fit_counts(setup: Setup) -> _Fit:
+    """Return the majority, or the regression on counts that is best on dev.
 
-
-def _best(setup: Setup, choices: Any) -> tuple[Any, dict[str, Any], float]:
-    """Return the model, settings and dev score of the best of their logits of dev."""
+    The seed only draws texts where there are too many: else one fit serves all seeds.
+    """
     task, labels, data = setup.experiment.task, setup.data.labels, setup.data
-    best: tuple[Any, dict[str, Any], float] | None = None
+    name, fits = str(setup.experiment.control), _FITS.setdefault(data, {})
+    if name in fits:
+        return fits[name]
+    examples, _ = drawn(setup)
+    choices: Iterator[tuple[dict[str, Any], ControlModel]]
+    if name == "majority":
+        choices = iter([({}, Majority.fit(task, data.corpus.train, labels))])
+    else:
+        choices = TfIdf.fits(task, examples, labels)
+    dev = data.corpus.dev
+    fit = _best(setup, ((model, made, model.logits(dev)) for made, model in choices))
+    if len(examples) == len(data.corpus.train):
+        fits[name] = fit
+    return fit
+
+
+def _best(setup: Setup, choices: Any) -> _Fit:
+    """Return the model that is best on dev, of models with their logits of dev."""
+    begin = time.monotonic()
+    task, labels, data = setup.experiment.task, setup.data.labels, setup.data
+    best: _Fit | None = None
     for model, settings, logits in choices:
         (candidates,) = decode_logits(
             logits, data.corpus.dev, data.items["dev"], task=task, labels=labels
         ).candidates
         score = setup.score(candidates, "dev").values[task.primary_metric]
-        if best is None or score > best[2]:
-            best = model, settings, score
+        if best is None or score > best.score:
+            best = _Fit(model, settings, score, 0.0)
     if best is None:
         raise ValueError("there is nothing to choose from")
-    return best
+    return best._replace(seconds=time.monotonic() - begin)
 
 
 def drawn(setup: Setup) -> tuple[list[Any], np.ndarray]:
@@ -138,8 +164,9 @@ def drawn(setup: Setup) -> tuple[list[Any], np.ndarray]:
     return [train[place] for place in places], places
 
 
-def _fit_frozen(setup: Setup, mesh: Mesh) -> tuple[Params, dict[str, Any], float]:
+def _fit_frozen(setup: Setup, mesh: Mesh) -> _Fit:
     """Return the encoder as it is below the best regression on its states."""
+    begin = time.monotonic()
     task, labels = setup.experiment.task, setup.data.labels
     ((name, _),) = setup.network.heads
     examples, places = drawn(setup)
@@ -171,8 +198,9 @@ def _fit_frozen(setup: Setup, mesh: Mesh) -> tuple[Params, dict[str, Any], float
                 logits = [linear(rows).astype(np.float32) for rows in on_dev]
                 yield linear, {"C": strength, "balanced": balanced}, logits
 
-    linear, settings, score = _best(setup, choices())
-    return _with_head(params, name, linear, mesh), settings, score
+    fit = _best(setup, choices())
+    model = _with_head(params, name, fit.model, mesh)
+    return fit._replace(model=model, seconds=time.monotonic() - begin)
 
 
 def _with_head(params: Params, name: str, linear: Linear, mesh: Mesh) -> Params:

@@ -37,7 +37,7 @@ SPLITS = ("train", "dev", "test")
 _LAST_READ: ContextVar[list[Any] | None] = ContextVar("_LAST_READ", default=None)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Encoded:
     """A corpus in the form of the task, encoded, and the encoder's architecture.
 

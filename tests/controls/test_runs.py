@@ -10,13 +10,16 @@ from sklearn.linear_model import LogisticRegression
 
 from dicejax import config
 from dicejax.cli import run
+from dicejax.controls import TfIdf
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.tasks import QuestionAnswering
+from dicejax.training import control as fitting
 from dicejax.training.control import drawn
+from dicejax.training.encoded import reading_once
 from dicejax.training.export import export
 from dicejax.training.inference import evaluate, predict
-from dicejax.training.restored import restore
+from dicejax.training.restored import ARRAYS, CONTROL, restore
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 from dicejax.training.train import Result, train
@@ -79,6 +82,31 @@ def test_run_is_evaluated_and_predicts_as_it_was_scored(texts, tmp_path, control
     assert len(counted) == 40
     assert sum(record["probabilities"].values()) == pytest.approx(1.0)
     assert Result.read(opened).test == result["test"]
+
+
+@pytest.mark.parametrize("most", [fitting.MOST_WORDS, 30])
+def test_one_fit_serves_all_seeds_but_of_drawn_texts(
+    texts, tmp_path, monkeypatch, most
+):
+    real, made = TfIdf.fits, []
+    monkeypatch.setattr(TfIdf, "fits", lambda *args: made.append(args) or real(*args))
+    monkeypatch.setattr(fitting, "MOST_WORDS", most)  # of 40 texts
+    experiment = dataclasses.replace(config.load(texts), control="tfidf")
+
+    def fitted(seed, name):
+        training = dataclasses.replace(experiment.training, seed=seed)
+        folder = tmp_path / name
+        result = train(dataclasses.replace(experiment, training=training), str(folder))
+        kept = [(folder / name).read_bytes() for name in (ARRAYS, CONTROL)]
+        return result.test, kept, result.seconds
+
+    with reading_once():
+        together = [fitted(seed, f"together-{seed}") for seed in (0, 1)]
+    assert len(made) == (1 if most > 40 else 2)
+    alone = fitted(1, "alone")
+    assert together[1][:2] == alone[:2]
+    assert min(seconds for *_, seconds in together) > 0
+    assert (together[0][1] == together[1][1]) == (most > 40)
 
 
 def test_frozen_encoder_has_a_regression_on_what_its_head_reads(texts, tmp_path):
