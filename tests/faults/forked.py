@@ -80,6 +80,10 @@ def forks() -> Iterator[Forks]:
 def _serve() -> None:
     from dicejax.study import figures
 
+    # Most of what commands import, once and not in each of the first ones.
+    for name in ("dicejax.study.compare", "dicejax.training.export", "torch"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     # Drawn before anything is written, most of the time of a report.
     figures.rendered = lambda *figure, **options: b"</style>"
 

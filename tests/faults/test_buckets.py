@@ -15,6 +15,7 @@ from .commands import end, tiny
 from .fake_bucket import NAME, FakeBucket
 
 RUN = f"gs://{NAME}/runs/tiny"
+UNUSABLE = "train quickstart --out gs://missing/run", "evaluate gs://private/run"
 # Each process would import JAX and gcsfs anew.
 ONE_AFTER_ANOTHER = """
 import json, sys
@@ -48,6 +49,7 @@ def ended(bucket, folder, *commands):
 
 @pytest.mark.slow
 def test_a_run_killed_in_a_bucket_ends_as_the_same_run_in_a_folder(bucket, tmp_path):
+    """And a bucket that cannot be used is one line, in the process that resumes."""
     keeping = {"--recording.keep_last": 1}  # so that checkpoints are deleted
     assert run(tiny(tmp_path / "whole", **keeping)) == 0
 
@@ -62,10 +64,13 @@ def test_a_run_killed_in_a_bucket_ends_as_the_same_run_in_a_folder(bucket, tmp_p
     process.kill()
     process.communicate()
     assert "runs/tiny/result.json" not in bucket.contents
-    commands = tiny(RUN, **keeping), ["evaluate", RUN]
+    commands = tiny(RUN, **keeping), ["evaluate", RUN], *map(str.split, UNUSABLE)
     statuses, printed, errors = ended(bucket, empty, *commands)
-    assert statuses == [0, 0] and "resuming from step" in errors, errors[-3000:]
+    assert statuses == [0, 0, 2, 2] and "resuming from step" in errors, errors[-3000:]
     assert printed.count("F1") >= 2  # of both
+    assert "Traceback" not in errors
+    first, second = (x for x in errors.splitlines() if x.startswith("dicejax: "))
+    assert "missing" in first and "private" in second
     assert not list(empty.iterdir())  # nothing is written to a folder named gs:
 
     for name, (_, content) in bucket.contents.items():
@@ -75,15 +80,6 @@ def test_a_run_killed_in_a_bucket_ends_as_the_same_run_in_a_folder(bucket, tmp_p
     assert end(tmp_path / "copy") == end(tmp_path / "whole")
     steps = {file.name for file in (tmp_path / "copy/checkpoints").iterdir()}
     assert steps == {file.name for file in (tmp_path / "whole/checkpoints").iterdir()}
-
-
-def test_a_bucket_that_cannot_be_used_is_one_line(bucket, tmp_path):
-    commands = "train quickstart --out gs://missing/run", "evaluate gs://private/run"
-    statuses, _, errors = ended(bucket, tmp_path, *map(str.split, commands))
-    assert statuses == [2, 2] and "Traceback" not in errors, errors[-3000:]
-    first, second = (x for x in errors.splitlines() if x.startswith("dicejax: "))
-    assert "missing" in first and "private" in second
-    assert not list(tmp_path.iterdir())
 
 
 def test_an_address_that_orbax_cannot_write_to_is_one_line(tmp_path, capsys):
