@@ -50,14 +50,14 @@ def settings(case):
     return {name: np.stack([row[name] for row in rows]) for name in default}
 
 
-# The most prone to overflow: powers, quotients of sums, bins.
+# The most prone to overflow: powers, quotients of sums, bins. All others compute as
+# in float32 (`test_transforms.py` holds the types), with gradients in float16's range.
 IN_EVERY_TYPE = ("self_adjusting_dice", "asymmetric", "focal_tversky", "ghm")
 
 
 def is_fast(case, dtype):
-    if dtype not in ("float32", "float16"):
-        return case in one_of_each(EVERY) and case.function.__name__ in IN_EVERY_TYPE
-    return case in one_of_each(EVERY)
+    prone = dtype == "float32" or case.function.__name__ in IN_EVERY_TYPE
+    return prone and case in one_of_each(EVERY)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,8 @@ def test_values_and_gradients_are_finite(case, dtype):
     assert gradient.dtype == dtype
     assert value.dtype == kind
     assert np.isfinite(value).all()
-    assert np.isfinite(np.asarray(gradient, float)).all()
+    # Finite, and where float16 logits take it over too.
+    assert np.abs(np.asarray(gradient, float)).max() < np.finfo(np.float16).max
     for by_parameter in slopes:
         for name, slope in by_parameter.items():
             assert np.isfinite(slope).all(), name
