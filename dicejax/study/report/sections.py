@@ -260,19 +260,18 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
         return Section("tuning", "Tuning")
     metric = f"dev {heading(tuning['primary_metric'])}"
     text = sentences("page").tuning(trials=tuning["trials"])
-    lines = []
+    cells, lines = sentences("cells"), []
     for loss, entry in tuning["losses"].items():
         trials = entry["trials"]
         best, first = trials[entry["chosen"]], trials[0]
-        devs = [
-            "diverged" if trial["dev"] is None else f"{100 * trial['dev']:.2f}"
-            for trial in (best, first)
-        ]
-        line = {"loss": loss, "chosen": settings_text(best["values"])}
-        line["chosen"] += " (as given)" * (best is first)
-        line |= {metric: devs[0], f"{metric} as given": devs[1]}
-        diverged = sum(trial["dev"] is None for trial in trials)
-        lines.append(line | {"diverged": str(diverged)})
+        line = {
+            "loss": loss,
+            "chosen": cells.chosen(settings_text(best["values"]), best is first),
+            metric: cells.dev(best),
+            f"{metric} as given": cells.dev(first),
+            "diverged": str(sum(trial["dev"] is None for trial in trials)),
+        }
+        lines.append(line)
     tables = {f"Chosen settings and their {metric} (%)": lines} if lines else {}
     return Section("tuning", "Tuning", [text], tables)
 
