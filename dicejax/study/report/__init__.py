@@ -29,7 +29,6 @@ from dicejax.study.report.measured import (
     bins_of,
     classes_of,
     counts_of,
-    curve_of,
     measured,
     pooled,
 )
@@ -85,14 +84,13 @@ def curves(comparison: Comparison) -> dict[str, Any]:
     for row in measured(comparison.rows):
         content[row.loss] = {}
         for name in CURVES:
-            points = curve_of(row, name)
-            steps, mean, sd = band_of(points).T
+            steps, mean, sd = band_of(getattr(run, name) for run in row.finished).T
             content[row.loss][name] = {
                 "step": steps.astype(int).tolist(),
                 "mean": mean.tolist(),
                 "mean_minus_sd": (mean - sd).tolist(),
                 "mean_plus_sd": (mean + sd).tolist(),
-                "seeds": list(points),
+                "seeds": [run.seed for run in row.finished],
             }
         scores = content[row.loss]["scores"] = {}
         for output, by_seed in counts_of(row).items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,20 +17,15 @@ CURVES = ("dev", "training_loss")
 """The primary metric on dev, and the training loss: step and value, float `[S, 2]`."""
 
 
-def curve_of(row: Row, name: str) -> dict[int, np.ndarray]:
-    """Return the points of a curve by seed."""
-    return {run.seed: getattr(run, name) for run in row.finished}
-
-
-def band_of(points: Mapping[int, np.ndarray]) -> np.ndarray:
+def band_of(curves: Iterable[np.ndarray]) -> np.ndarray:
     """Return step, mean and sample SD of the seeds that have the step, `[S, 3]`.
 
-    >>> points = {0: np.array([[10, 1.0], [20, 4.0]]), 1: np.array([[10, 3.0]])}
-    >>> band_of(points).round(3).tolist()
-    [[10.0, 2.0, 1.414], [20.0, 4.0, 0.0]]
+    >>> band_of([np.array([[10, 1.0], [20, 4.0]]), np.array([[10, 3.0]])]).round(3)
+    array([[10.   ,  2.   ,  1.414],
+           [20.   ,  4.   ,  0.   ]])
     """
     values: dict[int, list[float]] = {}
-    for step, value in np.concatenate([np.zeros((0, 2)), *points.values()]).tolist():
+    for step, value in np.concatenate([np.zeros((0, 2)), *curves]).tolist():
         values.setdefault(int(step), []).append(value)
     band = [
         (step, statistics.fmean(x), statistics.stdev(x) if len(x) > 1 else 0.0)

@@ -33,7 +33,6 @@ from dicejax.study.report.measured import (
     bins_of,
     classes_of,
     counts_of,
-    curve_of,
     measured,
     most_frequent,
     pooled,
@@ -192,7 +191,10 @@ def learning(comparison: Comparison) -> Iterator[Picture]:
     for curve, is_score in zip(CURVES, (True, False), strict=True):
         measure = f"{metric} (%)" if is_score else "Training loss"
         title = f"{metric} during training" if is_score else measure
-        bands = {row.loss: band_of(curve_of(row, curve)) for row in rows}
+        bands = {
+            row.loss: band_of(getattr(run, curve) for run in row.finished)
+            for row in rows
+        }
         bands = {loss: band for loss, band in bands.items() if len(band)}
         if not bands:
             continue
