@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import functools
 import html
 import json
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import cattrs
@@ -214,15 +215,35 @@ def read(folder: str) -> Comparison:
             f"{file}: is not a record of this version; run dicejax report on its runs, "
             "or with --scores on its file of scores, which writes it anew"
         )
-    try:
+    with _named(file, "write it anew"):
         content = _with_arrays(content, content.get("arrays"))
         comparison = _converter().structure(content, Comparison)
-    except Exception as error:  # cattrs groups the errors of all fields
-        reasons = "; ".join(cattrs.transform_error(error))
-        raise InputError(f"{file}: is damaged: {reasons}; write it anew") from error
     if not comparison.rows or not comparison.rows[0].results:
         raise InputError(f"{file}: is damaged: has no finished run; write it anew")
     return dataclasses.replace(comparison, folder=folder)
+
+
+def earlier(folder: str) -> tuple[tuple[Look, ...], Quoted]:
+    """Return the looks and quoted texts of the record of any version, if there is one.
+
+    Raises:
+      InputError: it is damaged.
+    """
+    file = epath.Path(folder) / FILE
+    content: Any = json_text.read(file) if file.exists() else {}
+    with _named(file, "correct it"):
+        looks = _converter().structure(content.get("looks", []), tuple[Look, ...])
+        return looks, _converter().structure(content.get("changed", {}), Quoted)
+
+
+@contextlib.contextmanager
+def _named(file: epath.Path, remedy: str) -> Iterator[None]:
+    """Name a file whose content has other types."""
+    try:
+        yield
+    except Exception as error:  # cattrs groups the errors of all fields
+        reasons = "; ".join(cattrs.transform_error(error))
+        raise InputError(f"{file}: is damaged: {reasons}; {remedy}") from error
 
 
 @functools.cache

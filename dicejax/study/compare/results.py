@@ -14,15 +14,13 @@ from etils import epath
 
 import dicejax
 from dicejax.errors import visible
-from dicejax.io import json_text
 from dicejax.io.files import write_together
-from dicejax.io.json_text import field, value_of
 from dicejax.objectives import name_of
 from dicejax.study.compare import statistics
 from dicejax.study.compare.baselines import scored_runs
 from dicejax.study.compare.changed import quote
 from dicejax.study.compare.jobs import BASELINE, Job, ScoredRun, share_groups
-from dicejax.study.compare.record import FILE, Comparison, Quoted
+from dicejax.study.compare.record import FILE, Comparison, earlier
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.testing import LEVEL, MARGIN, Look
 from dicejax.study.gradients import history
@@ -98,44 +96,22 @@ def assess(
     controls: Sequence[str] = (),
 ) -> Comparison:
     """Compare runs, after the looks that the record in a folder has."""
-    path = epath.Path(folder)
-    looks: list[Look] = []
-    quoted = Quoted()  # texts that `report` keeps, as it reads no data
-    if (path / FILE).exists():
-        with json_text.flaws_at(path / FILE):
-            record = json_text.read(path / FILE)
-            for look in field(record, "looks", list, []):
-                seeds = {k: value_of(v, list) for k, v in value_of(look, dict).items()}
-                looks.append(
-                    {k: tuple(value_of(x, int) for x in seeds[k]) for k in seeds}
-                )
-            quoted = quoted_in(field(record, "changed", dict, {}))
+    looks, quoted = earlier(folder)  # texts stay, as `report` reads no data
     rows = statistics.rows_of(
         runs, baseline, controls=controls, looks=looks, margin=margin
     )
     now = {x.loss: x.against.seeds for x in rows if x.against and x.against.is_tested}
     before = {k: max((len(x.get(k, ())) for x in looks), default=0) for k in now}
     if any(len(now[loss]) > before[loss] for loss in now):
-        looks.append(now)
+        looks = (*looks, now)
     return Comparison(
         name="",
         folder=folder,
         rows=tuple(rows),
         margin=margin,
-        looks=tuple(looks),
+        looks=looks,
         quoted=quoted,
     )
-
-
-def quoted_in(content: Mapping[str, Any]) -> Quoted:
-    """Return the texts that an earlier record quotes, those that are whole."""
-    texts = content.get("texts")
-    pairs = {
-        number: tuple(pair)
-        for number, pair in (texts if isinstance(texts, dict) else {}).items()
-        if isinstance(pair, list) and [type(text) for text in pair] == [str, str]
-    }
-    return Quoted(content.get("checksum"), pairs)
 
 
 def texts_of(comparison: Comparison, more: Mapping[str, Any] = {}) -> dict[str, str]:
