@@ -67,11 +67,11 @@ def confirm(
     ]
     require_one_data(runs)
     first, *others = (setting.name for setting in settings)
+    controls, name = controls_among(others), experiment.name
     comparison = assess(
-        runs, str(path), first, margin=margin, controls=controls_among(others)
+        runs, str(path), first, name=name, margin=margin, controls=controls
     )
-    comparison = quote(dataclasses.replace(comparison, name=experiment.name))
-    return report.write(comparison)
+    return report.write(quote(comparison))
 
 
 def with_threshold_scores(run: ScoredRun) -> ScoredRun:

@@ -322,13 +322,11 @@ def compare_scores(
     comparisons: list[Comparison] = []
     contents: dict[str, str] = {}
     for (data, runs), folder in zip(by_data.items(), folders.values(), strict=True):
-        judged = assess(runs, folder, baseline, margin=fraction, controls=cheap)
-        comparison = dataclasses.replace(
-            judged,
-            name=data,
-            command=shlex.join(words),
-            report=str(epath.Path(folder) / report.PAGE),
+        judged = assess(
+            runs, folder, baseline, name=data, margin=fraction, controls=cheap
         )
+        page = str(epath.Path(folder) / report.PAGE)
+        comparison = dataclasses.replace(judged, command=shlex.join(words), report=page)
         made = report.contents_of(comparison, drawn=len(by_data) <= MOST_DRAWN)
         place = f"{data}/" if len(by_data) > 1 else ""
         contents |= {f"{place}{name}": text for name, text in made.items()}

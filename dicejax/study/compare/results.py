@@ -66,11 +66,11 @@ def assess_runs(
         with_gradients(share_groups(runs)),
         folder,
         baseline,
+        name=jobs[0].experiment.name,
         margin=margin,
         controls=controls,
     )
-    name = jobs[0].experiment.name
-    return quote(dataclasses.replace(comparison, name=name, tuning=tuned))
+    return quote(dataclasses.replace(comparison, tuning=tuned))
 
 
 def with_gradients(runs: Sequence[ScoredRun]) -> list[ScoredRun]:
@@ -92,6 +92,7 @@ def assess(
     folder: str,
     baseline: str,
     *,
+    name: str,
     margin: float,
     controls: Sequence[str] = (),
 ) -> Comparison:
@@ -105,7 +106,7 @@ def assess(
     if any(len(now[loss]) > before[loss] for loss in now):
         looks = (*looks, now)
     return Comparison(
-        name="",
+        name=name,
         folder=folder,
         rows=tuple(rows),
         margin=margin,
