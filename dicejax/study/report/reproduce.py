@@ -75,9 +75,3 @@ def rerun_of(comparison: Comparison, experiment: Experiment | None) -> dict[str,
         texts = dict.fromkeys(str(record[key]) for record in records if key in record)
         rerun[title] = ", ".join(texts) or "not recorded by these runs"
     return {**rerun, "command": command}
-
-
-def folders_of(comparison: Comparison) -> list[str]:
-    """Return the folders of all runs."""
-    runs = (run for row in comparison.rows for run in row.runs)
-    return list(dict.fromkeys(run.folder for run in runs))

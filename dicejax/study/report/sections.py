@@ -34,10 +34,7 @@ from dicejax.study.report.document import (
 )
 from dicejax.study.report.measured import classes_of, most_frequent
 from dicejax.study.report.reproduce import FILE as RERUN
-from dicejax.study.report.reproduce import (
-    folders_of,
-    seeds_of,
-)
+from dicejax.study.report.reproduce import seeds_of
 from dicejax.study.sentences import paragraphs, sentences
 from dicejax.training.outcome import always, constant_scores
 from dicejax.training.progress import encoder_name
@@ -296,6 +293,8 @@ def reproduce(
     caption = "Data and seeds of the scores"
     if is_ours:
         caption = "Hardware, versions and data of the runs"
-        code["Folders of the runs"] = "\n".join(map(visible, folders_of(comparison)))
+        runs = (run for row in comparison.rows for run in row.runs)
+        folders = dict.fromkeys(visible(run.folder) for run in runs)
+        code["Folders of the runs"] = "\n".join(folders)
     texts = [text, *(f"{difference}." for difference in rerun["differences"])]
     return Section("reproduce", "Reproduce", texts, {caption: made}, code=code)
