@@ -1,5 +1,6 @@
 """Baselines move decisions by their formulas, and are chosen on dev."""
 
+import json
 from unittest import mock
 
 import numpy as np
@@ -17,7 +18,8 @@ from dicejax.training.checkpoint import restore_params
 from dicejax.training.run_folder import CHECKPOINTS, Run
 from dicejax.training.setup import prepare
 
-from .made_runs import EXPERIMENT, made
+from ..small_project import write_project
+from .made_runs import EXPERIMENT, made, record_of
 
 
 def test_adjusted_logits_are_those_of_the_formula():
@@ -58,11 +60,30 @@ def test_cross_entropy_and_its_weighted_form_take_part():
     assert comparison.with_baselines([Focal()], positions) == both
 
 
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Return the folder of a short comparison, and the words that it was called by."""
+    folder = write_project(tmp_path_factory.mktemp("compared"))
+    words = ["compare", str(folder / "mine.py"), "--out", str(folder / "kept")]
+    words += ["--losses", "focal", "--seeds", "1", "--training.epochs", "3"]
+    assert run(words) == 0
+    return folder / "kept", words
+
+
 @pytest.mark.slow
-def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
-    out, file = project / "kept", project / "mine.py"
-    words = ["--losses", "focal", "--seeds", "1", "--training.epochs", "3"]
-    assert run(["compare", str(file), "--out", str(out), *words]) == 0
+def test_a_short_comparison_trains_a_head_from_the_prior_too(compared):
+    out, _ = compared
+    logs = [(out / x / "seed-0/metrics.jsonl").read_text() for x in ("ce+prior", "ce")]
+    first = [json.loads(log.splitlines()[0])["loss"] for log in logs]
+    assert first[0] < first[1]
+    moved = Run.open(str(out / "ce+prior/seed-0")).baselines()
+    assert moved.keys() == {"logit adjustment", "tuned threshold"}
+    assert record_of(out)["losses"]["ce+prior"]["is_control"] is True
+
+
+@pytest.mark.slow
+def test_baselines_are_chosen_on_dev_and_scored_on_test(compared):
+    out, words = compared
     experiment = Run(epath.Path(out) / "ce" / "seed-0").experiment()
     setup = prepare(experiment, lambda text: None, weights=False)
     mesh = experiment.mesh.make()
@@ -132,7 +153,7 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     # The weights that are kept suffice for evaluation.
     assert run(["evaluate", str(run_0.path)]) == 0
     before = (run_0.path / "baselines.json").read_text()
-    assert run(["compare", str(file), "--out", str(out), *words]) == 0
+    assert run(words) == 0
     assert (run_0.path / "baselines.json").read_text() == before
 
 

@@ -1,6 +1,7 @@
 """Select on dev, confirm on test: what is claimed holds, whatever was tried."""
 
 import dataclasses
+import functools
 import json
 import signal
 
@@ -295,11 +296,21 @@ def test_a_gain_is_claimed():
     assert right >= 15
 
 
-def test_choice_is_confirmed_with_fresh_seeds_and_repeated_from_its_record(
-    quick, tmp_path
-):
-    choice = choose(SMALL, "9h", out=tmp_path, progress=False)
-    record = json.loads((tmp_path / "choose.json").read_text())
+@functools.cache
+def chosen(folder):
+    """Make a quick choice in a folder, once for all tests."""
+    return choose(SMALL, "9h", out=folder, progress=False)
+
+
+@pytest.fixture
+def folder(quick, tmp_path_factory):
+    """Return the place of the quick choice, which is made by who asks first."""
+    return tmp_path_factory.getbasetemp() / "choice"
+
+
+def test_choice_is_confirmed_with_fresh_seeds_and_repeated_from_its_record(folder):
+    choice = chosen(folder)
+    record = json.loads((folder / "choose.json").read_text())
     assert record["advised"] == choice.advised.name
     names = {trial["setting"]["model"] for trial in record["trials"]}
     assert names == {"majority", "tfidf", "ce", "wce", "ce+prior"}
@@ -308,24 +319,25 @@ def test_choice_is_confirmed_with_fresh_seeds_and_repeated_from_its_record(
     seeds = {run.seed for row in rows.values() for run in row.runs}
     assert seeds == {3_000_000, 3_000_001, 3_000_002}
     assert not seeds & {trial["seed"] for trial in record["trials"]}
-    for trial in (tmp_path / "search").rglob("result.json"):
+    for trial in (folder / "search").rglob("result.json"):
         assert "test" not in json.loads(trial.read_text())  # which was not read
-    again = choose(SMALL, "9h", out=tmp_path, progress=False)
+    again = choose(SMALL, "9h", out=folder, progress=False)
     assert (again.sentence, again.run) == (choice.sentence, choice.run)
-    assert json.loads((tmp_path / "choose.json").read_text()) == record
+    assert json.loads((folder / "choose.json").read_text()) == record
     other = dataclasses.replace(SMALL, training=config.Training(epochs=2))
     with pytest.raises(InputError, match="chose for other settings"):
-        choose(other, "9h", out=tmp_path, progress=False)
+        choose(other, "9h", out=folder, progress=False)
 
 
 @pytest.mark.parametrize(
     "place",
     [2, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in {*range(11)} - {2})],
 )
-def test_interrupted_choice_goes_on(quick, tmp_path, monkeypatch, place):
+def test_interrupted_choice_goes_on(folder, tmp_path, monkeypatch, place):
     if place > 6:  # further seeds of two, then the confirmation
         monkeypatch.setattr(searching, "SEEDS", 3)
-    whole = choose(SMALL, "9h", out=tmp_path / "whole", progress=False)
+        folder = tmp_path / "whole"
+    whole = chosen(folder)
     calls, train = iter(range(100)), searching.train
 
     def interrupted(*args, **options):
@@ -339,8 +351,7 @@ def test_interrupted_choice_goes_on(quick, tmp_path, monkeypatch, place):
     with pytest.raises(Stopped):
         choose(SMALL, "9h", out=folder, progress=False)
     parts = choose(SMALL, "9h", out=folder, progress=False)
-    assert parts.chosen == whole.chosen
-    assert parts.sentence == whole.sentence
+    assert (parts.chosen, parts.sentence) == (whole.chosen, whole.sentence)
 
 
 def test_command_ends_with_the_run_to_use(quick, tmp_path, capsys, monkeypatch):

@@ -1,12 +1,10 @@
 """Losses whose runs begin at the class frequencies, as `ce+prior`."""
 
 import dataclasses
-import json
 
 import pytest
 
 from dicejax import config
-from dicejax.cli import run
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import InputError
 from dicejax.objectives import (
@@ -22,7 +20,6 @@ from dicejax.study import compare as comparison
 from dicejax.study.compare import baselines, spaces
 from dicejax.study.compare.finding import jobs_from
 from dicejax.tasks import QuestionAnswering
-from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 
 from .made_runs import EXPERIMENT, made, record_of
@@ -135,23 +132,3 @@ def test_short_trainings_have_a_head_from_the_prior_beside(tmp_path, monkeypatch
     training = dataclasses.replace(experiment.training, head_bias="prior")
     all_have_it = dataclasses.replace(experiment, training=training)
     assert baselines.with_prior_head([Focal()], all_have_it, folder) == (Focal(),)
-
-
-def test_a_comparison_trains_them(tmp_path, capsys):
-    words = "--data.train 40 --data.dev 10 --data.test 10 --training.epochs 2"
-    words += " --encoder.hidden_size 16 --encoder.intermediate_size 32"
-    words += " --encoder.num_hidden_layers 1 --seeds 1 --losses ce"  # it is short
-    argv = ["compare", "experiments/quickstart.py", *words.split()]
-    assert run([*argv, "--out", str(tmp_path)]) == 0
-    assert "ce+prior" in capsys.readouterr().out
-    first = {}
-    for loss in ("ce", "ce+prior", "wce"):
-        folder = tmp_path / loss / "seed-0"
-        line, *_ = (folder / "metrics.jsonl").read_text().splitlines()
-        first[loss] = json.loads(line)["loss"]
-    assert first["ce+prior"] < first["ce"]
-    assert (tmp_path / "ce" / "seed-0" / "baselines.json").exists()
-    moved = Run.open(str(tmp_path / "ce+prior" / "seed-0")).baselines()
-    assert set(moved) == {"logit adjustment", "tuned threshold"}
-    record = record_of(tmp_path)
-    assert record["losses"]["ce+prior"]["is_control"] is True
