@@ -78,12 +78,13 @@ def forks() -> Iterator[Forks]:
 
 
 def _serve() -> None:
-    from dicejax.study import figures
-
     # Most of what commands import, once and not in each of the first ones.
-    for name in ("dicejax.study.compare", "dicejax.training.export", "torch"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    from dicejax.study import compare, figures  # noqa: F401
+    from dicejax.training import export  # noqa: F401
+
+    with contextlib.suppress(ImportError):
+        import torch  # noqa: F401
+
     # Drawn before anything is written, most of the time of a report.
     figures.rendered = lambda *figure, **options: b"</style>"
 
