@@ -11,7 +11,7 @@ from ..documented import ROOT
 EVIDENCE = ROOT / "docs" / "evidence"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def evidence():
     """Return a function that imports a script of the evidence.
 
