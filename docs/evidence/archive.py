@@ -45,8 +45,8 @@ from dicejax.training.setup import prepare
 SCORES = Path(__file__).parent / "scores"
 LOOKS = (5, 10)
 """Seeds, from 0 on, of the looks of the protocol."""
-WITHOUT_MOVED = ("mechanism", "mpnet")
-"""Parts of the second protocol, all arms of which are trained."""
+WITHOUT_MOVED = ("mechanism", "mpnet", "third")
+"""Parts of the second and third protocol, all arms of which are trained."""
 KEPT = (
     "primary_metric",
     "checksums",

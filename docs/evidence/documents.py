@@ -56,8 +56,8 @@ def by_document(runs: archive.Archived) -> archive.Archived:
 
 
 def in_documents(run: ScoredRun) -> ScoredRun:
-    """Return a run whose items are documents; one without a result as it is."""
-    if not run.result:
+    """Return a run whose items are documents; as it is if they are, or it has none."""
+    if not run.result or run.groups is not None:
         return run
     sums = np.add.reduceat(run.example_statistics, starts())
     return dataclasses.replace(run, example_statistics=sums)

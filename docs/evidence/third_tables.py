@@ -277,11 +277,11 @@ def draw(compared: Sequence[Compared]) -> Figure:
     lengths = sorted(third.LENGTHS)
     for number, length in enumerate(lengths):
         color = figures.COLORS[number]
-        axes.plot([], [], "o", color=color, label=f"{length} updates")
-        for each in compared:
+        some = [each for each in compared if each.length == length]
+        if some:
+            axes.plot([], [], "o", color=color, label=f"{length} updates")
+        for each in some:
             height = cells.index(each.cell) + 0.2 * (number - 1)
-            if each.length != length:
-                continue
             if each.primary is None:  # an arm fails
                 axes.plot(0, height, "x", color=color)
                 continue
@@ -295,7 +295,7 @@ def draw(compared: Sequence[Compared]) -> Figure:
     axes.set_ylim(len(cells) - 0.5, -0.5)
     axes.set_xlabel("points of tuned dice minus tuned ce+prior, 95% intervals")
     axes.grid(axis="x")
-    figure.legend(loc="outside lower center", ncols=len(lengths), frameon=False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
