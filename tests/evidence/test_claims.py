@@ -21,8 +21,7 @@ def said(evidence):
 def sentences(said):
     """Return every sentence of the advice on the archives, without line breaks."""
     pairs = [(name, "ce") for name in said.COMPARISONS]
-    mended = ("mechanism", "third")
-    pairs += [(x, "ce+prior") for x in said.COMPARISONS if x.startswith(mended)]
+    pairs += [(x, "ce+prior") for x in said.COMPARISONS if re.match("mech|third", x)]
     found = set()
     for name, baseline in pairs:
         for line in said.lines(name, baseline):
