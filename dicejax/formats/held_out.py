@@ -30,12 +30,12 @@ def together(examples: Sequence[Any]) -> Together:
     return "equal texts" if len(set(map(text_of, examples))) >= MIN_UNITS else ""
 
 
-def units_of(examples: Sequence[Any], whole: Together) -> Sequence[Hashable]:
+def units_of(examples: Sequence[Any], kind: Together) -> Sequence[Hashable]:
     """Return a key for each example, which those that stay together share."""
-    groups = groups_of(examples) if whole == "documents" else None
+    groups = groups_of(examples) if kind == "documents" else None
     if groups is not None:
         return groups.tolist()
-    return [*map(text_of, examples)] if whole else range(len(examples))
+    return [*map(text_of, examples)] if kind else range(len(examples))
 
 
 def stratified(

@@ -229,7 +229,7 @@ class FileSource(Source):
         remarks: dict[str, list[str]] = {}
         splits = {"train": self._split(self.train, remarks)}
         held = list[str]()
-        whole: held_out.Together | None = None  # None: what is held out is random
+        together: held_out.Together | None = None  # None: drawn at random
         # Dev is a share of the rest, rescaled to the share of the whole.
         rest = 1 - (self.test is None) * self.test_share
         for name, share in (("test", self.test_share), ("dev", self.dev_share / rest)):
@@ -238,16 +238,16 @@ class FileSource(Source):
             elif share:
                 train = splits["train"]
                 if not held and self.stratified and any(map(labels_of, train)):
-                    whole = held_out.together(train)  # for dev what it is for test
-                parts = self._hold_out(train, share, name, whole)
+                    together = held_out.together(train)  # of test and dev alike
+                parts = self._hold_out(train, share, name, together)
                 splits["train"], splits[name] = parts
                 held.insert(0, name)
         notes = [f"{', '.join(paths)}: {text}" for text, paths in remarks.items()]
         if held:
             sizes = (f"{len(splits[name])} {name}" for name in ("train", *held))
             note = f"split {self.train} into {' / '.join(sizes)}"
-            how = "a share of each label" + f", {whole} together" * bool(whole)
-            how = "random" if whole is None else how
+            how = "random" if together is None else "a share of each label"
+            how += f", {together} together" if together else ""
             notes.append(f"{note} {self.noun} ({how})")
         if "test" not in splits:
             notes.append(
@@ -325,10 +325,10 @@ class FileSource(Source):
         examples: Examples,
         share: float,
         split: str,
-        whole: held_out.Together | None,
+        together: held_out.Together | None,
     ) -> tuple[Examples, Examples]:
         """Part examples into those to keep and those to hold out, units kept whole."""
-        others = held_out.units_of(examples, whole or "")
+        others = held_out.units_of(examples, together or "")
         units: list[Hashable] = [
             other if (unit := self.unit(example)) is None else unit
             for example, other in zip(examples, others, strict=True)
@@ -336,7 +336,7 @@ class FileSource(Source):
         distinct = list(dict.fromkeys(units))
         draw = _HOLD_OUT if split == "dev" else _HOLD_OUT_TEST
         random = np.random.default_rng((self.sample_seed, draw))
-        if whole is None:
+        if together is None:
             order = random.permutation(len(distinct))
             count = min(max(1, round(share * len(order))), len(order) - 1)
             out = {distinct[place] for place in order[:count]}

@@ -203,7 +203,7 @@ class Setup:
         )
 
     def step_settings(self, mesh: Mesh, places: int = 0) -> dict[str, Any]:
-        """Return static arguments of `train_step`; `places`: tokens with padding."""
+        """Return arguments of `train_step` for all steps; `places`: padded tokens."""
         share, platform = places // batch_parts(mesh), mesh.devices.flat[0].platform
         return {
             "network": self.network.for_training(share, platform),

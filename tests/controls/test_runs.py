@@ -97,8 +97,8 @@ def test_one_fit_serves_all_seeds_but_of_drawn_texts(
         training = dataclasses.replace(experiment.training, seed=seed)
         folder = tmp_path / name
         result = train(dataclasses.replace(experiment, training=training), str(folder))
-        kept = [(folder / name).read_bytes() for name in (ARRAYS, CONTROL)]
-        return result.test, kept, result.seconds
+        contents = [(folder / name).read_bytes() for name in (ARRAYS, CONTROL)]
+        return result.test, contents, result.seconds
 
     with reading_once():
         together = [fitted(seed, f"together-{seed}") for seed in (0, 1)]
