@@ -294,8 +294,8 @@ def typed_folder(kind: str, settings: Settings, folder: Path) -> Path:
         more |= {"share_att_key": True, "pos_att_type": "p2c|c2p"}
         more |= {"norm_rel_ebd": "layer_norm", "position_biased_input": False}
     more |= {f"{role}_token_id": n for n, role in enumerate(ROLES)}
-    if kind == "mpnet":
-        more |= {"pad_token_id": 1, "bos_token_id": 0}
+    if kind == "mpnet":  # as the released one has it: 512 places behind two others
+        more |= {"pad_token_id": 1, "bos_token_id": 0, "max_position_embeddings": 514}
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **dict(sizes), **more)
     model = AutoModelForTokenClassification.from_config(config)
