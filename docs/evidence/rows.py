@@ -81,17 +81,22 @@ def _published(
     arms = tuple(arms)
     settings = {arm: Setting(rate, 10.0 if "+prior" in arm else 1.0) for arm in arms}
     cell = Cell(data, encoder, arms, SEEDS, part=PART, settings=settings)
+    if {*_NARROW} <= {*data.flags}:
+        note = f"{note} Trained in bfloat16.".strip()
     return Published(cell, place, losses, share, note)
 
 
+_NARROW = ("--training.precision", "bfloat16")
+"""Flags of cells that are trained so, as the experiments' files say; float32 before."""
 _TEXTS = ("--encoder.pooling", "mean", "--training.batch_size", "32")
 _READING = (
+    *_NARROW,
     *("--data.max_dev", "200", "--data.max_test", "500"),
     *("--training.batch_size", "16", "--training.max_length", "384"),
 )
 _OF_TEXTS = ("ce", "ce+prior", "dl", "dsc-official")
 _OF_READING = ("ce", "ce+prior", "dl-set", "dsc-official")
-_QUOREF = (*_READING[4:], "--data.dev", "dev.json", "--data.test", "test.json")
+_QUOREF = (*_NARROW, *_READING[6:], "--data.dev", "dev.json", "--data.test", "test.json")
 _OF_TAGS = ("ce", "ce+prior", "focal", "dl", "dsc-official")
 _OF_DEV = "1,700 of the 2,418 questions of dev, of which 500 others are the test"
 ROWS = (
@@ -128,7 +133,11 @@ ROWS = (
     _published(
         ("7", "sst5", "BERT"),
         DataSet(
-            "sst5", "experiments/ablations/sst5.py", "sst5", _TEXTS, {534: (8544, 2)}
+            "sst5",
+            "experiments/ablations/sst5.py",
+            "sst5",
+            (*_TEXTS, *_NARROW),
+            {534: (8544, 2)},
         ),
         OF_ELEMENTS,
         "all 8,544 sentences",
@@ -213,6 +222,7 @@ ROWS = (
             "experiments/ner/msra.py",
             "msra",
             (
+                *_NARROW,
                 *("--data.test", "test_same_preprocessing.txt"),
                 *("--data.max_dev", "300", "--data.max_test", "1000"),
                 *("--training.batch_size", "32", "--training.max_length", "128"),
@@ -233,6 +243,7 @@ ROWS = (
             "docs/evidence/msra_tagging.py",
             "msra",
             (
+                *_NARROW,
                 *("--data.max_dev", "300", "--data.max_test", "1000"),
                 *("--training.batch_size", "16", "--training.max_length", "128"),
             ),
@@ -250,7 +261,7 @@ ROWS = (
             "ud14",
             "experiments/pos/ud14.py",
             "ud_chinese_1.4",
-            ("--data.max_dev", "200", "--training.batch_size", "16"),
+            (*_NARROW, "--data.max_dev", "200", "--training.batch_size", "16"),
             {250: (2000, 2)},
         ),
         OF_ELEMENTS,
