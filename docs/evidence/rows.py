@@ -89,14 +89,11 @@ def _published(
 _NARROW = ("--training.precision", "bfloat16")
 """Flags of cells that are trained so, as the experiments' files say; float32 before."""
 _TEXTS = ("--encoder.pooling", "mean", "--training.batch_size", "32")
-_READING = (
-    *_NARROW,
-    *("--data.max_dev", "200", "--data.max_test", "500"),
-    *("--training.batch_size", "16", "--training.max_length", "384"),
-)
+_LONG = (*_NARROW, "--training.batch_size", "16", "--training.max_length", "384")
+_READING = (*_LONG, "--data.max_dev", "200", "--data.max_test", "500")
 _OF_TEXTS = ("ce", "ce+prior", "dl", "dsc-official")
 _OF_READING = ("ce", "ce+prior", "dl-set", "dsc-official")
-_QUOREF = (*_NARROW, *_READING[6:], "--data.dev", "dev.json", "--data.test", "test.json")
+_QUOREF = (*_LONG, "--data.dev", "dev.json", "--data.test", "test.json")
 _OF_TAGS = ("ce", "ce+prior", "focal", "dl", "dsc-official")
 _OF_DEV = "1,700 of the 2,418 questions of dev, of which 500 others are the test"
 ROWS = (
