@@ -3,8 +3,9 @@
 Rows of 512 tokens, bfloat16, dropout 0.1, the self-adjusting dice loss over the batch;
 no data is read. Each step is named by its model, its topology, the lengths of the
 mesh's axes data, fsdp and tensor, and the rows per device; a policy of recomputation
-(`attention`, `layer`), `xK` for K micro-batches and `tN` for rows of N tokens may
-follow; several names make several rows. Needs the extras plan-tpu and plan-gpu.
+(`attention`, `layer`), `xK` for K micro-batches, `tN` for rows of N tokens and `long`
+for the step of a long training on TPUs, which on GPUs all are, may follow; several
+names make several rows. Needs the extras plan-tpu and plan-gpu.
 
 usage:    python benchmarks/planned_steps.py [--smallest] [MODEL/TOPOLOGY/D,F,T/ROWS]
 measured: see benchmarks/README.md
@@ -65,10 +66,12 @@ MODELS: dict[str, EncoderConfig] = {
     ),
 }
 LENGTH = 512
+LONG = 10**9
 STEPS = (
     "bert-large/v5e:1x1/1,1,1/4",
     "bert-large/v5e:1x1/1,1,1/8",
     "bert-large/v5e:1x1/1,1,1/16",
+    "bert-large/v5e:1x1/1,1,1/16/long",
     "bert-large/v5e:1x1/1,1,1/20",
     "bert-large/v5e:1x1/1,1,1/24/attention",
     "bert-large/v5e:1x1/1,1,1/8/layer",
@@ -107,8 +110,10 @@ COLUMNS = (
 )
 
 
-def plan(name: str, trained_on: int = 10**9) -> StepPlan:
+def plan(name: str, trained_on: int | None = None) -> StepPlan:
     """Compile the step of a name, in a training on so many tokens per device.
+
+    By default the training is long on GPUs, and on TPUs where the name says so.
 
     Raises:
       InputError: the topology is unknown, or its compiler is missing.
@@ -117,12 +122,15 @@ def plan(name: str, trained_on: int = 10**9) -> StepPlan:
     topology = topologies.parse_topology(topology_name)
     data, fsdp, tensor = map(int, axes.split(","))
     mesh = MeshShape(data=data, fsdp=fsdp, tensor=tensor).make(topology.devices())
+    platform = mesh.devices.flat[0].platform
+    if trained_on is None:
+        trained_on = LONG if platform == "gpu" or "long" in options else 0
     network = Network(
         encoder=MODELS[model],
         heads=(("tags", TokenHead(classes=9)),),
         precision="bfloat16",
         remat=next((name for name in get_args(Remat) if name in options), "none"),
-    ).for_training(trained_on, mesh.devices.flat[0].platform)
+    ).for_training(trained_on, platform)
     counts = {word[0]: int(word[1:]) for word in options if word[1:].isdigit()}
     step = Step.of_network(
         network,

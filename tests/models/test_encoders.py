@@ -262,9 +262,11 @@ def test_float64_gradients_are_those_of_finite_differences(config):
         ("gpu", 10**9, "none", 24, 0),
         ("gpu", 10**9, "none", 25, 25),
         ("gpu", 10**9, "layer", 6, 6),
+        ("tpu", 99_999_999, "none", 7, 7),
+        ("tpu", 10**8, "none", 7, 0),
     ],
 )
-def test_many_layers_are_a_loop_but_in_long_trainings_on_gpus(
+def test_many_layers_are_a_loop_but_in_long_trainings_on_accelerators(
     platform, places, remat, depth, turns
 ):
     network = network_of(encoder_of("bert", 8, 8, depth=depth), remat=remat)
