@@ -84,7 +84,8 @@ class Training:
       remat: what the backward pass recomputes, which saves memory and costs time:
         attention's scores and weights, or each layer as a whole.
       head_bias: initial bias of drawn heads: "zeros", or "prior", which predicts the
-        class frequencies of train (Lin et al., 2017, section 3.3).
+        class frequencies of train (Lin et al., 2017, section 3.3). Losses that are
+        named, as in `compare`, have "prior" if their names end with "+prior".
       max_consecutive_skips: a step whose loss or gradient is not finite is skipped;
         after this many in a row the run stops and saves the batch.
       seed: seed of initial weights, data order and dropout; the same seed gives the

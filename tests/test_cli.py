@@ -279,6 +279,7 @@ REFUSED = [
     ("train mine.py --max-seq-length 9", "did you mean --training.max_length?"),
     ("compare mine.py --seed 1", "did you mean --seeds or --training.seed?"),
     ("plan mine.py --fsdp 2", "did you mean --mesh.fsdp?"),
+    ("compare mine.py --training.head_bias prior", "is said by the names of losses"),
     ("--no_such 1", "want COMMAND first"),
     # A flag of an earlier version names the new one.
     ("compare mine.py --rule lion", "--rule is now --optimizer"),

@@ -295,26 +295,30 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
             named += f"; did you mean {near[0]}?" if near else ""
         raise InputError(f"{name} wants an experiment file, NAME.py: {named}")
     from dicejax import config, optimizers
-    from dicejax.objectives.parsing import default_of, objective_named
+    from dicejax.objectives.parsing import default_of, loss_named
+    from dicejax.training.candidate import with_candidate
 
     _refuse(
         {f"--{old}": f"is now --{new}" for old, new in config.RENAMED.items()}, rest
     )
     settings = config.load(files[0])
     changes: dict[str, Any] = {}
-    if chosen.loss:
-        changes["objective"] = objective_named(chosen.loss)
     if chosen.optimizer:
         rules = optimizers.by_short_name()
         changes["optimizer"] = default_of("optimizer", chosen.optimizer, rules)
     if chosen.scratch:
         changes["encoder"] = config.ScratchEncoder()
     settings = dataclasses.replace(settings, **changes)
+    if chosen.loss:
+        settings = with_candidate(settings, loss_named(chosen.loss))
+    if name in ("compare", "choose"):
+        text = "is said by the names of losses: those ending with +prior have prior"
+        _refuse({"--training.head_bias": text}, rest)
     leaves = config.leaves(settings)
     if "task.threshold" not in leaves:
         kind = type(settings.task).__name__
         text = f"is not for {kind}, which has no such threshold"
         _refuse({"--task.threshold": text}, rest)
     _refuse_abbreviations(rest, command, leaves)
-    listed = [name for name in ("objective", "optimizer") if name in changes]
+    listed = ["objective"] * bool(chosen.loss) + ["optimizer"] * bool(chosen.optimizer)
     return flags_of(command, settings, listed, is_brief=is_brief)

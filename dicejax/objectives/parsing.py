@@ -59,18 +59,22 @@ def objective_named(text: str) -> Objective:
 
 
 def candidate_named(text: str) -> Candidate:
+    """Return the control of a name, or the loss as `loss_named` does."""
+    name, _, settings = text.partition(":")
+    if name not in get_args(ControlName):
+        return loss_named(text)
+    if settings:
+        raise InputError(f"{name} has no settings; leave out {quote(settings)}")
+    return Control(cast(ControlName, name))
+
+
+def loss_named(text: str) -> Objective | FromPrior:
     """Return the loss of NAME or NAME:SETTINGS; of NAME+prior one that begins so.
 
-    The name of a control gives that.
-
-    >>> candidate_named("dsc+prior:alpha=1").objective.alpha
+    >>> loss_named("dsc+prior:alpha=1").objective.alpha
     1.0
     """
     name, colon, settings = text.partition(":")
-    if name in get_args(ControlName):
-        if settings:
-            raise InputError(f"{name} has no settings; leave out {quote(settings)}")
-        return Control(cast(ControlName, name))
     if not name.endswith(FromPrior.SUFFIX):
         return objective_named(text)
     name = name.removesuffix(FromPrior.SUFFIX)
@@ -81,8 +85,8 @@ def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
     """Return a loss or an optimizer with default settings, or raise an InputError."""
     if name.endswith(FromPrior.SUFFIX):
         raise InputError(
-            f"{kind} {quote(name)} is for compare alone; take "
-            f"{name.removesuffix(FromPrior.SUFFIX)} with --training.head_bias prior"
+            f"{kind} {quote(name)} has another start and no other formula; take "
+            f"{name.removesuffix(FromPrior.SUFFIX)}"
         )
     if name in get_args(ControlName):
         raise InputError(f"{name} is a control and no {kind}; take --control {name}")

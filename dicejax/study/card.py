@@ -23,6 +23,7 @@ from dicejax.study.compare.record import FILE, read
 from dicejax.study.report.document import Lines, Section, markdown_of, plain
 from dicejax.study.sentences import paragraphs, sentences
 from dicejax.tasks import Classification
+from dicejax.training.candidate import candidate_of
 from dicejax.training.export import opening
 from dicejax.training.identity import test_checksum
 from dicejax.training.run_folder import Run
@@ -87,7 +88,7 @@ def model_card(
         eval_results=evaluated or None,
     )
     encoder = None if path is None else Path(path).name
-    (name,) = names_of([experiment.objective])
+    (name,) = names_of([candidate_of(experiment)])
     begin = texts.begin(encoder or RANDOM, name, run.network().text_summary)
     sections = [
         Section("scores", "Scores on test", tables=_table(scores)),

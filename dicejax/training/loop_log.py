@@ -13,6 +13,7 @@ from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged, Stopped
 from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import name_of
+from dicejax.training.candidate import candidate_of
 from dicejax.training.gradients.probe import FILE as ANALYSIS
 from dicejax.training.gradients.probe import Collector
 from dicejax.training.logging import FILE as METRICS
@@ -45,7 +46,9 @@ class LoopLog(contextlib.AbstractContextManager["LoopLog"]):
         self._setup, self._batches, self._loop = setup, batches, loop
         self._pending: list[dict[str, jax.Array]] = []
         self._batch: Packed | None = None
-        self._name = f"{name_of(experiment.objective)} seed {experiment.training.seed}"
+        self._name = (
+            f"{name_of(candidate_of(experiment))} seed {experiment.training.seed}"
+        )
         self._metric = heading(experiment.task.primary_metric)
         self._progress = progress
         self._bar = progress.begin(self._name, len(batches), step=loop.step)

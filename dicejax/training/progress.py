@@ -21,10 +21,16 @@ from rich.progress import (
 )
 from rich.table import Column
 
-from dicejax.config import AnyEncoder, Experiment, PretrainedEncoder, ScratchEncoder
+from dicejax.config import (
+    AnyEncoder,
+    Experiment,
+    PretrainedEncoder,
+    ScratchEncoder,
+)
 from dicejax.errors import visible
 from dicejax.io.terminal import literal
 from dicejax.objectives import name_of
+from dicejax.training.candidate import candidate_of
 
 # In a window of fewer columns the bar is short, and of the times only the one left is
 # shown: all of a line fits 80 columns.
@@ -188,7 +194,7 @@ def settings_line(experiment: Experiment) -> str:
             price += f" / {training.epochs} epochs = {share:.2g}"
         price += ", which no choice of the best seed by dev scores is part of"
     return (
-        f"{experiment.name}: {name_of(experiment.objective)}, "
+        f"{experiment.name}: {name_of(candidate_of(experiment))}, "
         f"{type(experiment.task).__name__}, {encoder_name(experiment.encoder)}; "
         f"{training.epochs} epochs, batches of {training.batch_size}, "
         f"{type(optimizer).__name__} {optimizer.learning_rate:g}, seed {training.seed}"

@@ -19,6 +19,7 @@ from dicejax.metrics.calibration import Calibration
 from dicejax.metrics.score_counts import count_decisions
 from dicejax.metrics.scores import Scores
 from dicejax.objectives import Objective, name_of
+from dicejax.training.candidate import candidate_of
 from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.checkpoint_folder import require_orbax
 from dicejax.training.control import fit_control
@@ -413,5 +414,5 @@ def default_folder(experiment: Experiment) -> str:
     Raises:
       InputError: the loss has a setting that no folder can be named after.
     """
-    loss = experiment.control or file_name(name_of(experiment.objective), "loss")
+    loss = file_name(name_of(candidate_of(experiment)), "loss")
     return f"runs/{experiment.name}/{loss}/seed-{experiment.training.seed}"

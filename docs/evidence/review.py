@@ -37,11 +37,12 @@ from dicejax.data.examples import LabelledText, Sentence, Span
 from dicejax.formats import ConllFiles, TextFiles
 from dicejax.objectives import Control, CrossEntropy
 from dicejax.optimizers import AdamW
-from dicejax.study.compare.jobs import Job, train_all, with_candidate, with_seed
+from dicejax.study.compare.jobs import Job, train_all, with_seed
 from dicejax.study.review.held_out import HeldOut, judge
 from dicejax.study.review.ranking import margins, scores_of, worst_places
 from dicejax.study.review.statement import drawn_share, to_check
 from dicejax.tasks import Classification, Tagging
+from dicejax.training.candidate import with_candidate
 from dicejax.training.progress import TrainingProgress
 
 FILE = archive.SCORES / "review.json"

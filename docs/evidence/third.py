@@ -21,7 +21,8 @@ from dicejax.cli import parse
 from dicejax.config import Experiment
 from dicejax.io.files import write_whole
 from dicejax.objectives.parsing import candidate_named
-from dicejax.study.compare.jobs import Job, scored, with_candidate, with_seed
+from dicejax.study.compare.jobs import Job, scored, with_seed
+from dicejax.training.candidate import with_candidate
 from dicejax.training.run_folder import Run as RunFolder
 
 ROOT = Path(__file__).parents[2]

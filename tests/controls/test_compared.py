@@ -15,17 +15,13 @@ from dicejax.study import compare as comparison
 from dicejax.study import significance
 from dicejax.study.compare.advice import cost, headline, recommended
 from dicejax.study.compare.finding import jobs_from
-from dicejax.study.compare.jobs import (
-    ScoredRun,
-    candidates_of,
-    plain_models,
-    with_candidate,
-)
+from dicejax.study.compare.jobs import ScoredRun, plain_models
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.report.reproduce import experiment_of
 from dicejax.study.report.sections import context
 from dicejax.tasks import QuestionAnswering
+from dicejax.training.candidate import candidate_of, with_candidate
 
 from ..study.made_runs import EXPERIMENT, made, record_of, run_of, sentences
 
@@ -59,7 +55,8 @@ def test_models_follow_from_their_names():
     assert candidate_named("tfidf") == Control("tfidf")
     fitted = with_candidate(EXPERIMENT, Control("tfidf"))
     assert (fitted.control, fitted.objective) == ("tfidf", CrossEntropy())
-    assert candidates_of([EXPERIMENT, fitted]) == [CrossEntropy(), Control("tfidf")]
+    assert candidate_of(EXPERIMENT) == CrossEntropy()
+    assert candidate_of(fitted) == Control("tfidf")
     assert config.from_json(config.to_json(fitted)) == fitted
     with pytest.raises(ValueError, match="want majority, tfidf, frozen"):
         Control("svm")
@@ -188,10 +185,5 @@ JOB = comparison.Job("tfidf", EXPERIMENT, "")
 
 def test_controls_from_the_prior_keep_their_settings():
     mended = with_candidate(EXPERIMENT, FromPrior(CrossEntropy()))
-    fitted = with_candidate(EXPERIMENT, Control("majority"))
-    assert candidates_of([EXPERIMENT, mended, fitted]) == [
-        CrossEntropy(),
-        FromPrior(CrossEntropy()),
-        Control("majority"),
-    ]
+    assert candidate_of(mended) == FromPrior(CrossEntropy())
     assert isinstance(EXPERIMENT, Experiment)

@@ -156,18 +156,6 @@ def test_questions_have_cross_entropy_alone():
     assert search.control(Setting("ce")) is None
 
 
-def test_heads_that_all_begin_at_the_class_frequencies_have_no_second_form():
-    training = dataclasses.replace(EXPERIMENT.training, head_bias="prior")
-    experiment = dataclasses.replace(EXPERIMENT, training=training)
-    search = Made(
-        lambda setting, seed: shares_of(setting.rate / 100), experiment=experiment
-    )
-    search.run(60 * 60)
-    assert {x.model for x in search.tried} == {"majority", "tfidf", "ce", "wce"}
-    for setting in search.tried:
-        assert setting.apply_to(experiment).training.head_bias == "prior"
-
-
 def test_a_leader_by_one_lucky_seed_loses_its_place():
     def score(setting, seed):
         lucky = setting == Setting("wce") and seed == SEED

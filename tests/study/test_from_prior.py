@@ -5,6 +5,8 @@ import dataclasses
 import pytest
 
 from dicejax import config
+from dicejax.cli import parse
+from dicejax.config import Training
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.errors import InputError
 from dicejax.objectives import (
@@ -21,6 +23,7 @@ from dicejax.study.compare import baselines, spaces
 from dicejax.study.compare.finding import jobs_from
 from dicejax.tasks import QuestionAnswering
 from dicejax.training.setup import prepare
+from dicejax.training.train import default_folder
 
 from .made_runs import EXPERIMENT, made, record_of
 
@@ -37,7 +40,7 @@ def test_names_are_read_and_written():
     assert candidate_named("ce+prior") == CE
     assert candidate_named("dsc+prior:alpha=1") == DSC
     assert candidate_named("dsc:alpha=1") == DSC.objective
-    message = "loss 'ce.prior' is for compare alone; take ce with --training.head_bia"
+    message = "loss 'ce.prior' has another start and no other formula; take ce"
     with pytest.raises(InputError, match=message):
         objective_named("ce+prior")
     with pytest.raises(InputError, match="unknown loss 'cf'"):
@@ -66,15 +69,40 @@ def test_runs_differ_in_the_bias_and_the_rate_of_the_heads_alone():
     assert changed.optimizer == dataclasses.replace(five, learning_rate=0.1)
 
 
-def test_settings_that_contradict_are_refused():
+def test_the_name_of_a_loss_says_how_it_begins():
     prior = dataclasses.replace(EXPERIMENT.training, head_bias="prior")
     everywhere = dataclasses.replace(EXPERIMENT, training=prior)
-    with pytest.raises(InputError, match=r"all runs have --training\.head_bias prior"):
-        jobs(everywhere, (CE,))
+    losses = (CrossEntropy(), CE)
+    assert jobs(everywhere, losses) == jobs(EXPERIMENT, losses)
     task = QuestionAnswering(form="positions")
     positions = dataclasses.replace(EXPERIMENT, task=task)
     with pytest.raises(InputError, match="'start' are positions; leave it"):
         jobs(positions, (CE,))
+
+
+def test_a_loss_named_for_training_begins_as_its_name_says(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dicejax.config import *\n"
+        "from dicejax.data.synthetic import SyntheticNER\n"
+        "def get_config():\n    return Experiment(name='mine', data=SyntheticNER(),"
+        " training=Training(head_bias='prior'))"
+    )
+
+    def trained(*words):
+        experiment = parse(["train", str(file), *words]).settings
+        return experiment, default_folder(experiment)
+
+    for words in ((), ("--loss", "ce+prior")):
+        experiment, folder = trained(*words)
+        assert experiment.training.head_bias == "prior"
+        assert folder == "runs/mine/ce+prior/seed-0"
+    assert experiment.optimizer.head_learning_rate == 10.0
+    experiment, folder = trained("--loss", "dice")
+    assert (experiment.training.head_bias, folder) == ("zeros", "runs/mine/dice/seed-0")
+    experiment, folder = trained("--loss", "dice", "--training.head_bias", "prior")
+    assert experiment.training == dataclasses.replace(Training(), head_bias="prior")
+    assert folder == "runs/mine/dice+prior/seed-0"
 
 
 def test_experiments_hold_them(tmp_path):
@@ -105,7 +133,7 @@ def test_reports_name_runs_by_how_they_begin(tmp_path):
     rerun = config.load(tmp_path / "b" / "rerun.py")
     assert rerun.training.head_bias == "zeros"
     all_prior = [str(tmp_path / name) for name in ("ce+prior", "dice+prior")]
-    assert {job.loss for job in jobs_from(all_prior)} == {"ce", "dice"}
+    assert {job.loss for job in jobs_from(all_prior)} == {"ce+prior", "dice+prior"}
 
 
 def test_other_settings_of_heads_are_not_compared(tmp_path):
@@ -129,6 +157,3 @@ def test_short_trainings_have_a_head_from_the_prior_beside(tmp_path, monkeypatch
         losses = baselines.with_prior_head([Focal()], experiment, folder)
         assert losses == (Focal(), *added)
     assert baselines.with_prior_head([CE], experiment, folder) == (CE,)
-    training = dataclasses.replace(experiment.training, head_bias="prior")
-    all_have_it = dataclasses.replace(experiment, training=training)
-    assert baselines.with_prior_head([Focal()], all_have_it, folder) == (Focal(),)

@@ -6,12 +6,8 @@ import dataclasses
 
 from dicejax.config import Experiment
 from dicejax.objectives.parsing import candidate_named
-from dicejax.study.compare.jobs import (
-    PLAIN,
-    has_positions,
-    plain_models,
-    with_candidate,
-)
+from dicejax.study.compare.jobs import PLAIN, has_positions, plain_models
+from dicejax.training.candidate import with_candidate
 
 LOSSES = ("ce", "wce", "ce+prior", "dsc+prior:smooth=0.01", "focal+prior")
 """Losses from the simplest on; the first three are tried in every search."""
@@ -111,6 +107,4 @@ def other_settings(setting: Setting, experiment: Experiment) -> list[Setting]:
 def _losses(experiment: Experiment) -> list[str]:
     if has_positions(experiment.task):
         return [*LOSSES[:1]]  # the others are of classes
-    if experiment.training.head_bias == "prior":  # then all begin there
-        return [x for x in LOSSES if "+prior" not in x]
     return [*LOSSES]

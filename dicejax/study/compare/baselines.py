@@ -57,8 +57,7 @@ def with_prior_head(
     of cross-entropy in the folder, or counted from the data.
     """
     mended = FromPrior(BASELINE)
-    is_there = mended in objectives or experiment.training.head_bias == "prior"
-    if is_there or has_positions(experiment.task):
+    if mended in objectives or has_positions(experiment.task):
         return tuple(objectives)
     name = f"seed-{experiment.training.seed}"
     run = Run(epath.Path(folder) / name_of(BASELINE) / name)

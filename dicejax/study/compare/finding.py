@@ -13,8 +13,9 @@ from dicejax.errors import InputError
 from dicejax.io import files
 from dicejax.objectives import name_of
 from dicejax.study.compare import tuning
-from dicejax.study.compare.jobs import Job, candidates_of, is_resampled, with_seed
+from dicejax.study.compare.jobs import Job, is_resampled, with_seed
 from dicejax.study.compare.record import FILE as RECORD
+from dicejax.training.candidate import candidate_of
 from dicejax.training.logging import is_local
 from dicejax.training.run_folder import DATA, EXPERIMENT, PLACES, Run
 
@@ -61,7 +62,7 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
             )
         firsts.setdefault(bias, experiments.index(experiment))
     jobs: dict[tuple[str, int], Job] = {}
-    candidates = candidates_of(experiments)
+    candidates = map(candidate_of, experiments)
     for run, experiment, candidate in zip(runs, experiments, candidates, strict=True):
         name = run.path.parent.name if _record(run) else name_of(candidate)
         job = Job(name, experiment, str(run.path))

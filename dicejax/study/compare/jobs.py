@@ -18,17 +18,14 @@ from dicejax.errors import Diverged, InputError, quote
 from dicejax.io.files import file_name
 from dicejax.objectives import (
     Candidate,
-    Control,
     ControlName,
     CrossEntropy,
-    FromPrior,
     WeightedCrossEntropy,
-    name_of,
     names_of,
 )
 from dicejax.study.gradients.history import History
 from dicejax.tasks import Task
-from dicejax.tasks.priors import require_classes
+from dicejax.training.candidate import with_candidate
 from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.progress import TrainingProgress, time_left
@@ -120,46 +117,6 @@ def jobs_of(
             path = epath.Path(folder) / name / f"seed-{seed}"
             jobs.append(Job(name, with_candidate(seeded, objective), str(path)))
     return jobs
-
-
-def with_candidate(experiment: Experiment, candidate: Candidate) -> Experiment:
-    """Return the experiment of a loss, which begins at the class frequencies or not.
-
-    Raises:
-      InputError: it is to and all runs do, or there are no classes.
-    """
-    if isinstance(candidate, Control):
-        name = candidate.name
-        return dataclasses.replace(experiment, objective=BASELINE, control=name)
-    if not isinstance(candidate, FromPrior):
-        return dataclasses.replace(experiment, objective=candidate)
-    training, optimizer = experiment.training, experiment.optimizer
-    if training.head_bias == "prior":
-        raise InputError(
-            f"{name_of(candidate)}: all runs have --training.head_bias prior; leave "
-            f"that or {FromPrior.SUFFIX} out"
-        )
-    require_classes(experiment.task.targets(()))
-    factor = optimizer.head_learning_rate or FromPrior.FACTOR
-    return dataclasses.replace(
-        experiment,
-        objective=candidate.objective,
-        training=dataclasses.replace(training, head_bias="prior"),
-        optimizer=dataclasses.replace(optimizer, head_learning_rate=factor),
-    )
-
-
-def candidates_of(experiments: Sequence[Experiment]) -> list[Candidate]:
-    """Return the losses of experiments: the inverse of `with_candidate`."""
-    biases = [experiment.training.head_bias for experiment in experiments]
-    return [
-        Control(each.control)
-        if each.control is not None
-        else FromPrior(each.objective)
-        if each.training.head_bias == "prior" and "zeros" in biases
-        else each.objective
-        for each in experiments
-    ]
 
 
 def require_one_label_set(experiments: Sequence[Experiment]) -> None:

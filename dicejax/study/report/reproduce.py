@@ -12,6 +12,7 @@ from dicejax.study.compare.finding import changed_settings
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import results_of
 from dicejax.study.report.measured import measured
+from dicejax.training.candidate import candidate_of, with_candidate
 
 FILE = "rerun.py"
 
@@ -25,7 +26,7 @@ def experiment_of(comparison: Comparison) -> tuple[Experiment | None, list[str]]
     experiments = [x for row in rows if (x := row.experiment) is not None]
     if not experiments:
         return None, []
-    candidates = jobs.candidates_of(experiments)
+    candidates = [*map(candidate_of, experiments)]
     # The others follow from one that does not begin at the class frequencies.
     plain = [each for each in experiments if each.training.head_bias == "zeros"]
     first = (plain or experiments)[0]
@@ -34,7 +35,7 @@ def experiment_of(comparison: Comparison) -> tuple[Experiment | None, list[str]]
     experiment = dataclasses.replace(seeded, compared=tuple(candidates))
     differences = []
     for row, candidate, each in zip(rows, candidates, experiments, strict=True):
-        same = jobs.with_candidate(experiment, candidate)
+        same = with_candidate(experiment, candidate)
         if settings := changed_settings(same, each):
             text = f"{row.loss} has its own settings: {'; '.join(settings)}"
             differences.append(text)
