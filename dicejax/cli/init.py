@@ -148,7 +148,12 @@ class Init:
         counts = profile(draft, note, data=encoded)
         lengths = [len(item) for item in encoded.items["train"]]
         texts = draft.task.texts(draft.task.adapt(train[:1000]))
-        suggested = starter.suggest(counts, lengths, texts, self.encoder)
+        architecture = None
+        if isinstance(draft.encoder, config.PretrainedEncoder):
+            at = huggingface.locate(draft.encoder.path, fetch=False)
+            architecture = huggingface.read_config(at)
+        width = None if architecture is None else architecture.width
+        suggested = starter.suggest(counts, lengths, texts, self.encoder, width)
         if suggested.metric is not None:
             note(suggested.metric)
             draft = dataclasses.replace(draft, task=starter.by_macro_f1(task))
@@ -156,11 +161,8 @@ class Init:
             lasting = dataclasses.replace(source, dir=self.folder)
             draft = dataclasses.replace(draft, data=lasting)
         summary = ""
-        if isinstance(draft.encoder, config.PretrainedEncoder) and isinstance(
-            draft.task, TextTask
-        ):  # whose lengths are counted, so it is here
-            at = huggingface.locate(draft.encoder.path, fetch=False)
-            summary = str(huggingface.read_config(at).text_summary)
+        if architecture is not None and isinstance(draft.task, TextTask):
+            summary = str(architecture.text_summary)
         content = starter.file_for(
             self.kind, draft, str(file), counts, suggested, summary
         )

@@ -22,6 +22,7 @@ from dicejax.errors import quote, visible
 from dicejax.formats import FileSource, audit
 from dicejax.formats.containers import SPLITS
 from dicejax.formats.kinds import Kind
+from dicejax.objectives import FromPrior
 from dicejax.study.profile import DataProfile, LabelCount, OutputCounts
 from dicejax.study.profile.imbalance import OTHERS
 from dicejax.study.sentences import sentences
@@ -47,6 +48,10 @@ ROWS = (64, 128, 256, 384, 512)
 OUTSIDE = "O"  # of all spans
 RARE = 20  # times that micro F1 of several labels leaves the rarest out of sight
 IMBALANCED = 4.0  # negatives per positive that call for other losses
+SMALL = 512
+"""Width below which encoders have `SMALL_RATES`."""
+SMALL_RATES = 2e-4, 30.0
+"""Learning rate, and that of the heads as its factor: docs/evidence/tables.md."""
 MOST_EPOCHS = {"pretrained": 30, "scratch": 100}
 NEED = {
     "pretrained": f"a pretrained encoder needs about {UPDATES['pretrained']:,}",
@@ -98,6 +103,9 @@ class Suggestions:
       epochs: passes that make about `UPDATES`.
       updates: number of updates of these epochs.
       encoder: folder or hub id; None for one from random weights.
+      head_learning_rate: factor of the heads' rate, which begin at the class
+        frequencies; None where they do not.
+      rates: others to try, in words.
       ratio: negatives per positive of what is most imbalanced, from the rare side; None
         where nothing has both.
       losses: expressions to compare, cross-entropy first.
@@ -111,6 +119,8 @@ class Suggestions:
     updates: int
     encoder: str | None
     learning_rate: float
+    head_learning_rate: float | None
+    rates: str
     ratio: float | None
     losses: tuple[str, ...]
     reason: str
@@ -122,8 +132,17 @@ def suggest(
     lengths: Sequence[int],
     texts: Iterable[str],
     encoder: str | None,
+    width: int | None,
 ) -> Suggestions:
-    """Choose settings for data whose training sequences have these lengths."""
+    """Choose settings for data whose training sequences have these lengths.
+
+    Args:
+      profile: of the data.
+      lengths: of the training sequences.
+      texts: some of train, whose script decides the encoder if none is named.
+      encoder: folder or hub id; "scratch" for random weights.
+      width: of the encoder's states, if it is at hand.
+    """
     train = profile.splits["train"]
     longest = _longest(profile)
     max_length = next((row for row in ROWS if row >= longest), ROWS[-1])
@@ -137,13 +156,20 @@ def suggest(
     updates = _updates(lengths, max_length, sentences, epochs)
     rule = train.outputs, ratio, balance
     losses, reason = _choose_losses(*rule, kind, updates)
+    is_small = not from_scratch and width is not None and width < SMALL
+    positions = any(output.rule == "positions" for output in train.outputs)
+    has_prior = not from_scratch and not positions
+    rate, factor = SMALL_RATES if is_small else (RATES[kind], FromPrior.FACTOR)
+    rates = "three and ten" if updates < UPDATES["pretrained"] else "a third and three"
     return Suggestions(
         max_length=max_length,
         batch_size=sentences,
         epochs=epochs,
         updates=updates,
         encoder=None if from_scratch else encoder or _choose_encoder(texts),
-        learning_rate=RATES[kind],
+        learning_rate=rate,
+        head_learning_rate=factor if has_prior else None,
+        rates="half of it and twice" if is_small else f"{rates} times",
         ratio=ratio,
         losses=losses,
         reason=reason,
@@ -313,7 +339,6 @@ def file_for(
         objectives=sorted({loss.partition("(")[0] for loss in suggested.losses}),
         suggested=suggested,
         summary=summary,
-        few=suggested.encoder is not None and suggested.updates < UPDATES["pretrained"],
         need=NEED["scratch" if suggested.encoder is None else "pretrained"],
         reason=textwrap.wrap(suggested.reason, 78),
         is_whole=_longest(profile) < ROWS[-1],

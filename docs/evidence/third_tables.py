@@ -193,6 +193,36 @@ def of_primaries() -> str:
     )
 
 
+def of_beginning() -> str:
+    """Return the table of the settings of `ce+prior` that all sets have tried.
+
+    Scores are those on dev of the first seed, with `minilm`.
+    """
+    cells = [cell for cell in tuned_cells() if cell.encoder == third.MINILM]
+    every = [_of_first_seed(cell.scores(CONTROL)) for cell in cells]
+    shared = set.intersection(*({*each} for each in every))
+    points = {s: [100 * each[s] for each in every] for s in shared}
+    means = {s: statistics.fmean(values) for s, values in points.items()}
+    best, rows = max(means, key=means.__getitem__), []
+    for setting in sorted(shared, key=dataclasses.astuple):
+        mark = "**" if setting == best else ""
+        cells_of_row = [f"{x:.1f}" for x in points[setting]]
+        mean = f"{mark}{means[setting]:.1f}{mark}"
+        rows.append([f"{setting.rate:g}", f"{setting.factor:g}", *cells_of_row, mean])
+    names = " | ".join(NAMES[cell.data.name] for cell in cells)
+    return tables.table(f"rate | head factor | {names} | mean", rows)
+
+
+def gains_of_beginning() -> list[str]:
+    """Return by how much `ce+prior` is ahead of `ce` on dev, each at its best."""
+    gains = []
+    for cell in tuned_cells():
+        best = cell.chosen()
+        ours, theirs = (_dev(cell, arm, best[arm]) for arm in (CONTROL, "ce"))
+        gains.append(f"{signed(100 * (ours - theirs))} ({NAMES[cell.data.name]})")
+    return gains
+
+
 def of_sets() -> str:
     """Return the table of the means over the data sets."""
     rows = []
@@ -230,6 +260,23 @@ def of_arms(each: Compared) -> str:
     )
 
 
+def of_regressions(each: Compared) -> str:
+    """Return the table of the models beside that are no fine-tuned encoder, if any."""
+    name = f"{each.cell.archive_of(each.length)}-regressions"
+    beside: dict[str, list[ScoredRun]] = {}
+    for run in sorted(archive.read(name).runs, key=lambda run: run.seed):
+        beside.setdefault(run.loss, []).append(run)
+    rows = []
+    for model, runs in beside.items():
+        scores = [100 * run.score for run in runs]
+        both = dataclasses.replace(each, runs={**each.runs, model: runs})
+        apart = [_minus(both, arm, model) for arm in (CONTROL, each.dice)]
+        rows.append([model, f"{np.mean(scores):.2f} ± {np.std(scores, ddof=1):.2f}"])
+        rows[-1] += apart
+    heading = f"model | test score | `{CONTROL}` minus it | `{each.dice}` minus it"
+    return tables.table(heading, rows) if rows else ""
+
+
 def of_trials(cell: third.Cell) -> str:
     """Return the table of all settings tried, with their mean dev scores."""
     rows = []
@@ -248,6 +295,10 @@ def of_trials(cell: third.Cell) -> str:
                 ]
             )
     return tables.table("arm | rate | head factor | dev scores | mean", rows)
+
+
+def _of_first_seed(scores: third.Scores) -> dict[third.Setting, float]:
+    return {s: score for (s, seed), score in scores.items() if seed == third.FIRST_SEED}
 
 
 def _minus(each: Compared, arm: str, other: str) -> str:

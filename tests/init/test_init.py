@@ -20,6 +20,7 @@ from dicejax.objectives import (
     FromPrior,
     SelfAdjustingDice,
 )
+from dicejax.optimizers import AdamW
 from dicejax.tasks import (
     Classification,
     MultiLabelClassification,
@@ -85,7 +86,8 @@ def test_one_file_is_parted_and_looked_at(tmp_path, conll):
     assert f"of {len(kinds)} sentences {count} have a {rarest!r}" in text
     # From some 200 updates of a pretrained encoder on, no loss is shown to be better.
     assert experiment.compared == (CrossEntropy(), FromPrior(CrossEntropy()), Focal())
-    assert "First try a third and three" in text
+    assert "First try a third and three times" in text and 'bias="prior"' in text
+    assert experiment.optimizer == AdamW(learning_rate=5e-5, head_learning_rate=10.0)
 
 
 def test_json_lines_of_texts_are_taken_by_their_fields(tmp_path, capsys):
@@ -246,6 +248,7 @@ def test_a_sample_is_written_and_read(tmp_path, capsys):
     assert [len(split) for split in splits] == [2800, 600, 600]
     # No set loss from random weights.
     assert experiment.compared == (CrossEntropy(), CrossEntropy(label_smoothing=0.1))
+    assert experiment.optimizer == AdamW(learning_rate=1e-3)
     # Enough updates for random weights to learn from, and the file says so.
     announced = updates_of(mine / "experiment.py")
     assert announced >= 1500 == starter.UPDATES["scratch"]
@@ -292,7 +295,10 @@ def test_few_updates_propose_the_rate_and_the_prior_before_dice(tmp_path):
     from_prior = FromPrior(CrossEntropy())
     assert experiment.compared == (CrossEntropy(), from_prior, dice, Focal())
     text = (tmp_path / "few" / "experiment.py").read_text()
-    assert "First try three and ten" in text and "few updates: raise the rate" in text
+    assert (
+        "First try three and ten times" in text
+        and "few updates: raise the rate" in text
+    )
     assert "# about 90 updates; a pretrained encoder needs about 200" in text
 
 
@@ -344,6 +350,7 @@ def test_reading_has_no_classes(tmp_path):
     experiment = begun(tmp_path / "qa", "qa", file)
     assert isinstance(experiment.task, QuestionAnswering)
     assert experiment.compared == (CrossEntropy(), Focal())
+    assert experiment.optimizer == AdamW(learning_rate=5e-5)
 
 
 def test_names_are_data_and_no_code(tmp_path):
@@ -420,6 +427,8 @@ def test_the_length_is_that_of_the_longest_sequence_in_the_given_tokenizer(
     text = (tmp_path / "mine/experiment.py").read_text()
     assert "max_length=128,  # holds the longest sequence" in text
     assert experiment.encoder.path == str(model)
+    rates = experiment.optimizer.learning_rate, experiment.optimizer.head_learning_rate
+    assert rates == starter.SMALL_RATES and "First try half of it and twice" in text
 
 
 def test_flags_that_errors_name_solve_them(tmp_path, capsys):
