@@ -454,8 +454,13 @@ def random_folder(settings: Settings, folder: Path) -> Path:
             "deberta": DebertaConfig,
             "mpnet": MPNetConfig,
         }[settings.kind]
-        wide = 4 * settings.width
-        config = kind(**sizes, vocab_size=30522, intermediate_size=wide)
+        wide, places = 4 * settings.width, 514 if settings.kind == "mpnet" else 512
+        config = kind(
+            **sizes,
+            vocab_size=30522,
+            intermediate_size=wide,
+            max_position_embeddings=places,
+        )
     network = network_of(config)
     params = jax.jit(network.init)(jax.random.key(0))
     huggingface.write(folder / "model", network, params)
