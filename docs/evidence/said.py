@@ -22,6 +22,7 @@ CONTROLS = ("wce", "ce+prior", "logit_adjusted")
 ENTITIES = "CoNLL-2003, {}"
 COMPARISONS = {
     "third/conll2003-minilm-64": ENTITIES.format("third protocol, all tuned"),
+    "third/sst2-minilm-64": "SST-2, one in twenty positive, third protocol, all tuned",
     "mechanism/1000-2": ENTITIES.format("second protocol"),
     "mechanism/250-10": ENTITIES.format("second protocol"),
     "mechanism/3500-2": ENTITIES.format("second protocol"),

@@ -23,6 +23,7 @@ from dicejax.study.significance import (
     CrossedDifference,
     detectable,
     holm,
+    over_seeds,
     seeds_and_items,
     signed,
 )
@@ -33,6 +34,7 @@ DICE = ("dsc", "dsc+prior")
 TESTS = {"mpnet": 9}
 """Primary comparisons by encoder; of the others together there are 15."""
 OTHER_TESTS = 15
+TUNED = "test_with_tuned_threshold"
 MARGIN = 0.005
 NO_LARGER = 0.02
 LEVEL = 0.05
@@ -223,6 +225,17 @@ def gains_of_beginning() -> list[str]:
     return gains
 
 
+def in_words(each: Compared) -> str:
+    """Return the primary comparison in a few words."""
+    if each.primary:
+        return f"{tables.with_interval(each.primary)}, {each.called}"
+    failed = {
+        arm: len(failures_of(each.runs[arm]).seeds) for arm in (each.dice, CONTROL)
+    }
+    counts = (f"`{arm}` {number}" for arm, number in failed.items())
+    return f"{each.called}; failed of {len(third.SEEDS)} runs: {', '.join(counts)}"
+
+
 def of_sets() -> str:
     """Return the table of the means over the data sets."""
     rows = []
@@ -260,20 +273,27 @@ def of_arms(each: Compared) -> str:
     )
 
 
-def of_regressions(each: Compared) -> str:
-    """Return the table of the models beside that are no fine-tuned encoder, if any."""
-    name = f"{each.cell.archive_of(each.length)}-regressions"
-    beside: dict[str, list[ScoredRun]] = {}
-    for run in sorted(archive.read(name).runs, key=lambda run: run.seed):
-        beside.setdefault(run.loss, []).append(run)
+def of_tuned_thresholds(each: Compared) -> str:
+    """Return the table with the thresholds that dev tunes, if they are archived.
+
+    Regressions that are archived beside have such too. Intervals are over seeds alone,
+    since the decisions are not archived.
+    """
+    scores = {
+        arm: [run.result[TUNED]["f1"] for run in runs if run.result]
+        for arm, runs in each.runs.items()
+        if all(run.result and TUNED in run.result for run in runs)
+    }
+    beside = archive.read(f"{each.cell.archive_of(each.length)}-regressions").runs
+    for run in sorted(beside, key=lambda run: run.seed):
+        scores[run.loss] = [*scores.get(run.loss, ()), run.score]
     rows = []
-    for model, runs in beside.items():
-        scores = [100 * run.score for run in runs]
-        both = dataclasses.replace(each, runs={**each.runs, model: runs})
-        apart = [_minus(both, arm, model) for arm in (CONTROL, each.dice)]
-        rows.append([model, f"{np.mean(scores):.2f} ± {np.std(scores, ddof=1):.2f}"])
-        rows[-1] += apart
-    heading = f"model | test score | `{CONTROL}` minus it | `{each.dice}` minus it"
+    for name, ours in scores.items():
+        apart = over_seeds(np.array(ours), np.array(scores[CONTROL]))
+        spread = f"{100 * np.mean(ours):.2f} ± {100 * np.std(ours, ddof=1):.2f}"
+        shown = "" if name == CONTROL else tables.with_interval(apart)
+        rows.append([f"`{name}`" if name in each.runs else name, spread, shown])
+    heading = f"model | test score | minus `{CONTROL}` (95% CI)"
     return tables.table(heading, rows) if rows else ""
 
 
