@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from dicejax.config import Experiment
+from dicejax.objectives import FromPrior
 from dicejax.objectives.parsing import candidate_named
 from dicejax.study.compare.jobs import PLAIN, has_positions, plain_models
 from dicejax.training.candidate import with_candidate
@@ -94,9 +95,17 @@ def other_settings(setting: Setting, experiment: Experiment) -> list[Setting]:
     >>> mine = Experiment(name="mine", data=SyntheticNER())
     >>> [x.name for x in other_settings(Setting("ce", rate=2.0), mine)][:2]
     ['ce-rate=2-epochs=2', 'wce-rate=2']
+
+    The heads' rate is that of the experiment times three, and times 0.3:
+
+    >>> optimizer = dataclasses.replace(mine.optimizer, head_learning_rate=30.0)
+    >>> mine = dataclasses.replace(mine, optimizer=optimizer)
+    >>> [x.name for x in other_settings(Setting("ce+prior"), mine)][:2]
+    ['ce+prior-head=90', 'ce+prior-head=9']
     """
-    heads = (30.0, 3.0) if "+prior" in setting.model else ()
-    others = [dataclasses.replace(setting, head=factor) for factor in heads]
+    own = experiment.optimizer.head_learning_rate or FromPrior.FACTOR
+    heads = (3.0 * own, 0.3 * own) if "+prior" in setting.model else ()
+    others = [dataclasses.replace(setting, head=head) for head in heads]
     others.append(dataclasses.replace(setting, epochs=2 * setting.epochs))
     for model in _losses(experiment):
         head = setting.head if "+prior" in model else None
@@ -105,6 +114,5 @@ def other_settings(setting: Setting, experiment: Experiment) -> list[Setting]:
 
 
 def _losses(experiment: Experiment) -> list[str]:
-    if has_positions(experiment.task):
-        return [*LOSSES[:1]]  # the others are of classes
-    return [*LOSSES]
+    # Of positions there are no classes.
+    return [*(LOSSES[:1] if has_positions(experiment.task) else LOSSES)]
