@@ -354,7 +354,8 @@ def draw(compared: Sequence[Compared]) -> Figure:
         for each in some:
             height = cells.index(each.cell) + 0.2 * (number - 1)
             if each.primary is None:  # an arm fails
-                axes.plot(0, height, "x", color=color)
+                place = axes.get_yaxis_transform()  # from the left edge
+                axes.text(0.02, height, each.called, color=color, transform=place)
                 continue
             x = each.primary
             low, high = 100 * (x.mean - x.low), 100 * (x.high - x.mean)
