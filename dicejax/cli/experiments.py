@@ -38,7 +38,8 @@ Loss = Annotated[
     option(
         "NAME",
         "the experiment's",
-        "override the experiment's loss, using its default settings.",
+        "override the experiment's loss, using its default settings; with NAME+prior "
+        "its heads begin at the class frequencies, else at zero.",
     ),
 ]
 OptimizerName = Annotated[
