@@ -103,8 +103,8 @@ def other_settings(setting: Setting, experiment: Experiment) -> list[Setting]:
     >>> [x.name for x in other_settings(Setting("ce+prior"), mine)][:2]
     ['ce+prior-head=90', 'ce+prior-head=9']
     """
-    own = experiment.optimizer.head_learning_rate or FromPrior.FACTOR
-    heads = (3.0 * own, 0.3 * own) if "+prior" in setting.model else ()
+    usual = experiment.optimizer.head_learning_rate or FromPrior.FACTOR
+    heads = (3.0 * usual, 0.3 * usual) if "+prior" in setting.model else ()
     others = [dataclasses.replace(setting, head=head) for head in heads]
     others.append(dataclasses.replace(setting, epochs=2 * setting.epochs))
     for model in _losses(experiment):
