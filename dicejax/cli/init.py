@@ -150,6 +150,7 @@ class Init:
         texts = draft.task.texts(draft.task.adapt(train[:1000]))
         architecture = None
         if isinstance(draft.encoder, config.PretrainedEncoder):
+            # Its tokenizer counted the lengths, so it is here.
             at = huggingface.locate(draft.encoder.path, fetch=False)
             architecture = huggingface.read_config(at)
         width = None if architecture is None else architecture.width
