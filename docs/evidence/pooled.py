@@ -27,7 +27,6 @@ COLUMNS = ("ce", "ce + tuned threshold", "ce+prior", "wce")
 FLAGS = (
     *("--task.primary_metric", "f1", "--task.positive", "1"),
     *("--optimizer.warmup", "0.1", "--optimizer.weight_decay", "0.01"),
-    *("--training.precision", "float32"),
     *("--training.epochs", "2", "--training.max_length", "128", "--resample"),
 )
 
