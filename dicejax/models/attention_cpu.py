@@ -40,8 +40,8 @@ def attention(
 ) -> Array:
     """Compute `attend` of query, key and value with heads in front, `[B, N, T, H]`.
 
-    `bias` is `[B, N, T, S]` or None, and so is `keep`, true where weights are not
-    dropped out; the mask is broadcast.
+    `bias` is `[B, N, T, S]` or `[1, N, T, S]` or None; `keep` is None or true where
+    weights are not dropped out; the mask is broadcast.
     """
     return _forward(arrays, mask, bias, keep, rate)[0]
 
@@ -80,8 +80,8 @@ def _backward(
     else:
         mean = (weights * of_weights).sum(-1, keepdims=True)
     of_scores = weights * (of_weights - mean)
-    of_bias = None if bias is None else of_scores.astype(bias.dtype)
     of_scores, root = of_scores.astype(query.dtype), query.shape[-1] ** -0.5
+    of_bias = None if bias is None else _of_bias(of_scores, bias)
     of_query = (dot(of_scores, key, (-1, -2)) * root).astype(query.dtype)
     of_key = _transposed_dot(of_scores, query, root)
     of_value = _transposed_dot(dropped, g, scale)
@@ -112,6 +112,19 @@ def _row_sums(x: Array) -> Array:
     ones = jnp.ones((x.shape[-1], 1), x.dtype)
     sums = dot(x.reshape(-1, x.shape[-1]), ones, (-1, -2))
     return sums.reshape(*x.shape[:-1], 1)
+
+
+def _of_bias(of_scores: Array, bias: Array) -> Array:
+    """Sum the gradient over the rows that share a bias.
+
+    A product with ones: XLA would fuse the sums of all layers into one operation that
+    runs on one core, a tenth of a step of MPNet on two.
+    """
+    rows = len(of_scores)
+    if len(bias) < rows:
+        flat = of_scores.reshape(1, rows, -1)
+        of_scores = dot(jnp.ones((1, 1, rows), flat.dtype), flat, (-1, -2))
+    return of_scores.reshape(bias.shape).astype(bias.dtype)
 
 
 def _scale(keep: Array | None, rate: float) -> float:
