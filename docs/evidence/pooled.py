@@ -23,11 +23,12 @@ from dicejax.io import json_text
 ROOT = Path(__file__).parents[2]
 POOLINGS = {"first": "[CLS]", "mean": "mean"}
 LOSSES = ("ce", "ce+prior")
-COLUMNS = ("ce", "ce + tuned threshold", "ce+prior", "wce")
+COLUMNS = ("ce", "ce + tuned threshold", "ce+prior")
 FLAGS = (
     *("--task.primary_metric", "f1", "--task.positive", "1"),
     *("--optimizer.warmup", "0.1", "--optimizer.weight_decay", "0.01"),
     *("--training.epochs", "2", "--training.max_length", "128", "--resample"),
+    "--no-baselines",
 )
 
 
