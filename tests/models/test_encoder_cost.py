@@ -1,5 +1,7 @@
 """The cost of depth: the size of the program, and the memory that remat saves."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -39,6 +41,16 @@ def test_the_program_does_not_grow_with_depth(kind):
         for depth in (6, 12, 24)
     }
     assert lines[24] == lines[12] < lines[6]
+
+
+def test_no_operation_on_cpus_reads_the_scores_of_all_layers():
+    """XLA summed the gradients of MPNet's bias in one operation, on one core."""
+    depth, batch, length = 5, 8, 64  # smaller sums are not fused
+    program = lowered(network("mpnet", depth, 8), batch, length).compile().as_text()
+    scores = re.compile(rf"\w+\[{batch},4,{length},{length}\]")
+    heads = [line for line in program.splitlines() if ") -> " in line]
+    read = [len(scores.findall(line.split(" -> ")[0])) for line in heads]
+    assert 1 < max(read) < depth
 
 
 @pytest.mark.slow
