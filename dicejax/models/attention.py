@@ -87,8 +87,7 @@ def attend(
         assert segment_ids is not None
         kernel = _kernel(windowed=window is not None) if bias is None else None
         if kernel is not None:
-            name = kernel.__name__.rpartition(".")[2]
-            described = query.dtype, query.shape, name
+            described = query.dtype, query.shape, kernel.__name__.rpartition(".")[2]
             if fits_kernel(query.shape, query.dtype, windowed=window is not None):
                 _log.info("attention of %s %s runs as one kernel, %s", *described)
                 arrays = query, key, value
@@ -103,9 +102,7 @@ def attend(
     if platform() == "cpu":
         turned = tuple(x.swapaxes(1, 2) for x in (query, key, value))
         shape = *turned[0].shape[:3], key.shape[1]
-        if bias is not None:  # rows may share one
-            shared = jnp.broadcast_shapes(bias.shape, (1, *shape[1:]))
-            bias = jnp.broadcast_to(bias, shared)
+        bias = bias if bias is None else bias + jnp.zeros((1, *shape[1:]), bias.dtype)
         keep = None if rng is None else draw_mask(shape, dropout_rate, rng, axis=-1)
         done: Array = attention_cpu.attention(turned, mask, bias, keep, dropout_rate)
         return done.swapaxes(1, 2)

@@ -189,15 +189,13 @@ def test_attention_against_its_formula():
 
 @pytest.mark.parametrize("tokens", [24, 132])
 @pytest.mark.parametrize(("dtype", "bound"), [("float32", 2e-6), ("bfloat16", 0.02)])
-@pytest.mark.parametrize(("rate", "biases"), [(0.0, 1), (0.3, 1), (0.3, 2)])
-def test_attention_on_cpus_is_that_of_other_platforms(
-    tokens, dtype, bound, rate, biases
-):
+@pytest.mark.parametrize(("rate", "rows"), [(0.0, 1), (0.3, 1), (0.3, 2)])
+def test_attention_on_cpus_is_that_of_other_platforms(tokens, dtype, bound, rate, rows):
     rng = np.random.default_rng(2)
     shape, heads = (2, tokens, 3, 8), (2, tokens, 1, 8)
     arrays = [rng.normal(size=size) for size in (shape, heads, heads, shape)]
     *arrays, g = (jnp.asarray(x, dtype) for x in arrays)
-    bias = jnp.float32(rng.normal(size=(biases, 3, tokens, tokens)))
+    bias = jnp.float32(rng.normal(size=(rows, 3, tokens, tokens)))
     segments = jnp.asarray(np.sort(rng.integers(1, 4, (2, tokens))))
     keys = DropoutKeys.for_rows(jax.random.key(1), jnp.arange(2))
 
