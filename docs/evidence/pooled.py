@@ -2,9 +2,10 @@
 
     python docs/evidence/thin.py PHRASES SENTENCES THINNED 10 5 2 --held_out 1000 3000
     python docs/evidence/pooled.py --data THINNED --encoder MINILM
+    python docs/evidence/archive.py runs/pooled/*
 
-trains on 2,000 texts of SST-2 of which 10, 5 or 2 in 100 are positive, and prints test
-F1 of the positive class as a table. Each of the comparisons continues after a kill.
+trains on 2,000 texts of SST-2 of which 10, 5 or 2 in 100 are positive, and archives the
+runs, whose table `results.py` writes. Each of the comparisons continues after a kill.
 `--smallest` does one of a few texts.
 """
 
@@ -15,12 +16,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import archive
+import numpy as np
+import tables
 import tyro
 
 from dicejax.cli import run
-from dicejax.io import json_text
+from dicejax.study.compare.failures import failures_of
+from dicejax.study.compare.jobs import ScoredRun
+from dicejax.study.compare.table import mean_and_spread
+from dicejax.study.significance import seeds_and_items
 
 ROOT = Path(__file__).parents[2]
+SHARES = (10, 5, 2)
 POOLINGS = {"first": "[CLS]", "mean": "mean"}
 LOSSES = ("ce", "ce+prior")
 COLUMNS = ("ce", "ce + tuned threshold", "ce+prior")
@@ -51,7 +59,7 @@ class Settings:
     data: Path
     encoder: Path
     runs: Path = Path("runs/pooled")
-    shares: tuple[int, ...] = (10, 5, 2)
+    shares: tuple[int, ...] = SHARES
     texts: int = 2000
     seeds: int = 5
     rate: float = 2e-4
@@ -64,22 +72,16 @@ FEW = ("--data.max_dev", "8", "--data.max_test", "8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train, and print the table; return the status of a comparison that failed."""
+    """Train; return the status of a comparison that failed."""
     settings = tyro.cli(Settings, description=__doc__, use_underscores=True, args=argv)
     if settings.smallest:
         shares = settings.shares[:1]
         settings = dataclasses.replace(settings, **SMALLEST, shares=shares)
-    lines = []
     for share in settings.shares:
-        for pooling, name in POOLINGS.items():
+        for pooling in POOLINGS:
             folder = settings.runs / f"{share}-{pooling}"
             if status := run(arguments(settings, share, pooling, folder)):
                 return status
-            rows = json_text.read(folder / "comparison.json")["losses"]
-            cells = [cell(rows.get(loss)) for loss in COLUMNS]
-            lines.append(f"| {share}% | {name} | {' | '.join(cells)} |")
-    print(f"\n| positives | a text is | {' | '.join(COLUMNS)} |")
-    print(f"| ---: | --- |{' ---: |' * len(COLUMNS)}", *lines, sep="\n")
     return 0
 
 
@@ -101,12 +103,53 @@ def arguments(settings: Settings, share: int, pooling: str, folder: Path) -> lis
     return ["compare", experiment, "--losses", *LOSSES, *FLAGS, *flags, *smallest]
 
 
-def cell(row: dict | None) -> str:
-    """Return mean and standard deviation of F1, in percent."""
-    if row is None or row["summary"]["mean"] is None:
-        return ""
-    mean, deviation = row["summary"]["mean"], row["summary"]["sd"] or 0.0
-    return f"{100 * mean:.1f} ± {100 * deviation:.1f}"
+def finished() -> list[int]:
+    """Return the shares of which the runs of both poolings are archived."""
+    return [n for n in SHARES if all(_runs(n, pooling).seeds for pooling in POOLINGS)]
+
+
+def updates() -> float:
+    """Return the updates of a run, mean over the shares."""
+    return float(np.mean([_runs(n, next(iter(POOLINGS))).updates for n in finished()]))
+
+
+def of_poolings() -> str:
+    """Return the table of F1 by share of positives and pooling."""
+    heading = " | ".join(["positives", "loss", *POOLINGS.values()])
+    heading += " | mean minus [CLS] (95% CI) | failed"
+    return tables.table(
+        heading, [_cells(share, loss) for share in finished() for loss in COLUMNS]
+    )
+
+
+def _cells(share: int, loss: str) -> list[str]:
+    runs = [
+        [run for run in _runs(share, pooling).outcomes if run.loss == loss]
+        for pooling in POOLINGS
+    ]
+    scores = [mean_and_spread([run.score for run in each]) for each in runs]
+    failed = [len(failures_of(each).seeds) for each in runs]
+    first, mean = (
+        np.stack([run.item_statistics for run in sorted(each, key=_seed)])
+        for each in runs
+    )
+    # Runs that failed are no noise about a mean.
+    difference = None if any(failed) else seeds_and_items(mean, first)
+    return [
+        f"{share}%",
+        f"`{loss}`",
+        *scores,
+        tables.with_interval(difference),
+        " and ".join(map(str, failed)),
+    ]
+
+
+def _seed(outcome: ScoredRun) -> int:
+    return outcome.seed
+
+
+def _runs(share: int, pooling: str) -> archive.Archived:
+    return archive.read(f"pooled/{share}-{pooling}")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import early
 import jinja2
 import mechanism
 import plain
+import pooled
 import reading
 import reproduced
 import said
@@ -67,6 +68,7 @@ def pages() -> dict[str, str]:
         autoescape=False,  # Markdown, of our own data
     )
     values = {
+        "archive": archive,
         "curve": curve,
         "cells": cells,
         "every": curve.CELLS,
@@ -87,6 +89,7 @@ def pages() -> dict[str, str]:
         "third": third_tables,
         "said": said,
         "plain": plain,
+        "pooled": pooled,
         "tuned": tuned,
         "tunings": tuned.finished(),
         "documents": documents,

@@ -222,3 +222,22 @@ def test_positives_are_thinned_to_a_share(evidence, tmp_path):
         assert all(len(texts(s, name, "0")) == negatives for s in counts)
         assert set(texts("20", name, "1")) < set(texts("60", name, "1"))
     assert "the test text 1" not in texts("60", "train", "1")
+
+
+def test_means_of_texts_are_compared_with_cls_as_archived(evidence):
+    pooled, archive = evidence("pooled"), evidence("archive")
+    lines = [line.split(" | ") for line in pooled.of_poolings().splitlines()[2:]]
+    assert len(lines) == 9
+    for share, loss, *cells, failed in lines:
+        scores = []
+        for pooling in ("first", "mean"):
+            name = f"pooled/{share.strip('| %')}-{pooling}"
+            with np.load(archive.file_of(name)) as arrays:
+                runs = json.loads(arrays["content"].item())["runs"]
+                chosen = [f"`{run['loss']}`" == loss for run in runs]
+                above, below = arrays["counts"][chosen, :, 0].sum(1, dtype=int).T
+            scores.append(100 * above / below)
+        first, mean = scores
+        assert cells[:2] == [f"{x.mean():.2f} ± {x.std(ddof=1):.2f}" for x in scores]
+        gain = f"{(mean - first).mean():+.2f} (".replace("-", "−")
+        assert cells[2].startswith(gain if failed == "0 and 0 |" else "–")
