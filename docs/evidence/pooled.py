@@ -22,10 +22,7 @@ import tables
 import tyro
 
 from dicejax.cli import run
-from dicejax.study.compare.failures import failures_of
-from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.compare.table import mean_and_spread
-from dicejax.study.significance import seeds_and_items
 
 ROOT = Path(__file__).parents[2]
 SHARES = (10, 5, 2)
@@ -123,29 +120,18 @@ def of_poolings() -> str:
 
 
 def _cells(share: int, loss: str) -> list[str]:
-    runs = [
-        [run for run in _runs(share, pooling).outcomes if run.loss == loss]
-        for pooling in POOLINGS
-    ]
-    scores = [mean_and_spread([run.score for run in each]) for each in runs]
-    failed = [len(failures_of(each).seeds) for each in runs]
-    first, mean = (
-        np.stack([run.item_statistics for run in sorted(each, key=_seed)])
-        for each in runs
-    )
+    rows = [tables.row_of(_runs(share, pooling).rows(), loss) for pooling in POOLINGS]
+    first, mean = rows
+    failed = [tables.failures(row)[0] for row in rows]
     # Runs that failed are no noise about a mean.
-    difference = None if any(failed) else seeds_and_items(mean, first)
+    difference = "–" if any(failed) else tables.between(mean, first)
     return [
         f"{share}%",
         f"`{loss}`",
-        *scores,
-        tables.with_interval(difference),
+        *(mean_and_spread(row.scores("f1")) for row in rows),
+        difference,
         " and ".join(map(str, failed)),
     ]
-
-
-def _seed(outcome: ScoredRun) -> int:
-    return outcome.seed
 
 
 def _runs(share: int, pooling: str) -> archive.Archived:

@@ -41,13 +41,17 @@ def gain(rows: Sequence[Row], loss: str) -> str:
 
 
 def difference(rows: Sequence[Row], ours: str, other: str) -> str:
-    """Return the difference of two losses of a comparison, not corrected, with 95% CI.
+    """Return the difference of two losses of a comparison, as `between` does."""
+    return between(row_of(rows, ours), row_of(rows, other))
+
+
+def between(ours: Row, other: Row) -> str:
+    """Return the difference of two losses, not corrected, with 95% CI.
 
     It is over the seeds that both have.
     """
     by_seed = [
-        {run.seed: run.example_statistics for run in row_of(rows, loss).runs}
-        for loss in (ours, other)
+        {run.seed: run.example_statistics for run in row.runs} for row in (ours, other)
     ]
     seeds = sorted(set.intersection(*map(set, by_seed)))
     pair = [np.stack([runs[seed] for seed in seeds]) for runs in by_seed]
