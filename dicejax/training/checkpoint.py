@@ -6,6 +6,7 @@ Checkpoints are written asynchronously and atomically; fingerprints reveal damag
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import errno
 import os
@@ -97,7 +98,7 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         """
         weights, rest = _parts(state)
         with self._errors_in_one_line():
-            self._writer.wait_until_finished()
+            self._finish_writing()
             if step == self.last:  # saved once already, before its dev score was taken
                 if is_main_process():
                     place = self._folder / str(step)
@@ -194,9 +195,16 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
           InputError: a checkpoint cannot be written.
         """
         with self._errors_in_one_line():
-            self._writer.wait_until_finished()
+            self._finish_writing()
             self._delete_old()
         barrier("checkpoints are written")
+
+    def _finish_writing(self) -> None:
+        self._writer.wait_until_finished()
+        # Holes that copies for the disk leave in a heap that never shrinks are too
+        # small for the next ones, so that without this it grows with each checkpoint.
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc has it
+            trim(0)
 
     def close(self) -> None:
         """Wait until everything is written, and close."""

@@ -1,8 +1,12 @@
 """Faults that would lose a checkpoint, or restore another state than was saved."""
 
 import functools
+import os
+import platform
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -11,6 +15,7 @@ import pytest
 from etils import epath
 
 from dicejax.cli import run
+from dicejax.cli.process import _KEPT
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.models.heads import TokenHead
@@ -243,3 +248,38 @@ def test_orbax_1_opens_a_checkpoint(tmp_path, state_at):
     like = shapes(state_at).params
     params = v1.load(tmp_path / "1", like, checkpointable_name="params")
     jax.tree.map(np.testing.assert_array_equal, params, state_at(1).params)
+
+
+HOLES = """
+import gc, sys
+import numpy as np
+from etils import epath
+from dicejax.training.checkpoint import Checkpoints
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+
+checkpoints = Checkpoints(epath.Path(sys.argv[1]))
+pairs = [(np.ones(2**17), np.ones(500)) for _ in range(200)]  # 1 MiB, 4 kB
+kept = [small for _, small in pairs]
+full = resident()
+del pairs
+gc.collect()
+before = resident()
+checkpoints.wait()
+print(full - before, before - resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the heap is glibc's")
+def test_a_heap_that_keeps_what_is_freed_loses_its_holes_with_a_checkpoint(tmp_path):
+    settings = ":".join(f"glibc.malloc.{setting}" for setting in _KEPT)
+    process = subprocess.run(
+        [sys.executable, "-c", HOLES, tmp_path],
+        env=os.environ | {"GLIBC_TUNABLES": settings},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    freed, trimmed = map(float, process.stdout.split())
+    assert freed < 20 and trimmed > 180  # MiB of 200
