@@ -48,7 +48,8 @@ class Embedding(nnx.Module):
 
     def __call__(self, ids: Array) -> Array:
         """Look up int `[B, T]`: `[B, T, D]`."""
-        table, sizes = self.table[...], automatic_axes()
+        table = self.table[...]
+        sizes = {name: size for name, size in automatic_axes().items() if size > 1}
         if len(ids) % math.prod(sizes.get(name, 1) for name in BATCH_AXES):
             sizes = {}
         entries, width = (
