@@ -132,9 +132,8 @@ def _lookup_bwd(split: Split, ids: Array, cotangent: Array) -> tuple[Array, None
 
     def add_up(ids: Array, cotangent: Array) -> Array:
         place, is_local = split.places(ids)
-        added = jnp.where(is_local[..., None], cotangent, 0).astype(wide(split.dtype))
-        zeros = jnp.zeros((split.entries_here, split.shape[1]), added.dtype)
-        sums = zeros.at[place].add(added)
+        zeros = jnp.zeros((split.entries_here, split.shape[1]), wide(split.dtype))
+        sums = zeros.at[place].add(jnp.where(is_local[..., None], cotangent, 0))
         if split.axes:  # sent in that type
             sums = sums.astype(split.dtype)
         if split.width is not None:

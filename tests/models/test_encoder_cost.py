@@ -6,16 +6,18 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from dicejax.mesh import MeshShape, in_use
+
 from .small import KINDS, encoder_of, network_of
 
 EXHAUSTIVE = pytest.mark.exhaustive
 
 
-def network(kind, depth, width, remat="none"):
+def network(kind, depth, width, **form):
     inner = {"modernbert": 3 * width // 2}.get(kind, 4 * width)
     settings = {"modernbert": {"local_attention": 16}}.get(kind, {})
     config = encoder_of(kind, width, inner, depth=depth, vocab=100, **settings)
-    return network_of(config, remat=remat)
+    return network_of(config, **form)
 
 
 def lowered(network, batch, length):
@@ -51,6 +53,15 @@ def test_no_operation_on_cpus_reads_the_scores_of_all_layers():
     heads = [line for line in program.splitlines() if ") -> " in line]
     read = [len(scores.findall(line.split(" -> ")[0])) for line in heads]
     assert 1 < max(read) < depth
+
+
+def test_a_table_on_one_device_is_not_converted():
+    """A step with 250,000 words took 1.9 seconds instead of 1.2 on one core."""
+    words, width = 100, 8
+    with in_use(MeshShape().make(jax.local_devices()[:1])):
+        step = lowered(network("bert", 1, width, precision="bfloat16"), 2, 32)
+    kinds = re.findall(rf"(\w+)\[{words},{width}\]", step.compile().as_text())
+    assert {*kinds} == {"f32"}
 
 
 @pytest.mark.slow
