@@ -49,6 +49,8 @@ class Embedding(nnx.Module):
     def __call__(self, ids: Array) -> Array:
         """Look up int `[B, T]`: `[B, T, D]`."""
         table = self.table[...]
+        # An axis of one device splits nothing; its collectives would still convert
+        # the whole table.
         sizes = {name: size for name, size in automatic_axes().items() if size > 1}
         if len(ids) % math.prod(sizes.get(name, 1) for name in BATCH_AXES):
             sizes = {}
@@ -73,7 +75,7 @@ class Embedding(nnx.Module):
 class Split:
     """How the mesh in use splits a lookup."""
 
-    axes: frozenset[str]  # none without a mesh, or if it does not divide the rows
+    axes: frozenset[str]  # of several devices; none if they do not divide the rows
     rows: tuple[str, ...]  # axes that split the rows of ids
     entries: str | None  # axis that splits the table's entries; None: they are whole
     width: str | None  # axis that splits the table's width; None: it is whole

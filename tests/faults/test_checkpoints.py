@@ -1,12 +1,9 @@
 """Faults that would lose a checkpoint, or restore another state than was saved."""
 
 import functools
-import os
 import platform
 import random
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -28,6 +25,7 @@ from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
 from ..models.small import encoder_of, network_of
+from ..subprocesses import python
 from .commands import limited, tiny
 from .mutations import BYTES, damage
 
@@ -251,17 +249,18 @@ def test_orbax_1_opens_a_checkpoint(tmp_path, state_at):
 
 
 HOLES = """
-import gc, sys
+import gc, resource, sys
 import numpy as np
 from etils import epath
 from dicejax.training.checkpoint import Checkpoints
 
 def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+    pages = int(open("/proc/self/statm").read().split()[1])
+    return pages * resource.getpagesize() / 2**20  # MiB
 
 checkpoints = Checkpoints(epath.Path(sys.argv[1]))
 pairs = [(np.ones(2**17), np.ones(500)) for _ in range(200)]  # 1 MiB, 4 kB
-kept = [small for _, small in pairs]
+between_holes = [small for _, small in pairs]
 full = resident()
 del pairs
 gc.collect()
@@ -274,12 +273,6 @@ print(full - before, before - resident())
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the heap is glibc's")
 def test_a_heap_that_keeps_what_is_freed_loses_its_holes_with_a_checkpoint(tmp_path):
     settings = ":".join(f"glibc.malloc.{setting}" for setting in _KEPT)
-    process = subprocess.run(
-        [sys.executable, "-c", HOLES, tmp_path],
-        env=os.environ | {"GLIBC_TUNABLES": settings},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    freed, trimmed = map(float, process.stdout.split())
+    done = python("-c", HOLES, tmp_path, GLIBC_TUNABLES=settings)
+    freed, trimmed = map(float, done.stdout.split())
     assert freed < 20 and trimmed > 180  # MiB of 200
