@@ -112,6 +112,23 @@ def are_of_texts(test: Mapping[str, Any]) -> bool:
     return bool(test.get("of_texts", "matthews" in test))
 
 
+def unanswered(test: Mapping[str, Any]) -> int:
+    """Return the number of questions with an answer if none of them gets it, or 0.
+
+    That is where there are questions without an answer too: who answers nothing is
+    right about those.
+
+    >>> rows = {"answerable": {"support": 5}, "unanswerable": {"support": 6}}
+    >>> unanswered({"f1": 6 / 11, "answerable_f1": 0.0, "per_type": rows})
+    5
+    >>> unanswered({"f1": 7 / 11, "answerable_f1": 0.2, "per_type": rows})
+    0
+    """
+    if test.get("answerable_f1") != 0:
+        return 0
+    return int(test.get("per_type", {}).get("answerable", {}).get("support", 0))
+
+
 @dataclasses.dataclass(frozen=True)
 class Scores:
     """Named scores of a whole split, and of its parts.

@@ -15,7 +15,7 @@ from dicejax.data.examples import groups_of
 from dicejax.data.pipeline import Batches
 from dicejax.errors import Diverged, quote
 from dicejax.metrics import quotients
-from dicejax.metrics.scores import Scores, are_of_texts, beta_of, class_of
+from dicejax.metrics.scores import Scores, are_of_texts, beta_of, class_of, unanswered
 from dicejax.objectives import name_of
 from dicejax.tasks import (
     Classification,
@@ -115,7 +115,7 @@ def nothing_learnt(
     """Say how predictions show that nothing was learnt; None if they do not.
 
     Nothing is learnt where the primary metric is 0, or where texts or words of several
-    classes all get the same.
+    classes all get the same, or no question with an answer gets it.
     """
     values: list[Any] = []  # an answer to a question is one, whatever its parts
     for guess in predictions:
@@ -125,6 +125,8 @@ def nothing_learnt(
         gold = [name for name, row in scores.groups.items() if row.get("support")]
         if len(gold) > 1 and len(set(values)) == 1:
             return f"every {unit} is given the class {quote(values[0])}"
+    if count := unanswered(scores.to_json()):
+        return f"none of {count:,} questions with an answer gets it"
     if scores.values[task.primary_metric] != 0:
         return None
     if not values:

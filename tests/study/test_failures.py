@@ -136,6 +136,21 @@ def test_with_few_examples_a_score_of_0_is_no_sign_of_a_failure():
         assert learnt_nothing(runs[0]) == (examples == 10)
 
 
+def test_refusing_all_questions_is_a_failure_whatever_f1_it_has():
+    rows = {"answerable": {"support": 20}, "unanswerable": {"support": 20}}
+    test = {"f1": 0.5, "answerable_f1": 0.0, "per_type": rows}
+    right = np.arange(40) < 20
+    refusing = [outcome("ce", seed, right, test=test) for seed in range(3)]
+    answering = [
+        outcome("dice", seed, np.roll(right, seed), test=test | {"answerable_f1": 0.1})
+        for seed in range(3)
+    ]
+    assert failures_of(refusing).has_learnt_nothing
+    assert not failures_of(answering).seeds
+    _, dice = rows_of([*refusing, *answering], "ce")
+    assert dice.against.verdict.outcome == "nothing learnt"
+
+
 def test_examples_of_a_group_are_a_sample_of_it_and_not_independent():
     rng = np.random.default_rng(0)
     groups = rng.permutation(np.repeat(np.arange(30), rng.integers(2, 30, 30)))

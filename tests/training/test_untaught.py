@@ -9,19 +9,21 @@ from sklearn.metrics import accuracy_score, f1_score, fbeta_score, matthews_corr
 
 from dicejax.cli import run
 from dicejax.config import Experiment, PretrainedEncoder
-from dicejax.data.examples import LabelledText
+from dicejax.data.examples import AnswerSpan, LabelledText, ReadingExample
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.optimizers import AdamW
-from dicejax.tasks import Classification, Prediction, Tagging
+from dicejax.tasks import Classification, Prediction, QuestionAnswering, Tagging
 from dicejax.training.outcome import (
     best_constant,
     constant_answer,
     constant_scores,
+    nothing_learnt,
     remedy,
 )
 from dicejax.training.setup import Setup
 
 from ..small_project import write_project
+from ..tasks.perfect import answered
 
 FILE = """
 from dicejax.config import Experiment, ScratchEncoder, Training
@@ -235,3 +237,20 @@ def test_a_run_no_better_than_the_weights_it_began_with(tmp_path, monkeypatch, c
     assert "Likely cause: the learning rate 1e-09 is low for a pretrained" in output
     assert run(["evaluate", "again"]) == 0
     assert f"Nothing learnt: {reason}." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("guess", ["", "far", "Oslo"])
+@pytest.mark.parametrize("answers", [2, 0])
+def test_who_answers_no_question_right_has_learnt_nothing(guess, answers):
+    spans = [((AnswerSpan(0, "Oslo"),),)] * answers + [()] * 3
+    examples = [
+        ReadingExample(str(n), "where ?", "Oslo is far", given, not given)
+        for n, given in enumerate(spans)
+    ]
+    guesses = [answered(*([guess] if guess and x.answers else [])) for x in examples]
+    task = QuestionAnswering(unanswerable=True)
+    scores = task.score(examples, guesses)
+    assert scores.values["f1"] >= 0.6
+    untaught = answers and guess != "Oslo"
+    text = "none of 2 questions with an answer gets it" if untaught else None
+    assert nothing_learnt(task, guesses, scores) == text

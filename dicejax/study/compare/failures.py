@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from dicejax.metrics.scores import are_of_texts
+from dicejax.metrics.scores import are_of_texts, unanswered
 from dicejax.study.compare.jobs import PLAIN, ScoredRun
 from dicejax.study.significance import MIN_SEEDS, failure_limit
 
@@ -147,11 +147,13 @@ def has_few_examples(run: ScoredRun) -> bool:
 def learnt_nothing(run: ScoredRun) -> bool:
     """Return whether a finished run scores 0, or has one answer for all texts.
 
-    With few test examples that is no sign of it, nor of a control that is no encoder.
+    Or has no question right that has an answer, where some have none. With few test
+    examples that is no sign of it, nor of a control that is no encoder.
     """
     if not run.result or has_few_examples(run) or run.loss in PLAIN:
         return False
-    return run.score == 0 or one_class(run.result["test"])
+    test = run.result["test"]
+    return run.score == 0 or one_class(test) or unanswered(test) > 0
 
 
 def one_class(test: Mapping[str, Any]) -> bool:
