@@ -44,7 +44,8 @@ LAST_SKIPPED = 5
 # Fewer updates than these teach an encoder little, however small the data.
 UPDATES = {"pretrained": 200, "scratch": 1500}
 LITTLE = 0.9
-"""Share of its first value above which a training loss has hardly fallen."""
+"""Share above which a training loss has hardly fallen, of its first value or of the
+entropy of the classes."""
 LOW = 0.1
 """Score below which the weights that a run began with may be as good."""
 RATES = {"pretrained": 5e-5, "scratch": 1e-3}
@@ -286,8 +287,13 @@ def remedy(experiment: Experiment, result: Mapping[str, Any]) -> str:
         return (
             f"{steps:,} updates are few for {weights}: try --training.epochs {epochs}"
         )
+    counts = (result.get("labels") or {}).get("train") or {}
+    if has_fallen and _may_be_frequencies(experiment, losses[-1], counts):
+        return (
+            f"the loss fell from {losses[0]:.3g} to {losses[-1]:.3g}, which class "
+            "frequencies alone may explain: try --training.head_bias prior"
+        )
     if has_fallen:
-        counts = (result.get("labels") or {}).get("train") or {}
         rarest = min(counts, key=lambda label: counts[label], default=None)
         few = (
             "" if rarest is None else f" of {quote(rarest)} ({counts[rarest]:,} there)"
@@ -305,6 +311,23 @@ def remedy(experiment: Experiment, result: Mapping[str, Any]) -> str:
         f"the learning rate {rate:g} may be low: "
         f"try --optimizer.learning_rate {3 * rate:g}"
     )
+
+
+def _may_be_frequencies(
+    experiment: Experiment, loss: float, counts: Mapping[str, int]
+) -> bool:
+    """Return whether class frequencies, learnt alone, may have this loss.
+
+    Of texts that is their entropy; how many tokens a class has is not known here.
+    """
+    task, bias = experiment.task, experiment.training.head_bias
+    kinds = {target.kind for target in task.targets(()).values()}
+    if "positions" in kinds or bias == "prior" or name_of(experiment.objective) != "ce":
+        return False
+    if not isinstance(task, Classification):
+        return True
+    shares = np.array([*counts.values()]) / max(sum(counts.values()), 1)
+    return loss > LITTLE * -float(np.sum(shares * np.log(shares)))
 
 
 def _cause_in_labels(task: Task, result: Mapping[str, Any]) -> str | None:

@@ -1,5 +1,6 @@
 """A run that learnt nothing says so wherever it is used, with a cause that fits."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -8,7 +9,7 @@ from huggingface_hub import ModelCard
 from sklearn.metrics import accuracy_score, f1_score, fbeta_score, matthews_corrcoef
 
 from dicejax.cli import run
-from dicejax.config import Experiment, PretrainedEncoder
+from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.examples import AnswerSpan, LabelledText, ReadingExample
 from dicejax.data.synthetic import SyntheticNER
 from dicejax.optimizers import AdamW
@@ -115,6 +116,11 @@ BERT = PretrainedEncoder(path="bert-base-cased")
 RARE = {"complaint": 76, "ok": 1686}
 FALLEN = {"losses": [0.6, 0.005]}
 LEVEL = {"losses": [0.6, 0.59]}
+PRIOR = {"head_bias": "prior"}
+BY_FREQUENCIES = (
+    "the loss fell from 0.6 to {}, which class frequencies alone may explain: try "
+    "--training.head_bias prior"
+)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +129,24 @@ LEVEL = {"losses": [0.6, 0.59]}
         (Tagging(), 1e-1, None, {}, "the learning rate 0.1 is high"),
         (Tagging(), 1e-3, None, {"skipped": 3}, "the learning rate 0.001 is high"),
         (Tagging(), 1e-9, BERT, LEVEL, "the learning rate 1e-09 is low"),
-        # A loss of 0.005 is not that of a low rate.
-        (Tagging(), 1e-5, BERT, FALLEN, "train was learnt, with a loss that fell"),
+        # A loss of 0.005 is not that of a low rate; nor one of known frequencies.
+        (Tagging(), 1e-5, BERT, FALLEN | PRIOR, "train was learnt, with a loss that"),
+        (QuestionAnswering(), 1e-5, BERT, FALLEN, "train was learnt, with a loss that"),
+        (Tagging(), 1e-5, BERT, FALLEN, BY_FREQUENCIES.format(0.005)),
+        (
+            Classification(),
+            1e-3,
+            None,
+            {"losses": [0.6, 0.17], "train": RARE, "positive": "complaint"},
+            BY_FREQUENCIES.format(0.17),  # their entropy is 0.178
+        ),
+        (
+            Classification(),
+            1e-3,
+            None,
+            {"losses": [0.6, 0.15], "train": RARE, "positive": "complaint"},
+            "train was learnt, with a loss that fell",
+        ),
         (Tagging(), 1e-3, None, {"steps": 90}, "90 updates are few"),
         (Tagging(), 1e-3, None, {"train": {}}, "train has no entity"),
         (Classification(), 1e-3, None, {"train": {}}, "train has no label"),
@@ -149,12 +171,14 @@ LEVEL = {"losses": [0.6, 0.59]}
 )
 def test_the_cause_fits_what_happened(task, rate, encoder, result, cause):
     content = {"steps": 2139, "skipped": 0, **result}
+    training = Training(head_bias=content.pop("head_bias", "zeros"))
     if (train := content.pop("train", None)) is not None:
         content["labels"] = {"train": train}
     if (positive := content.pop("positive", None)) is not None:
         names = sorted(RARE, key=lambda name: name == positive)
         content["test"] = {"per_type": {name: {} for name in names}}
-    text = remedy(experiment_of(task, rate, encoder), content)
+    experiment = experiment_of(task, rate, encoder)
+    text = remedy(dataclasses.replace(experiment, training=training), content)
     assert text.startswith(cause)
 
 
