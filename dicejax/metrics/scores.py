@@ -113,10 +113,10 @@ def are_of_texts(test: Mapping[str, Any]) -> bool:
 
 
 def unanswered(test: Mapping[str, Any]) -> int:
-    """Return the number of questions with an answer if none of them gets it, or 0.
+    """Return the number of questions with an answer if all are answered wrong, or 0.
 
-    That is where there are questions without an answer too: who answers nothing is
-    right about those.
+    Only of data that has questions without an answer too, about which a network that
+    answers nothing is right.
 
     >>> rows = {"answerable": {"support": 5}, "unanswerable": {"support": 6}}
     >>> unanswered({"f1": 6 / 11, "answerable_f1": 0.0, "per_type": rows})

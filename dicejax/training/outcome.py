@@ -116,7 +116,7 @@ def nothing_learnt(
     """Say how predictions show that nothing was learnt; None if they do not.
 
     Nothing is learnt where the primary metric is 0, or where texts or words of several
-    classes all get the same, or no question with an answer gets it.
+    classes all get the same, or no question with an answer is answered right.
     """
     values: list[Any] = []  # an answer to a question is one, whatever its parts
     for guess in predictions:
@@ -127,7 +127,7 @@ def nothing_learnt(
         if len(gold) > 1 and len(set(values)) == 1:
             return f"every {unit} is given the class {quote(values[0])}"
     if count := unanswered(scores.to_json()):
-        return f"none of {count:,} questions with an answer gets it"
+        return f"none of {count:,} questions with an answer is answered right"
     if scores.values[task.primary_metric] != 0:
         return None
     if not values:

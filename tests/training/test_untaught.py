@@ -276,5 +276,5 @@ def test_who_answers_no_question_right_has_learnt_nothing(guess, answers):
     scores = task.score(examples, guesses)
     assert scores.values["f1"] >= 0.6
     untaught = answers and guess != "Oslo"
-    text = "none of 2 questions with an answer gets it" if untaught else None
+    text = "none of 2 questions with an answer is answered right" if untaught else None
     assert nothing_learnt(task, guesses, scores) == text
