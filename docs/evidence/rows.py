@@ -82,6 +82,8 @@ def _published(
     arms = tuple(arms)
     settings = {arm: Setting(rate, 10.0 if "+prior" in arm else factor) for arm in arms}
     cell = Cell(data, encoder, arms, SEEDS, part=PART, settings=settings)
+    if factor != 1:
+        note = f"{note} All heads have {factor:g} times the encoder's rate.".strip()
     if {*_NARROW} <= {*data.flags}:
         note = f"{note} Trained in bfloat16.".strip()
     return Published(cell, place, losses, share, note)
