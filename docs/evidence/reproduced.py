@@ -22,6 +22,7 @@ import tables
 import third
 from scipy import stats
 
+from dicejax.study.compare.failures import support_of
 from dicejax.study.compare.statistics import Row, rows_of
 from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.significance import signed
@@ -422,9 +423,8 @@ def _of_answered(ours: Ours) -> str:
     }
     if not scores:
         return ""
-    by_kind = statistics[0].results[0]["test"]["per_type"]
-    support = {kind: each["support"] for kind, each in by_kind.items()}
-    refused = 100 * support["unanswerable"] / sum(support.values())
+    support = support_of(statistics[0].results[0]["test"])
+    refused = 100 * support["unanswerable"] / support.total()
     of_losses = ", ".join(f"{score:.2f} `{loss}`" for loss, score in scores.items())
     return (
         f" A network that answers nothing has F1 {refused:.2f}. Of questions with an "
