@@ -288,10 +288,11 @@ def remedy(experiment: Experiment, result: Mapping[str, Any]) -> str:
             f"{steps:,} updates are few for {weights}: try --training.epochs {epochs}"
         )
     counts = (result.get("labels") or {}).get("train") or {}
+    fall = f"fell from {losses[0]:.3g} to {losses[-1]:.3g}"
     if has_fallen and _may_be_frequencies(experiment, losses[-1], counts):
         return (
-            f"the loss fell from {losses[0]:.3g} to {losses[-1]:.3g}, which class "
-            "frequencies alone may explain: try --training.head_bias prior"
+            f"the loss {fall}, which class frequencies alone may explain: try "
+            "--training.head_bias prior"
         )
     if has_fallen:
         rarest = min(counts, key=lambda label: counts[label], default=None)
@@ -300,9 +301,8 @@ def remedy(experiment: Experiment, result: Mapping[str, Any]) -> str:
         )
         other = " or a pretrained encoder" * from_scratch
         return (
-            f"train was learnt, with a loss that fell from {losses[0]:.3g} to "
-            f"{losses[-1]:.3g}, and new texts were not: more examples{few}{other} may "
-            "help, not the rate"
+            f"train was learnt, with a loss that {fall}, and new texts were not: more "
+            f"examples{few}{other} may help, not the rate"
         )
     loss = name_of(experiment.objective)
     if loss != "ce":
