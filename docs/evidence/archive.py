@@ -12,6 +12,7 @@ The data have to be where the runs found them: labelled elements are counted the
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import io
@@ -47,6 +48,7 @@ LOOKS = (5, 10)
 """Seeds, from 0 on, of the looks of the protocol."""
 WITHOUT_MOVED = ("mechanism", "mpnet", "third")
 """Parts of the second and third protocol, all arms of which are trained."""
+DEVICES = {"cpu": "CPUs", "NVIDIA H200": "an NVIDIA H200"}
 KEPT = (
     "primary_metric",
     "checksums",
@@ -230,6 +232,19 @@ def runs_of(part: str) -> list[ScoredRun]:
     """Return all trained runs of a part, such as "curve", looked at or not."""
     names = sorted(f"{part}/{file.stem}" for file in (SCORES / part).glob("*.npz"))
     return [run for name in names for run in read(name).runs if _is_trained(run)]
+
+
+def devices_of(outcomes: Sequence[ScoredRun]) -> str:
+    """Return trained runs and their minutes of training on each kind of device."""
+    by_kind: dict[str, list[ScoredRun]] = collections.defaultdict(list)
+    for run in outcomes:
+        if run.result and _is_trained(run):
+            by_kind[run.result.get("device_kind", "cpu")].append(run)
+    return "; ".join(
+        f"{len(runs)} runs on {DEVICES.get(kind, kind)}, "
+        f"{60 * hours_of(runs):.1f} minutes of training"
+        for kind, runs in sorted(by_kind.items())
+    )
 
 
 def hours_of(outcomes: Sequence[ScoredRun]) -> float:

@@ -9,7 +9,6 @@ intervals are documents.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import json
@@ -37,7 +36,6 @@ from dicejax.study.significance import (
 SEEDS = range(10, 20)
 STEP = "step-first=dsc-smooth=0.01-then=ce-at=0.2"
 PRIMARY = ("dsc", "ce+prior")
-DEVICES = {"cpu": "CPUs", "NVIDIA H200": "an NVIDIA H200"}
 NO_LARGER = 0.02
 """Largest gain that leaves the lead to the head, by the protocol."""
 
@@ -83,14 +81,7 @@ class Cell:
     @property
     def devices(self) -> str:
         """Runs and hours of training on each kind of device."""
-        by_kind: dict[str, list[ScoredRun]] = collections.defaultdict(list)
-        for run in self._finished():
-            by_kind[run.result.get("device_kind", "cpu")].append(run)
-        return "; ".join(
-            f"{len(runs)} runs on {DEVICES.get(kind, kind)}, "
-            f"{60 * archive.hours_of(runs):.1f} minutes of training"
-            for kind, runs in sorted(by_kind.items())
-        )
+        return archive.devices_of(self._finished())
 
     def _finished(self) -> list[ScoredRun]:
         return [run for runs in self.runs.values() for run in runs if run.result]

@@ -136,7 +136,8 @@ class Ours:
     def place(self) -> str:
         """Where the numbers come from, in Markdown."""
         if self.is_archived:
-            return f"`docs/evidence/scores/{self.source}.npz`"
+            runs = archive.devices_of(archive.read(self.source).runs)
+            return f"`docs/evidence/scores/{self.source}.npz`, {runs}"
         return "[earlier comparisons](earlier.md), not archived"
 
 
