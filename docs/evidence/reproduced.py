@@ -403,7 +403,7 @@ def _beside(place: tuple[str, str, str]) -> str:
         ours.losses.get(_theirs(row)) for row in paper.ROWS if place_of(row) == place
     }
     found = ""
-    for loss in dict.fromkeys(["ce+prior", *ours.losses.values()]):
+    for loss in dict.fromkeys(["ce", "ce+prior", *ours.losses.values()]):
         if loss in scored and loss not in published:
             score, _, gain = scored[loss]
             found += f" `{loss}`: {score}"

@@ -220,6 +220,7 @@ ROWS = (
         rate=2e-4,
         arms=("ce", *ALPHAS.values()),
         factor=10.0,
+        note="The runs of `ce` are those of table 5.",
     ),
     _published(
         ("4", "msra", "BERT-MRC"),
