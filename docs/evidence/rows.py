@@ -205,6 +205,8 @@ ROWS = (
         rate=2e-4,
         arms=_OF_READING,
         factor=10.0,
+        note="After 201 updates `ce` has hardly learnt, and one of its runs failed: no "
+        "gain is stated.",
     ),
     _published(
         ("8", "quoref", ""),
