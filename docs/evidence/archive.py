@@ -236,14 +236,13 @@ def runs_of(part: str) -> list[ScoredRun]:
 
 def devices_of(outcomes: Sequence[ScoredRun]) -> str:
     """Return trained runs and their minutes of training on each kind of device."""
-    by_kind: dict[str, list[ScoredRun]] = collections.defaultdict(list)
-    for run in outcomes:
-        if run.result and _is_trained(run):
-            by_kind[run.result.get("device_kind", "cpu")].append(run)
+    by_kind: dict[str, list[float]] = collections.defaultdict(list)
+    for run in _trained(outcomes):
+        by_kind[run.get("device_kind", "cpu")].append(run["seconds"])
     return "; ".join(
-        f"{len(runs)} runs on {DEVICES.get(kind, kind)}, "
-        f"{60 * hours_of(runs):.1f} minutes of training"
-        for kind, runs in sorted(by_kind.items())
+        f"{len(seconds)} runs on {DEVICES.get(kind, kind)}, "
+        f"{sum(seconds) / 60:.1f} minutes of training"
+        for kind, seconds in sorted(by_kind.items())
     )
 
 
