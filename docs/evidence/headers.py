@@ -25,7 +25,7 @@ SOURCE = re.compile(
     r"(?:docs/evidence/scores/([\w/-]+), (\w+) of (\d+) seeds|archived nowhere): ",
     re.IGNORECASE,
 )
-FIGURE = re.compile(r"\d+\.\d\d\b(?: ([a-z](?:[\w=+.-]*\w)?))?")
+FIGURE = re.compile(r"\d+\.\d\d\b(?: ([a-z](?:[\w=+.:,-]*\w)?))?")
 
 
 def flaws(header: str) -> Iterator[str]:

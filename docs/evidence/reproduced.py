@@ -292,7 +292,9 @@ def _statistics(name: str) -> Sequence[Row]:
     archived = archive.read(name)
     if archived.seeds:
         return archived.rows()
-    return rows_of(archived.runs, "ce", controls=("ce+prior",))
+    losses = [run.loss for run in archived.runs]
+    baseline = "ce" if "ce" in losses else losses[0]
+    return rows_of(archived.runs, baseline, controls=("ce+prior",))
 
 
 def _archived(ours: Ours) -> dict[str, tuple[str, str, Gain | None]]:
@@ -302,7 +304,7 @@ def _archived(ours: Ours) -> dict[str, tuple[str, str, Gain | None]]:
     for row in _statistics(ours.source):
         scores, gain = row.scores(ours.metric), None
         theirs = baseline.scores(ours.metric)
-        if row.against is None:
+        if row.against is None or baseline.loss != "ce":
             pass
         elif compared == {ours.metric}:
             if crossed := row.against.crossed:
