@@ -120,12 +120,10 @@ def test_seeds_of_the_same_scores_are_one_run():
     assert not is_repeated([*runs, outcome("ce", 5, np.roll(right, 1))])
     others = [outcome("dice", seed, np.roll(right, seed)) for seed in range(5)]
     _, dice = rows_of([*runs, *others], "ce")
-    assert dice.against.verdict.outcome == "no verdict"
+    verdict = dice.against.verdict
+    assert verdict.outcome == "no verdict"
     assert dice.against.crossed is None and dice.against.mean == 0
-    assert (
-        "all seeds of ce have the same scores, so they are one"
-        in dice.against.verdict.sentence
-    )
+    assert "all seeds of ce have the same scores, so they are one" in verdict.sentence
 
 
 def test_with_few_examples_a_score_of_0_is_no_sign_of_a_failure():
@@ -141,14 +139,16 @@ def test_refusing_all_questions_is_a_failure_whatever_f1_it_has():
     test = {"f1": 0.5, "answerable_f1": 0.0, "per_type": rows}
     right = np.arange(40) < 20
     refusing = [outcome("ce", seed, right, test=test) for seed in range(3)]
-    answering = [
-        outcome("dice", seed, np.roll(right, seed), test=test | {"answerable_f1": 0.1})
-        for seed in range(3)
-    ]
+    test = test | {"answerable_f1": 0.1}
+    answering = [outcome("dice", i, np.roll(right, i), test=test) for i in range(3)]
     assert failures_of(refusing).has_learnt_nothing
     assert not failures_of(answering).seeds
-    _, dice = rows_of([*refusing, *answering], "ce")
-    assert dice.against.verdict.outcome == "nothing learnt"
+    zero = [outcome("dsc", i, np.zeros(40)) for i in range(3)]
+    moved = [dataclasses.replace(run, loss="wce") for run in answering]
+    rows = rows_of([*answering, *moved, *refusing, *zero], "dice", controls=["wce"])
+    by_loss = {row.loss: row for row in rows}
+    for contrast in (by_loss["ce"].against, by_loss["dsc"].versus["wce"]):
+        assert contrast.verdict.outcome == "nothing learnt" and not contrast.crossed
 
 
 def test_examples_of_a_group_are_a_sample_of_it_and_not_independent():

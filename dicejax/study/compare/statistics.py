@@ -33,6 +33,7 @@ from dicejax.study.compare.testing import (
     contrasts,
     differences_of,
     finished_run,
+    if_untaught,
     pairs_of,
     stack,
 )
@@ -198,7 +199,7 @@ def rows_of(
     for loss, runs in by_loss.items():
         against = None
         if loss != baseline:
-            against = _compare(by_loss, loss, baseline, tested.get(loss))
+            against = tested.get(loss) or _untested(by_loss, loss, baseline)
         begun = next((x.experiment for x in runs if x.experiment is not None), None)
         row = Row(
             loss,
@@ -306,34 +307,21 @@ def _decided_alike(
     return alike
 
 
-def _compare(
-    by_loss: Mapping[str, Sequence[ScoredRun]],
-    loss: str,
-    baseline: str,
-    tested: Contrast | None,
+def _untested(
+    by_loss: Mapping[str, Sequence[ScoredRun]], loss: str, baseline: str
 ) -> Contrast:
-    """Compare a loss with the baseline; without a test there is no verdict."""
-    texts = sentences("verdicts")
-    if tested is None:
-        pairs = pairs_of(by_loss, loss, baseline)
-        differences = differences_of(pairs)
-        few = [run.example_count for run in by_loss[loss] if has_few_examples(run)]
-        sentence = texts.untested(
-            differences=differences,
-            examples=few[0] if few else None,
-            least_examples=FEWEST_EXAMPLES,
-            repeated=[x for x in (loss, baseline) if is_repeated(by_loss[x])],
-            least=significance.MIN_SEEDS,
-            metric=primary_name(finished_run(by_loss).result),
-        )
-        verdict = Verdict("no verdict", sentence)
-        tested = Contrast(seeds=tuple(pairs), differences=differences, verdict=verdict)
-    untaught = {
-        name: failed
-        for name in (loss, baseline)
-        if (failed := failures_of(by_loss[name])).has_learnt_nothing
-    }
-    if not untaught:
-        return tested
-    verdict = Verdict("nothing learnt", texts.nothing_learnt(failures=untaught))
-    return dataclasses.replace(tested, verdict=verdict, crossed=None)
+    """Return the contrast of a loss with the baseline that was not tested."""
+    pairs = pairs_of(by_loss, loss, baseline)
+    differences = differences_of(pairs)
+    few = [run.example_count for run in by_loss[loss] if has_few_examples(run)]
+    sentence = sentences("verdicts").untested(
+        differences=differences,
+        examples=few[0] if few else None,
+        least_examples=FEWEST_EXAMPLES,
+        repeated=[x for x in (loss, baseline) if is_repeated(by_loss[x])],
+        least=significance.MIN_SEEDS,
+        metric=primary_name(finished_run(by_loss).result),
+    )
+    untaught = if_untaught(by_loss, loss, baseline)
+    verdict = untaught or Verdict("no verdict", sentence)
+    return Contrast(seeds=tuple(pairs), differences=differences, verdict=verdict)

@@ -221,9 +221,12 @@ def _with_failures(
 ) -> Verdict:
     """Return a verdict that counts failed runs.
 
-    Where some of either failed the comparison is unstable: a difference of means would
-    be that of the failures, so that medians and counts stand instead of it.
+    Where all of either learnt nothing there is nothing to compare. Where some of either
+    failed the comparison is unstable: a difference of means would be that of the
+    failures, so that medians and counts stand instead of it.
     """
+    if (untaught := if_untaught(by_loss, loss, baseline)) is not None:
+        return untaught
     ours, theirs = (failures_of(by_loss[name]) for name in (loss, baseline))
     texts = sentences("verdicts")
     if ours.is_unstable or theirs.is_unstable:
@@ -238,6 +241,18 @@ def _with_failures(
     if verdict.outcome != "better" or not ours.are_seeded:
         return verdict
     return Verdict("better", f"{verdict.sentence}; {texts.failures(ours)}")
+
+
+def if_untaught(
+    by_loss: Mapping[str, Sequence[ScoredRun]], *losses: str
+) -> Verdict | None:
+    """Return the verdict where all runs of a loss learnt nothing, else None."""
+    failures = {name: failures_of(by_loss[name]) for name in losses}
+    untaught = {name: x for name, x in failures.items() if x.has_learnt_nothing}
+    if not untaught:
+        return None
+    text = sentences("verdicts").nothing_learnt(failures=untaught)
+    return Verdict("nothing learnt", text)
 
 
 def differences_of(pairs: Pairs) -> tuple[float, ...]:
