@@ -25,6 +25,7 @@ from scipy import stats
 from dicejax.study.compare.failures import support_of
 from dicejax.study.compare.statistics import Row, rows_of
 from dicejax.study.compare.table import mean_and_spread
+from dicejax.study.compare.testing import Contrast
 from dicejax.study.significance import signed
 
 ROOT = Path(__file__).parents[2]
@@ -298,22 +299,37 @@ def _statistics(name: str) -> Sequence[Row]:
 
 
 def _archived(ours: Ours) -> dict[str, tuple[str, str, Gain | None]]:
-    baseline, *_ = _statistics(ours.source)
-    compared = {run.result["primary_metric"] for run in baseline.runs if run.result}
-    found = {}
-    for row in _statistics(ours.source):
-        scores, gain = row.scores(ours.metric), None
-        theirs = baseline.scores(ours.metric)
-        if row.against is None or baseline.loss != "ce":
-            pass
-        elif compared == {ours.metric}:
-            if crossed := row.against.crossed:
-                gain = crossed.mean, crossed.low, crossed.high
-        elif len(scores) == len(theirs):  # else some diverged
-            interval = stats.ttest_rel(scores, theirs).confidence_interval(0.95)
-            gain = (float(np.subtract(scores, theirs).mean()), *interval)
+    found, (baseline, *others) = {}, _statistics(ours.source)
+    for row in (baseline, *others):
+        gain, scores = None, row.scores(ours.metric)
+        if row.against and baseline.loss == "ce":
+            gain = _gain(row, baseline, row.against, ours.metric)
         found[row.loss] = mean_and_spread(scores), str(len(scores)), gain
     return found
+
+
+def _gain(row: Row, other: Row, contrast: Contrast, metric: str) -> Gain | None:
+    """Return the gain of a row over another; None where no claim is made of one."""
+    scores, theirs = row.scores(metric), other.scores(metric)
+    if {run.result["primary_metric"] for run in other.runs if run.result} == {metric}:
+        crossed = contrast.crossed
+        return (crossed.mean, crossed.low, crossed.high) if crossed else None
+    if len(scores) != len(theirs):  # some diverged
+        return None
+    interval = stats.ttest_rel(scores, theirs).confidence_interval(0.95)
+    return float(np.subtract(scores, theirs).mean()), *interval
+
+
+def _over_prior(ours: Ours) -> str:
+    """Return the gains of losses over cross-entropy from the class frequencies."""
+    by_loss = {row.loss: row for row in _statistics(ours.source)}
+    gains = {
+        loss: _gain(row, by_loss["ce+prior"], row.versus["ce+prior"], ours.metric)
+        for loss, row in by_loss.items()
+        if loss != "ce" and "ce+prior" in row.versus
+    }
+    said = [f"`{loss}` {tables.estimate(*x)}" for loss, x in gains.items() if x]
+    return f" Over it: {', '.join(said)}." if said else ""
 
 
 @functools.cache
@@ -410,6 +426,7 @@ def _beside(place: tuple[str, str, str]) -> str:
             score, _, gain = scored[loss]
             found += f" `{loss}`: {score}"
             found += f", {tables.estimate(*gain)}." if gain else "."
+            found += _over_prior(ours) if loss == "ce+prior" else ""
     return found
 
 
