@@ -33,7 +33,7 @@ from dicejax.study.compare.testing import (
     contrasts,
     differences_of,
     finished_run,
-    if_untaught,
+    nothing_learnt,
     pairs_of,
     stack,
 )
@@ -322,6 +322,6 @@ def _untested(
         least=significance.MIN_SEEDS,
         metric=primary_name(finished_run(by_loss).result),
     )
-    untaught = if_untaught(by_loss, loss, baseline)
-    verdict = untaught or Verdict("no verdict", sentence)
+    failures = {name: failures_of(by_loss[name]) for name in (loss, baseline)}
+    verdict = nothing_learnt(failures) or Verdict("no verdict", sentence)
     return Contrast(seeds=tuple(pairs), differences=differences, verdict=verdict)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dicejax.metrics.scores import primary_name
 from dicejax.study import significance
-from dicejax.study.compare.failures import compared_failures, failures_of
+from dicejax.study.compare.failures import Failures, compared_failures, failures_of
 from dicejax.study.compare.jobs import ScoredRun
 from dicejax.study.sentences import sentences
 from dicejax.study.significance import CrossedDifference, Verdict
@@ -225,9 +225,10 @@ def _with_failures(
     failed the comparison is unstable: a difference of means would be that of the
     failures, so that medians and counts stand instead of it.
     """
-    if (untaught := if_untaught(by_loss, loss, baseline)) is not None:
+    failures = {name: failures_of(by_loss[name]) for name in (loss, baseline)}
+    if (untaught := nothing_learnt(failures)) is not None:
         return untaught
-    ours, theirs = (failures_of(by_loss[name]) for name in (loss, baseline))
+    ours, theirs = failures.values()
     texts = sentences("verdicts")
     if ours.is_unstable or theirs.is_unstable:
         sentence = texts.unstable(
@@ -243,11 +244,8 @@ def _with_failures(
     return Verdict("better", f"{verdict.sentence}; {texts.failures(ours)}")
 
 
-def if_untaught(
-    by_loss: Mapping[str, Sequence[ScoredRun]], *losses: str
-) -> Verdict | None:
-    """Return the verdict where all runs of a loss learnt nothing, else None."""
-    failures = {name: failures_of(by_loss[name]) for name in losses}
+def nothing_learnt(failures: Mapping[str, Failures]) -> Verdict | None:
+    """Return the verdict where all runs of one of the losses learnt nothing."""
     untaught = {name: x for name, x in failures.items() if x.has_learnt_nothing}
     if not untaught:
         return None
