@@ -299,8 +299,9 @@ def _statistics(name: str) -> Sequence[Row]:
 
 
 def _archived(ours: Ours) -> dict[str, tuple[str, str, Gain | None]]:
-    found, (baseline, *others) = {}, _statistics(ours.source)
-    for row in (baseline, *others):
+    found, compared = {}, _statistics(ours.source)
+    baseline = compared[0]
+    for row in compared:
         gain, scores = None, row.scores(ours.metric)
         if row.against and baseline.loss == "ce":
             gain = _gain(row, baseline, row.against, ours.metric)
@@ -326,7 +327,7 @@ def _over_prior(ours: Ours) -> str:
     gains = {
         loss: _gain(row, by_loss["ce+prior"], row.versus["ce+prior"], ours.metric)
         for loss, row in by_loss.items()
-        if loss != "ce" and "ce+prior" in row.versus
+        if "ce+prior" in row.versus
     }
     said = [f"`{loss}` {tables.estimate(*x)}" for loss, x in gains.items() if x]
     return f" Over it: {', '.join(said)}." if said else ""
