@@ -166,25 +166,22 @@ def test_launch_files_start_a_run_that_exists(name):
         assert job["parallelism"] == job["completions"] == 2
         commands = [container["command"][-1]]
     else:
-        checked = subprocess.run(["bash", "-n"], input=text, text=True, check=False)
-        assert checked.returncode == 0
-        code = text.replace("\\\n", " ").splitlines()
-        commands = [line for line in code if "dicejax train" in line]
+        subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+        commands = re.findall(".*dicejax train.*", text.replace("\\\n", " "))
     flags = {f for line in commands for f in re.findall(r"--[\w.]+", line)}
     assert "--processes.find" in flags
-    values = {"--mesh.fsdp": "2", "--out": "gs://BUCKET/run", "--processes.find": ""}
+    values = dict.fromkeys(("--data.dir", "--out"), "gs://BUCKET/folder")
+    values |= {"--mesh.fsdp": "2", "--processes.find": ""}
     flags -= {"--kill"}  # of srun
     words = [word for f in flags for word in (f, values[f]) if word]
-    experiment = str(ROOT / "experiments" / "quickstart.py")
-    parse(["train", experiment, "--out", "x", *words])
-    if "gs://" in text:  # a bucket wants the extra's package
-        assert "[tpu]" in text
+    parse(["train", str(ROOT / "experiments/ner/conll03.py"), "--out", "x", *words])
+    assert "[tpu]" in text or "gs://" not in text  # a bucket wants the extra's package
 
 
 def test_the_jobs_of_an_array_share_a_comparison(tmp_path):
     """The file runs with a stand-in for Slurm's command that prints its words."""
     srun = tmp_path / "srun"
-    srun.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
+    srun.write_text('#!/bin/bash\nprintf "%s\\n" "${JAX_LOCAL_DEVICE_IDS:-}" "$@"\n')
     srun.chmod(0o755)
     file = ROOT / "launch" / "compare.sbatch"
     (array,) = re.findall(r"^#SBATCH --array=1-(\d+)$", file.read_text(), re.MULTILINE)
@@ -192,10 +189,13 @@ def test_the_jobs_of_an_array_share_a_comparison(tmp_path):
     env = os.environ | job | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     argv = ["bash", str(file), str(ROOT / "experiments/quickstart.py"), "--seeds", "10"]
     run = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
-    flag, *words = run.stdout.splitlines()
+    _, flag, *words = run.stdout.splitlines()
     assert (flag, words[0]) == ("--kill-on-bad-exit=0", "dicejax")
     command = parse(words[1:])
     assert (command.shard, command.seeds) == (f"3/{array}", 10)
     page = (ROOT / "docs/scaling.md").read_text()
     for line in (f"#SBATCH --array=1-{array}", "srun --kill-on-bad-exit=0"):
         assert line in page and line in file.read_text()
+    argv[1] = str(ROOT / "launch" / "slurm.sbatch")  # has one process for a node's GPUs
+    env |= {"SLURM_GPUS_ON_NODE": "4"}
+    assert subprocess.check_output(argv, env=env).startswith(b"0,1,2,3\n")
