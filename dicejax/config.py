@@ -72,8 +72,8 @@ class Training:
       rows_per_update: rows per batch; by default as many as hold `batch_size`
         sequences. Batches are the same on any number of devices, padded with empty rows
         where needed.
-      max_length: tokens of a packed row, which holds several sequences; longer ones are
-        truncated.
+      max_length: tokens of a packed row, which holds several sequences; longer texts
+        are read in windows that overlap, pairs and questions are cut.
       batching: "packed" puts several sequences into a row, "buckets" one, with rows of
         similar length together.
       buckets: maximum number of row widths, with batching "buckets".

@@ -3,7 +3,7 @@
 #
 #   launch/cloud-tpu.sh NAME ZONE EXPERIMENT.py [flags of dicejax train]
 #
-# A slice is created once; images of TPU VMs have Python 3.10, so uv brings a newer one:
+# Images of TPU VMs have Python 3.10, so uv brings a newer one. Create a slice once:
 #
 #   gcloud compute tpus tpu-vm create NAME --zone ZONE --spot \
 #     --accelerator-type v5litepod-16 --version v2-alpha-tpuv5-lite

@@ -226,7 +226,7 @@ class Compare:
       budget: time after which --until begins no further seeds, as 2h or 90m.
       margin: differences within this many points count as practically equal.
       tune: tuning trials per loss, cross-entropy included: they vary the learning rate
-        and the loss's hyper-parameters that --losses does not set; the first trial
+        and the loss's hyper-parameters that have their defaults; the first trial
         uses the given settings. Trials are scored on dev and use seed 1000000, which
         no compared run has. With --resample each seed S has its own trials, with
         seed and sample 1000000 + S.

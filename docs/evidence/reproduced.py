@@ -322,15 +322,16 @@ def _gain(row: Row, other: Row, contrast: Contrast, metric: str) -> Gain | None:
 
 
 def _over_prior(ours: Ours) -> str:
-    """Return the gains of losses over cross-entropy from the class frequencies."""
+    """Return gains over cross-entropy from the class frequencies, with the verdicts."""
     by_loss = {row.loss: row for row in _statistics(ours.source)}
-    gains = {
-        loss: _gain(row, by_loss["ce+prior"], row.versus["ce+prior"], ours.metric)
-        for loss, row in by_loss.items()
-        if "ce+prior" in row.versus
-    }
-    said = [f"`{loss}` {tables.estimate(*x)}" for loss, x in gains.items() if x]
-    return f" Over it: {', '.join(said)}." if said else ""
+    said = []
+    for loss, row in by_loss.items():
+        if (contrast := row.versus.get("ce+prior")) is None:
+            continue
+        if gain := _gain(row, by_loss["ce+prior"], contrast, ours.metric):
+            outcome = contrast.verdict.outcome
+            said.append(f"`{loss}` {tables.estimate(*gain)}, {outcome}")
+    return f" Over it: {'; '.join(said)}." if said else ""
 
 
 @functools.cache

@@ -21,6 +21,12 @@ LINES = [
 PLACES = [*dict.fromkeys((x.table, x.dataset, x.variant) for x in paper.ROWS)]
 ROWS = sorted(paper.ROWS, key=lambda x: PLACES.index((x.table, x.dataset, x.variant)))
 HEADERS = {file.stem: file.read_text().split('"""')[1] for file in FILES}
+# Over ce+prior no loss gains, and these are behind it, as docs/reproduced.md says.
+BEHIND = {
+    "ud14": "wce focal dl dsc-official",
+    "squad1": "dl-set dsc-official",
+    "tweets": "dsc-official",
+}
 STATUS = re.compile(
     r"run|run, not archived|not run|not run; once otherwise: .*\d|licensed|"
     r"no released weights|another system"
@@ -71,11 +77,12 @@ def test_scores_and_order_of_published_rows_are_those_of_the_archives(evidence):
             if line[2]:  # else the paper's score is lost in the text at hand
                 assert line[6] == ("open" if low < 0 < high else decided)
         (note,) = re.findall(rf"^- .*{ours.source}.*$", PAGE, re.MULTILINE)
-        over = rf"Over it: .*`{re.escape(line[3])}` (\S+) \((\S+) to"
-        for mean, low in re.findall(over, note):
+        over = rf"Over it: .*`{re.escape(line[3])}` (\S+) \(.*?\), (\w+)"
+        for mean, outcome in re.findall(over, note):
             gain = (mine - scores["ce+prior"]).mean()
             assert float(mean) == pytest.approx(gain, abs=0.006)
-            assert low[0] == "-"  # docs/reproduced.md: none is shown to gain
+            is_behind = line[3] in BEHIND.get(row.dataset, "").split()
+            assert outcome == ("worse" if is_behind else "inconclusive")
 
 
 def test_counts_of_the_paper_and_the_article_are_those_of_the_data(
