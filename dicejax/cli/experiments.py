@@ -270,7 +270,7 @@ class Compare:
         if comparison.unfinished:
             tuning = ("trials", "tuning.json")
             left, file = ("runs", "the report") if self.seeds else tuning
-            show(f"{comparison.unfinished} {left} are left to other shards")
+            show(f"left to other shards: {comparison.unfinished} {left}")
             show(f"the last shard to finish writes {file}")
         if comparison.rows:
             print_table(comparison)

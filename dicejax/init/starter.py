@@ -197,7 +197,7 @@ def _why_macro(profile: DataProfile) -> str | None:
         return None
     return (
         f"Macro F1, since micro F1 follows the frequent labels: {rare.train:,} of "
-        f"{train.examples:,} texts have a {quote(rare.name)}"
+        f"{train.examples:,} texts have {quote(rare.name)}"
     )
 
 
@@ -212,7 +212,7 @@ def _balances(
         rare = next((each for each in profile.classes if each.train), None)
     if rare is not None:
         ratio = (train.examples - rare.train) / rare.train
-        yield ratio, f"{_number(ratio)} sentences without a {quote(rare.name)} to one"
+        yield ratio, f"{_number(ratio)} sentences without {quote(rare.name)} to one"
 
 
 def _choose_losses(

@@ -89,7 +89,7 @@ def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
             f"{name.removesuffix(FromPrior.SUFFIX)}"
         )
     if name in get_args(ControlName):
-        raise InputError(f"{name} is a control and no {kind}; take --control {name}")
+        raise InputError(f"{name} is a control; dicejax train takes --control {name}")
     if name not in classes and "," in name:
         raise InputError(f"unknown {kind} {quote(name)}; separate names by spaces")
     if name not in classes:

@@ -96,7 +96,7 @@ def model_card(
         Section("threshold", "Threshold", _threshold(experiment, result)),
         Section("calibration", "Calibration", paragraphs(texts.calibration(result))),
         Section("data", "Data", _data(experiment, result), tables=_labels(result)),
-        Section("limits", "Limits", paragraphs(texts.limits())),
+        Section("limits", "Limits", paragraphs(texts.limits(bool(_labels(result))))),
         Section("licence", "Licence", paragraphs(texts.licence(license, encoder))),
     ]
     warning = f"**{plain(untaught.capitalize())}.**\n\n" if untaught else ""

@@ -92,8 +92,8 @@ class Classification(TextTask):
                 raise InputError(
                     f"positive, threshold and tune_threshold are for 2 classes; there "
                     f"are {listed}. Leave them out, and name the class that counts "
-                    "with --task.primary_metric f1:NAME; a threshold of its own has "
-                    "each label of MultiLabelClassification"
+                    "with --task.primary_metric f1:NAME; MultiLabelClassification has "
+                    "a threshold for each label"
                 )
             return tuple(names)
         if len(set(named.values())) > 1:

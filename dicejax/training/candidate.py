@@ -18,7 +18,7 @@ def with_candidate(experiment: Experiment, candidate: Candidate) -> Experiment:
     Raises:
       InputError: they are to begin at the class frequencies, and there are no classes.
     """
-    optimizer, control = experiment.optimizer, experiment.control
+    optimizer, control = experiment.optimizer, None
     training = dataclasses.replace(experiment.training, head_bias="zeros")
     if isinstance(candidate, Control):
         control, candidate = candidate.name, CrossEntropy()

@@ -230,7 +230,7 @@ def constant_answer(test: Mapping[str, Any], metric: str) -> str | None:
     >>> rows = {"bad": {"support": 1}, "ok": {"support": 3}}
     >>> test = {"f1": 0.8, "accuracy": 0.7, "matthews": 0.0, "per_type": rows}
     >>> constant_answer(test, "f1")
-    "Always answering 'ok' has F1 85.71."
+    "Always answering 'ok' scores F1 85.71."
     """
     best = best_constant(test, metric)
     if best is None or test[metric] > best[1]:
@@ -242,10 +242,10 @@ def always(answer: str, scores: Mapping[str, float]) -> str:
     """Say what one answer for every text or word scores.
 
     >>> always("ok", {"F1": 0.9756, "accuracy": 0.9524})
-    "Always answering 'ok' has F1 97.56, accuracy 95.24."
+    "Always answering 'ok' scores F1 97.56, accuracy 95.24."
     """
     values = (f"{name} {100 * value:.2f}" for name, value in scores.items())
-    return f"Always answering {quote(answer)} has {', '.join(values)}."
+    return f"Always answering {quote(answer)} scores {', '.join(values)}."
 
 
 def remedy(experiment: Experiment, result: Mapping[str, Any]) -> str:

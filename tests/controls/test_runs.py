@@ -188,7 +188,7 @@ def test_tasks_without_controls_say_so(project, capsys):
     assert run(["train", "mine.py", "--control", "frozen"]) == 2
     assert "random weights; name a pretrained one" in capsys.readouterr().err
     assert run(["train", "mine.py", "--loss", "tfidf"]) == 2
-    assert "take --control tfidf" in capsys.readouterr().err
+    assert "takes --control tfidf" in capsys.readouterr().err
 
 
 def test_of_many_words_some_sentences_are_drawn(project, monkeypatch):

@@ -74,7 +74,7 @@ def test_gains_and_losses_have_a_table_each_with_text_and_gold():
 def test_as_many_gains_as_losses_of_the_advised_loss_are_shown():
     rows = compared({"ce": 0.7, "wce": 0.8, "dsc": 0.8}, controls=["wce"])
     answers, _ = answers_of(rows, lambda: None)
-    assert answers.text[0].startswith("wce is right in more seeds than ce on ")
+    assert answers.text[0].startswith("wce is right more often than ce on ")
     assert [len(lines) for lines in answers.tables.values()] == [MOST, MOST]
     right = {
         x.loss: sum(run.example_statistics[:, 0, 0] for run in x.runs) for x in rows

@@ -86,8 +86,7 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
         assert against.mean == pytest.approx(crossed.mean, abs=1e-12)
     assert rows["dice"].against.verdict.outcome == "inconclusive"
     assert rows["focal"].against.verdict.outcome == "better"
-    mean = np.mean(significance.score(focal))
-    assert rows["focal"].mean == pytest.approx(mean)
+    assert rows["focal"].mean == pytest.approx(np.mean(significance.score(focal)))
     written = record_of(tmp_path)
     against = written["losses"]["focal"]["against_baseline"]
     assert against["p_value"] == rows["focal"].against.p_value

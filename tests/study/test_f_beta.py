@@ -38,8 +38,7 @@ def test_differences_are_those_of_scikit_learn(metric, beta, tmp_path):
     assert baseline.scores(metric) == pytest.approx(expected["ce"], abs=1e-12)
     differences = np.subtract(expected["dice"], expected["ce"])
     assert row.against.differences == pytest.approx(differences, abs=1e-12)
-    mean = row.against.crossed.mean
-    assert mean == pytest.approx(differences.mean(), abs=1e-12)
+    assert row.against.crossed.mean == pytest.approx(differences.mean(), abs=1e-12)
     name = f"F{beta:g} of 'bad'"
     assert (comparison.rows[0].metric, next(iter(columns_of(comparison.rows)))) == (
         (name, name)

@@ -122,8 +122,7 @@ def test_reports_name_runs_by_how_they_begin(tmp_path):
     # The same losses again from the report.
     rerun = config.load(tmp_path / "rerun.py")
     assert set(rerun.compared) == set(losses)
-    record = record_of(tmp_path)
-    assert record["rerun"]["differences"] == []
+    assert record_of(tmp_path)["rerun"]["differences"] == []
     page = (tmp_path / "report.md").read_text()
     assert "Heads begin at the class frequencies and learn faster" in page
     # Another baseline, and runs that all begin so.

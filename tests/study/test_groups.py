@@ -79,8 +79,7 @@ def test_the_item_error_is_that_of_documents(folder):
     methods = (path / "methods.txt").read_text()
     assert f"({SENTENCES} examples in {DOCUMENTS} documents)" in methods
     assert "seeds crossed with documents:" in methods
-    record = record_of(path)
-    against = record["losses"]["focal"]["against_baseline"]
+    against = record_of(path)["losses"]["focal"]["against_baseline"]
     assert against["crossed"]["sentences"] == DOCUMENTS
 
 
@@ -142,8 +141,7 @@ TABLE = "text,label,doc_id\nfine,a,x\ndull,b,x\nodd,a,y\n"
 )
 def test_files_say_which_examples_are_of_a_document(tmp_path, name, text, read):
     (tmp_path / name).write_text(text)
-    examples = read(tmp_path / name)
-    assert groups_of(examples).tolist() == [0, 0, 1]
+    assert groups_of(read(tmp_path / name)).tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize(

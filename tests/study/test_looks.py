@@ -208,5 +208,4 @@ def test_a_loss_that_collapses_does_not_widen_the_intervals_of_others(losses):
     wild = observed(0.0, 0.2, 5)
     *others, last = shrink_variances([*quiet, wild])
     assert last == wild
-    largest = quiet[-1].seed_error
-    assert max(x.seed_error for x in others) <= largest * (1 + 1e-12)
+    assert max(x.seed_error for x in others) <= quiet[-1].seed_error * (1 + 1e-12)

@@ -55,7 +55,7 @@ def test_what_calling_every_text_positive_scores():
     f1, accuracy = f1_score(truth, every), accuracy_score(truth, every)
     (sentence,) = all_positive(scored(GOLD))
     assert sentence.startswith(
-        f"Always answering 'yes' has F1 {100 * f1:.2f}, "
+        f"Always answering 'yes' scores F1 {100 * f1:.2f}, "
         f"accuracy {100 * accuracy:.2f}, Matthews 0.00."
     )
     assert scored(["yes"] * 99)["f1"] == pytest.approx(f1)

@@ -268,8 +268,7 @@ def test_a_folder_without_weights_is_enough(conll, model_folder):
     tokenizer = tokenize.learn_wordpiece(["a"], vocab_size=7)
     tokenizer.save(str(model_folder / tokenize.FILE))
     encoder = PretrainedEncoder(path=str(model_folder))
-    result = profile_of(**tagging(conll, encoder=encoder))
-    assert result.splits["train"].examples == 24
+    assert profile_of(**tagging(conll, encoder=encoder)).splits["train"].examples == 24
 
 
 # Labels that occur together

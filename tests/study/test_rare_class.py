@@ -122,9 +122,7 @@ def test_init_takes_macro_f1_where_a_label_is_rare(tmp_path, capsys):
     assert run([*command, "--data", str(tmp_path), "--encoder", "scratch"]) == 0
     out, err = capsys.readouterr()
     assert "24 times as many texts without 'war' as with it (192 vs. 8)" in out
-    assert (
-        "of 200 texts 8 have a 'war'; test has 8, which measure a recall of 75%" in out
-    )
+    assert "of 200 texts 8 have 'war'; test has 8, which measure a recall of 75%" in out
     why = "Macro F1, since micro F1 follows the frequent labels: 8 of 200 texts have a"
     assert why in err
     file = tmp_path / "mine" / "experiment.py"
@@ -258,6 +256,5 @@ def test_a_loss_that_gets_nothing_of_a_class_right_is_named(tmp_path):
         *("F1", "F1 of 'rare'", "recall of 'rare'", "macro F1")
     ]
     assert columns_of(rows)["recall of 'rare'"] == [[1.0] * 3, [0.0] * 3]
-    page = (tmp_path / "report.md").read_text()
-    assert "recall of 'rare'" in page
+    assert "recall of 'rare'" in (tmp_path / "report.md").read_text()
     assert unlearnt(rows[:1]) == []

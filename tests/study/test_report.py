@@ -37,7 +37,7 @@ from .made_runs import EXPERIMENT, made, record_of, run_of
 LOSSES = (CrossEntropy(), Dice(), Focal())
 SCRIPT = "<script>alert(1)</script>"
 CELLS = sentences("cells")
-HEADLINE = "Test F1 (%): difference to cross-entropy"
+HEADLINE = "Test F1 (%): difference from cross-entropy"
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 
 
@@ -190,8 +190,7 @@ def test_the_same_numbers_are_written_for_programs(three):
 
 def test_pictures_are_drawn_from_the_numbers(three):
     rows = tuple(three.rows.values())
-    by_seed = counts_of(three.rows["dice"])["tags"]
-    counts = np.sum(list(by_seed.values()), axis=0)
+    counts = np.sum(list(counts_of(three.rows["dice"])["tags"].values()), axis=0)
     bins = [x for x in score_counts.reliability(counts).bins if x.count]
     compared = Comparison(name="x", rows=rows)
     (picture,) = pictures.calibration(compared)
@@ -289,7 +288,7 @@ def test_a_page_sets_one_rival_beside_the_baseline(tmp_path):
     report.write(comparison.evaluate_runs(jobs, str(tmp_path)))
     text = (tmp_path / "report.md").read_text()
     (of_classes,) = re.findall(r"mean over seeds: ce vs. (\S+):", text)
-    (changed,) = re.findall(r"^(\S+) is right in more seeds than ce on", text, re.M)
+    (changed,) = re.findall(r"^(\S+) is right more often than ce on", text, re.M)
     assert of_classes == changed == "wce"
     titles = re.findall(r"^#+ (.*)$", text, re.M)
     assert len(titles) == len(set(titles)) and "Every run" in titles
@@ -305,7 +304,7 @@ def test_missing_and_diverged_runs_are_reported_first(tmp_path):
     _, html, _ = written(jobs, tmp_path)
     warnings = record_of(tmp_path)["warnings"]
     missing, diverged = warnings
-    assert missing.startswith("1 of 12 runs are not finished")
+    assert missing.startswith("1 of 12 runs is not finished")
     assert missing.endswith("focal seed 2.")
     assert diverged.startswith("4 of 12 runs diverged")
     assert "dice seed 1, " in diverged

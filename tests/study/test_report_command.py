@@ -79,7 +79,7 @@ def test_compare_returns_what_the_command_writes(tmp_path):
     assert result.report == f"{folder}/report.html" and result.primary_metric == "f1"
     assert set(result.verdicts) == {"focal", "dice"}
     assert "No verdict yet: 2 seeds, and it takes 3." in result.lines()[0]
-    assert "no verdict from 2 seeds" in result.verdicts["dice"].sentence
+    assert "no verdict: 2 seeds" in result.verdicts["dice"].sentence
     assert record_of(tmp_path)["looks"] == []
     assert result.table().row_count == 3
     ours, theirs = (x["losses"] for x in (result.to_json(), record_of(tmp_path)))

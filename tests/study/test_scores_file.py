@@ -268,7 +268,7 @@ def test_a_file_without_a_column_of_data_is_one_data_set(tmp_path):
 def test_a_missing_run_is_named(tmp_path, capsys):
     path = written(tmp_path / "scores.csv", runs(POINTS)[:-2])
     (result,) = comparison.compare_scores(path, out=str(tmp_path / "out"))
-    assert "dsc has no run of seed 3, 4." in warnings_of(result.rows)
+    assert "dsc has no run of seeds 3, 4." in warnings_of(result.rows)
     whole = written(tmp_path / "whole.csv", runs(POINTS))
     (result,) = comparison.compare_scores(whole, out=str(tmp_path / "out2"))
     assert warnings_of(result.rows) == []

@@ -26,8 +26,8 @@ NOTHING = {"ce": 0.0, "dice": 0.0}
 @pytest.mark.parametrize(
     ("skills", "options", "outcome", "sentence"),
     [
-        (ALIKE, {"seeds": 1}, "no verdict", "no verdict from 1 seed, which takes 3: "),
-        (ALIKE, {"seeds": 2}, "no verdict", "no verdict from 2 seeds, which takes 3: "),
+        (ALIKE, {"seeds": 1}, "no verdict", "no verdict: 1 seed, and it takes 3: "),
+        (ALIKE, {"seeds": 2}, "no verdict", "no verdict: 2 seeds, and it takes 3: "),
         (ALIKE, {"margin": 0.01}, "inconclusive", "inconclusive: "),
         (ALIKE, {"margin": 0.09}, "practically equal", "practically equal: "),
         (
@@ -85,8 +85,8 @@ def test_the_verdict_on_a_loss(skills, options, outcome, sentence):
             *(ALIKE, {"spread": 0.02}),
             "Undecided: no loss is shown to beat cross-entropy.\nA gain of up to "
             "{high:.1f} F1 (dice) is still possible. Next: dicejax compare with "
-            "--seeds 10 (about 15 more minutes of training) would settle "
-            "differences of *",  # 10 runs of 90 s
+            "--seeds 10 (about 15 more minutes of training) would show "
+            "a difference of *",  # 10 runs of 90 s
         ),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_diverged_loss_is_worse_and_named():
     assert gdice.against.verdict.outcome == "worse"
     assert gdice.against.mean == pytest.approx(-np.mean(rows[0].scores("f1")))
     (warning,) = warnings_of(rows)
-    assert warning.startswith("5 of 15 runs diverged: they count as a score of 0")
+    assert warning.startswith("5 of 15 runs diverged. They count as failed")
 
 
 def test_the_forest_plot_shows_the_intervals_of_the_rows():

@@ -99,7 +99,7 @@ def test_a_score_that_is_not_above_a_constant_answer_has_it_beside_it(order):
     test = scored(gold, [likely] * len(gold), labels)
     text = constant_answer(test, "accuracy")
     accuracy = 100 * gold.count(likely) / len(gold)
-    assert text == f"Always answering '{likely}' has accuracy {accuracy:.2f}."
+    assert text == f"Always answering '{likely}' scores accuracy {accuracy:.2f}."
     spans = {"f1": 0.0, "per_type": {"PER": {"f1": 0.0, "support": 3}}}
     assert constant_answer(spans, "f1") is None
 
@@ -198,7 +198,7 @@ def test_a_constant_classifier_is_never_recommended(constant, capsys, tmp_path):
     assert f"Nothing learnt: {reason}." in output and "next:" not in output
     cause = f"try --task.positive '{rare}', with --overwrite"
     assert cause in output and "learning rate" not in output.split("Likely cause")[1]
-    assert f"Always answering '{usual}' has" in output and f"{f1:.2f}." in output
+    assert f"Always answering '{usual}' scores" in output and f"{f1:.2f}." in output
     for argv in (["evaluate", "run"], ["export", "run", "model"]):
         assert run(argv) == 0
         lines = capsys.readouterr().out.splitlines()

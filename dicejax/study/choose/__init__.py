@@ -124,8 +124,8 @@ def choose(
         )
         is_better = control is None or comparison.rows[1].outcome == "better"
         advised = chosen if is_better or control is None else control
-        of_choice = next(x for x in comparison.rows if x.loss == chosen.name)
-        sentence = sentences("choose").choice(of_choice, control, len(search.tried))
+        tried = len(search.tried)
+        sentence = sentences("choose").choice(comparison.rows, chosen, control, tried)
         record = {"chosen": chosen, "control": control, "advised": advised.name}
         search.write({**record, "sentence": sentence})
     path = epath.Path(folder) / FOLDER / advised.name / f"seed-{SEED}"
@@ -136,6 +136,6 @@ def choose(
         run=str(path),
         comparison=comparison,
         sentence=sentence,
-        tried=len(search.tried),
+        tried=tried,
         seconds=search.seconds,
     )

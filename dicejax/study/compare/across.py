@@ -113,7 +113,7 @@ def _tested(folder: str, rows: Sequence[Row]) -> dict[str, Contrast]:
     if not contrasts:
         raise InputError(
             f"{epath.Path(folder) / RECORD}: no loss has a confidence interval, which "
-            f"--across combines; compare at least {MIN_SEEDS} seeds"
+            f"--across combines; it takes {MIN_SEEDS} seeds without a failure"
         )
     return contrasts
 

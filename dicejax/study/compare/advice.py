@@ -180,7 +180,8 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     first = baseline.finished[0]
     if has_few_examples(first):
         return texts.few_examples(first.example_count, FEWEST_EXAMPLES)
-    if all(row.failures.has_learnt_nothing for row in rows if row.failures.runs):
+    encoders = [x for x in rows if x.failures.runs and x.loss != "majority"]
+    if all(row.failures.has_learnt_nothing for row in encoders):
         return texts.nothing_learnt(remedy(rows))
     if baseline.failures.seeds:
         return _without_baseline(rows)
@@ -205,11 +206,11 @@ def _kept(rows: Sequence[Row], margin: float) -> str:
     """Return the verdict where no loss is advised."""
     texts, baseline, stable = sentences("advice"), rows[0], _stable(rows)
     if not stable:
-        return texts.all_unstable()
+        return texts.without_interval(all(x.failures.seeds for x in _compared(rows)))
     if (ahead := _ahead(rows, stable, margin)) is not None:
         return texts.barely_ahead(baseline, ahead, margin)
     if _are_decided(stable):
-        return texts.none_better(baseline)
+        return texts.none_better(baseline, len(stable) == len(_compared(rows)))
     gain = _possible_gain(rows, stable[0])
     if gain <= margin:
         return texts.no_gain(baseline, gain)
@@ -249,7 +250,7 @@ def _without_baseline(rows: Sequence[Row]) -> str:
         sound=sound,
         mended=mended,
         p=p_value,
-        is_shown=p_value <= LEVEL,
+        is_shown=p_value <= LEVEL or not mended.failures.are_seeded,
         remedy=remedy(rows),
         learners=pair[:1] if pair[0] is pair[1] else pair,
         first_two=_first_two(sound),
@@ -307,14 +308,14 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
             parts.append(texts.versus(rival.loss, rival, best, difference))
             pairs.append({rival.loss, best.loss})
             if best is claim:
-                parts.append(texts.beats_control(rival if beating else None, best))
+                parts.append(texts.beats_control(beating and rival, best, difference))
         return " ".join(parts) + _first_two(rows, pairs)
     controls = sorted((row for row in rows if row.is_control), key=cost)
     # The error rate holds up to the first that is not beaten.
     beaten = itertools.takewhile(lambda x: _versus(best, x) == "better", controls)
     if names := [texts.beaten(row, best) for row in beaten]:
         parts.append(texts.beats_controls(names))
-    elif not controls:
+    elif not controls and baseline.loss not in PLAIN:
         parts.append(texts.no_control())
     if more := [row.loss for row in rivals_of(better) if row is not best]:
         parts.append(texts.better_too(more, baseline))

@@ -130,7 +130,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     text = sentences("methods").methods(
         rows=rows,
         losses=len(statistics.rivals_of(rows)),
-        sizes=sorted({len(row.finished) for row in rows}),
+        sizes=sorted({len(x.against.seeds if x.against else x.finished) for x in rows}),
         is_tested=any(row.against and row.against.is_tested for row in rows),
         least=MIN_SEEDS,
         looks=max(len(looks), 1),

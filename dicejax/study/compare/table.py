@@ -105,6 +105,7 @@ def remedy(rows: Sequence[Row]) -> str:
 def warnings_of(rows: Sequence[Row]) -> list[str]:
     """Return the warnings to show before any number, the gravest first."""
     runs = [(f"{row.loss} seed {run.seed}", run) for row in rows for run in row.runs]
+    untaught = [(name, run) for name, run in runs if learnt_nothing(run)]
     seeds = {run.seed for _, run in runs}
     lacking = {
         row.loss: sorted(seeds - {run.seed for run in row.runs})
@@ -115,8 +116,8 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
     older = [name for name, checksums in sums.items() if "test" not in checksums]
     text = sentences("warnings").warnings(
         runs=len(runs),
-        untaught=[name for name, run in runs if learnt_nothing(run)],
-        alike=sum(one_class(result["test"]) for result in results_of(rows)),
+        untaught=[name for name, _ in untaught],
+        alike=sum(one_class(run.result["test"]) for _, run in untaught),
         remedy=remedy(rows),
         unlearnt=unlearnt(rows),
         missing=[name for name, run in runs if run.status == "missing"],

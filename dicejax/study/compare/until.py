@@ -13,7 +13,7 @@ from dicejax.study.compare.jobs import Job
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import Row, rivals_of
 from dicejax.study.compare.table import remedy
-from dicejax.study.compare.testing import LEVEL, MARGIN
+from dicejax.study.compare.testing import LEVEL
 from dicejax.study.sentences import sentences
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
@@ -91,15 +91,14 @@ def train_until_decided(
         failed = rows[0].failures if rows[0].failures.seeds else None
         if all(row.failures.has_learnt_nothing for row in rows):
             failed = None
-        untaught = all(row.outcome == "nothing learnt" for row in rows[1:])
-        if failed is not None or untaught:
-            return comparison, texts.no_help(rows[0].name, failed, remedy(rows))
+        if failed is not None or {x.outcome for x in rows[1:]} == {"nothing learnt"}:
+            return comparison, texts.no_help(rows[0], failed, remedy(rows))
         waiting = [row for row in rivals_of(rows) if row.loss not in settled]
         if not waiting:
-            rising = [row.loss for row in rows if row.rise > MARGIN]
+            rising = [row.loss for row in rows if row.rise > comparison.margin]
             return comparison, texts.decided(rising)
         say(texts.waiting(seeds, [row.loss for row in waiting]))
-    return comparison, texts.last_look(LOOKS[-1])
+    return comparison, texts.last_look(seeds)
 
 
 def _outlook(waiting: Sequence[Row], a_run: float) -> str:

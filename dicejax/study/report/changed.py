@@ -39,8 +39,8 @@ def changed_answers(comparison: Comparison) -> Section:
             line[f"{best.loss} right"] = f"{better[n]} of {best_runs}"
             lines.append(line)
         if lines:
-            which = "more" if sign > 0 else "fewer"
-            caption = f"{best.loss} is right in {which} seeds than {first.loss}"
+            which = "more" if sign > 0 else "less"
+            caption = f"{best.loss} is right {which} often than {first.loss}"
             tables[caption] = lines
     up, down = int((gain > 0).sum()), int((gain < 0).sum())
     summary = sentences("page").changed(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dicejax.config import Experiment
+from dicejax.objectives import name_of
 from dicejax.study.compare import jobs
 from dicejax.study.compare.finding import changed_settings
+from dicejax.study.compare.jobs import BASELINE
 from dicejax.study.compare.record import Comparison
 from dicejax.study.compare.statistics import results_of
+from dicejax.study.compare.testing import MARGIN
 from dicejax.study.report.measured import measured
 from dicejax.training.candidate import candidate_of, with_candidate
 
@@ -28,17 +32,15 @@ def experiment_of(comparison: Comparison) -> tuple[Experiment | None, list[str]]
         return None, []
     candidates = [*map(candidate_of, experiments)]
     # The others follow from one that does not begin at the class frequencies.
-    plain = [each for each in experiments if each.training.head_bias == "zeros"]
-    first = (plain or experiments)[0]
+    first = min(experiments, key=lambda x: x.training.head_bias != "zeros")
     seed = seeds_of(comparison)[0]
     seeded = jobs.with_seed(first, seed, jobs.is_resampled(first))
     experiment = dataclasses.replace(seeded, compared=tuple(candidates))
     differences = []
     for row, candidate, each in zip(rows, candidates, experiments, strict=True):
         same = with_candidate(experiment, candidate)
-        if settings := changed_settings(same, each):
-            text = f"{row.loss} has its own settings: {'; '.join(settings)}"
-            differences.append(text)
+        if own := changed_settings(same, each):
+            differences.append(f"{row.loss} has its own settings: {'; '.join(own)}")
     return experiment, differences
 
 
@@ -53,14 +55,17 @@ def rerun_of(comparison: Comparison, experiment: Experiment | None) -> dict[str,
     That is the command, data, seeds, hardware and versions.
     """
     results, seeds = results_of(comparison.rows), seeds_of(comparison)
-    numbers = ", ".join(map(str, seeds))
     rerun = {"command": comparison.command, "data set": comparison.name}
-    rerun["seeds"] = numbers
+    rerun["seeds"] = ", ".join(map(str, seeds))
     if experiment is None:
         return {**rerun, "scores": comparison.rows[0].runs[0].folder}
-    count = seeds[-1] - seeds[0] + 1
-    resample = "--resample " * jobs.is_resampled(experiment)
-    command = f"dicejax compare {FILE} --seeds {count} {resample}--out FOLDER"
+    flags = f"--seeds {seeds[-1] - seeds[0] + 1} "
+    flags += "--resample " * jobs.is_resampled(experiment)
+    flags += f"--margin {100 * comparison.margin:g} " * (comparison.margin != MARGIN)
+    command = f"dicejax compare {FILE} {flags}--out FOLDER"
+    baseline, *others = (row.loss for row in comparison.rows)
+    if others and baseline != name_of(BASELINE):
+        command += f" && dicejax report FOLDER --baseline {shlex.quote(baseline)}"
     versions = [result["versions"] for result in results if "versions" in result]
     names = dict.fromkeys(name for by_name in versions for name in by_name)
     checksums = [x["checksums"] for x in results if x.get("checksums")]

@@ -17,6 +17,7 @@ from etils import epath
 from dicejax.errors import InputError
 from dicejax.formats import FileSource, separated
 from dicejax.io import files
+from dicejax.metrics.scores import heading
 from dicejax.study.report.document import page
 from dicejax.study.review import statement as marking
 from dicejax.study.review.corrections import FOLDER as CORRECTED
@@ -96,7 +97,8 @@ def review(
         accepted = [doubt for doubt in contradicted if doubt.key in wrong]
         lines = _statement(held_out, accepted, checked, len(runs))
     texts, source = sentences("review"), offline(runs[0]).data
-    to_do = [texts.mark(file=LIST, certain=len(certain), drawn=len(drawn))]
+    mark = texts.mark(file=LIST, certain=len(certain), drawn=len(drawn))
+    to_do = [mark] if marked is None else []
     proposed = {doubt.example: doubt.proposed for doubt in accepted}
     corrections: dict[str, str] = {}
     if not isinstance(source, FileSource):
@@ -157,7 +159,7 @@ def _statement(
         of_rest=of_rest if certain < size else None,
         first=certain,
         splits=splits,
-        metric=held_out.task.primary_metric,
+        metric=heading(held_out.task.primary_metric),
         moved=moved,
         mended=len(mended),
         wrong=sum(x.key[0] == "test" and x.mark != "right" for x in checked),
