@@ -53,7 +53,7 @@ def test_gains_and_losses_have_a_table_each_with_text_and_gold():
             ("4", "text 3", "yes", "1 of 3", "0 of 3"),
         ],
     ]
-    assert "on 1 test example, and in fewer on 2. " in answers.text[0]
+    assert "on 1 test example, and less often on 2. " in answers.text[0]
     without, _ = answers_of(rows, lambda: None)
     assert lines_of(without)[0] == [("3", "0 of 3", "2 of 3")]
     # With other examples than were scored, and with the texts of an earlier report.
@@ -81,7 +81,7 @@ def test_as_many_gains_as_losses_of_the_advised_loss_are_shown():
     }
     gain = right["wce"] - right["ce"]
     up, down = int((gain > 0).sum()), int((gain < 0).sum())
-    assert f"on {up:,} test examples, and in fewer on {down:,}" in answers.text[0]
+    assert f"on {up:,} test examples, and less often on {down:,}" in answers.text[0]
     for sign, each in zip((1, -1), answers.tables.values(), strict=True):
         numbers = [int(line["test example"]) - 1 for line in each]
         assert min(sign * gain[numbers]) >= np.sort(sign * gain)[-MOST]

@@ -81,4 +81,4 @@ def test_the_report_names_the_runs(tmp_path):
     for name in ("report.html", "report.md"):
         text = (tmp_path / name).read_text()
         assert "2 of them predict the same class" in text
-        assert "has F1 79.27, accuracy 65.66, Matthews 0.00" in text
+        assert "scores F1 79.27, accuracy 65.66, Matthews 0.00" in text
