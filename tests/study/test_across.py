@@ -110,5 +110,5 @@ def test_what_cannot_be_combined_is_one_line(comparisons, tmp_path, capsys):
     rows = [("b", loss, seed, 60 + seed) for loss in ("ce", "good") for seed in (0, 1)]
     path = written(tmp_path / "few.csv", rows)
     compare_scores(path, out=str(file.parent))
-    message = "no loss has a confidence interval, which --across combines; compare at"
-    fails(capsys, argv, f"comparison.json: {message} least 3 seeds")
+    message = "no loss has a confidence interval, which --across combines; it takes 3 "
+    fails(capsys, argv, f"comparison.json: {message}seeds")

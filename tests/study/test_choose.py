@@ -390,6 +390,6 @@ def test_a_choice_that_failed_with_a_fresh_seed_is_said_to():
             test = {"f1": float(significance.score(shares))}
             result = {"primary_metric": "f1", "test": test}
             runs.append(ScoredRun(setting.name, seed, "", "finished", result, shares))
-    row = rows_of(runs, control.name)[1]
-    sentence = sentences("choose").choice(row, control, tried=9)
+    rows = rows_of(runs, control.name)
+    sentence = sentences("choose").choice(rows, ours, control, tried=9)
     assert sentence == "Use tfidf: wce, the best on dev, failed in 1 of 4 runs."

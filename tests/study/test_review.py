@@ -274,7 +274,7 @@ def test_marks_become_a_statement_and_move_the_score_of_the_same_run(tmp_path, c
     # The run finds every entity, so that of 80 spans 77 were gold.
     f1 = json.loads((tmp_path / "runs/result.json").read_text())["test"]["f1"]
     assert f1 == pytest.approx(2 * 77 / (77 + 80))
-    moved = f"f1 moves by {signed(100 * (1 - f1))} points on the same run."
+    moved = f"F1 moves by {signed(100 * (1 - f1))} points on the same run."
     assert f"With the 3 wrong labels of test mended, {moved}" in said
     # Only what was marked wrong is corrected.
     mark(out / "to_mark.csv", lambda row: "neither" if row["rank"] == "1" else "right")
