@@ -407,7 +407,7 @@ def title_of(table: str) -> str:
 def _said(table: str, data: str) -> str:
     """Return what our runs of a data set of a table are, a line for each model."""
     return "\n".join(
-        f"- {place[2]}: {ours.encoder}; {ours.share}; {ours.place}."
+        f"- {place[2] and f'{place[2]}: '}{ours.encoder}; {ours.share}; {ours.place}."
         f"{' ' * bool(ours.note)}{ours.note}{_beside(place)}"
         f"{_of_answered(ours)}"
         for place, ours in OURS.items()

@@ -226,7 +226,8 @@ ROWS = (
         rate=2e-4,
         arms=ALPHAS.values(),
         prior_factor=1.0,
-        note="Gradients are clipped at 0.02.",
+        note="Heads begin at the class frequencies, gradients are clipped at 0.02. No "
+        "alpha is shown to differ from another.",
     ),
     _published(
         ("4", "msra", "BERT-MRC"),
