@@ -39,8 +39,8 @@ def experiment_of(comparison: Comparison) -> tuple[Experiment | None, list[str]]
     differences = []
     for row, candidate, each in zip(rows, candidates, experiments, strict=True):
         same = with_candidate(experiment, candidate)
-        if own := changed_settings(same, each):
-            differences.append(f"{row.loss} has its own settings: {'; '.join(own)}")
+        if changes := changed_settings(same, each):
+            differences.append(f"{row.loss} has its own settings: {'; '.join(changes)}")
     return experiment, differences
 
 
