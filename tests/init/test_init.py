@@ -82,8 +82,8 @@ def test_one_file_is_parted_and_looked_at(tmp_path, conll):
     kinds = [{span.type for span in s.spans} for s in corpus.train]
     count, rarest = min((sum(k in x for x in kinds), k) for k in ("LOC", "PER"))
     others = f"{(len(kinds) - count) / count:.1f} ".replace(".0 ", " ")
-    assert f"{others}sentences without a {rarest!r} to one" in text
-    assert f"of {len(kinds)} sentences {count} have a {rarest!r}" in text
+    assert f"{others}sentences without {rarest!r} to one" in text
+    assert f"of {len(kinds)} sentences {count} have {rarest!r}" in text
     # From some 200 updates of a pretrained encoder on, no loss is shown to be better.
     assert experiment.compared == (CrossEntropy(), FromPrior(CrossEntropy()), Focal())
     assert "First try a third and three times" in text and 'bias="prior"' in text

@@ -65,7 +65,7 @@ def train_until_decided(
     longest rival: more would need unpaired tests, whose error rates do not hold where
     spreads differ. Returned are the last comparison, and why it ended, in a sentence.
     """
-    since, a_run = clock(), 0.0
+    since, a_run, seeds = clock(), 0.0, least
     comparison = Comparison(name="")
     waiting: list[Row] = []  # none before the first round
     settled: dict[str, int] = {}  # seeds of each loss that needs no more
