@@ -327,7 +327,7 @@ def test_runs_without_checksums_are_used_and_named(project, tmp_path):
     (folder / "SHA256SUMS").write_text("".join(rest))
     made = comparison.compare_runs([str(tmp_path / "cmp")])
     assert any(
-        line.startswith("warning: 1 of 2 runs are of a version that kept no checksums")
+        line.startswith("warning: 1 of 2 runs is of a version that kept no checksums")
         and line.endswith("known: ce seed 1.")
         for line in made.lines()
     )

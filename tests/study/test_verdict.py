@@ -149,7 +149,7 @@ def test_a_diverged_loss_is_worse_and_named():
     assert gdice.against.verdict.outcome == "worse"
     assert gdice.against.mean == pytest.approx(-np.mean(rows[0].scores("f1")))
     (warning,) = warnings_of(rows)
-    assert warning.startswith("5 of 15 runs diverged. They count as failed")
+    assert warning.startswith("5 of 15 runs diverged. A diverged run counts as failed")
 
 
 def test_the_forest_plot_shows_the_intervals_of_the_rows():

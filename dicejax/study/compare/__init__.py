@@ -319,7 +319,7 @@ def compare_scores(
     words += ["--unit", unit] if unit else []
     words += ["--baseline", baseline] if baseline != name_of(BASELINE) else []
     words += ["--controls", *controls] if controls else []
-    words += ["--margin", f"{margin:g}"] if fraction != MARGIN else []
+    words += ["--margin", f"{margin:.12g}"] if fraction != MARGIN else []
     comparisons: list[Comparison] = []
     contents: dict[str, str] = {}
     for (data, runs), folder in zip(by_data.items(), folders.values(), strict=True):

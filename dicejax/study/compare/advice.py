@@ -188,7 +188,7 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     repeated = [row.loss for row in rows if is_repeated(row.runs)]
     if baseline.loss in repeated or all(row.loss in repeated for row in losses):
         return texts.repeated(repeated, baseline.source)
-    pairs = [row.against for row in losses if row.against]
+    pairs = [x.against for x in losses if x.against and x.loss not in repeated]
     if not any(pair.is_tested for pair in pairs):
         seeds, least = max(len(x.seeds) for x in pairs), significance.MIN_SEEDS
         enough = max(least, 5)
@@ -213,7 +213,7 @@ def _kept(rows: Sequence[Row], margin: float) -> str:
         return texts.none_better(baseline, len(stable) == len(_compared(rows)))
     gain = _possible_gain(rows, stable[0])
     if gain <= margin:
-        return texts.no_gain(baseline, gain)
+        return texts.no_gain(baseline, gain, len(stable) == len(_compared(rows)))
     is_better = any(row.outcome == "better" for row in rows)
     undecided = texts.undecided(baseline, is_better, gain, stable[0].loss)
     return f"{undecided} {_next(rows, stable[0])}{_first_two(rows)}"
@@ -250,7 +250,7 @@ def _without_baseline(rows: Sequence[Row]) -> str:
         sound=sound,
         mended=mended,
         p=p_value,
-        is_shown=p_value <= LEVEL or not mended.failures.are_seeded,
+        is_shown=p_value <= LEVEL,
         remedy=remedy(rows),
         learners=pair[:1] if pair[0] is pair[1] else pair,
         first_two=_first_two(sound),
@@ -308,7 +308,7 @@ def _advice(rows: Sequence[Row], best: Row) -> str:
             parts.append(texts.versus(rival.loss, rival, best, difference))
             pairs.append({rival.loss, best.loss})
             if best is claim:
-                parts.append(texts.beats_control(beating and rival, best, difference))
+                parts.append(texts.beats_control(rival, best, bool(beating)))
         return " ".join(parts) + _first_two(rows, pairs)
     controls = sorted((row for row in rows if row.is_control), key=cost)
     # The error rate holds up to the first that is not beaten.

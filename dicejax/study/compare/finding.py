@@ -31,6 +31,8 @@ SEARCHES = ((tuning.FILE, tuning.TRIALS), (CHOICE, SEARCH))
 def jobs_from(paths: Sequence[str]) -> list[Job]:
     """Return the runs in folders, at any depth, as those of one comparison.
 
+    Those of a choice below a folder are left out: they are another comparison.
+
     They are sorted by loss and seed. A seed that only some losses have is a missing
     run.
 
@@ -132,7 +134,7 @@ def _runs_in(paths: Sequence[str]) -> Iterator[Run]:
         trials = {trials for file, trials in SEARCHES if (folder / file).exists()}
         for entry in files.entries(folder):
             is_hidden = entry.name.startswith(".") or entry.name in trials
-            if entry.is_dir() and not is_hidden:
+            if entry.is_dir() and not (is_hidden or (entry / CHOICE).exists()):
                 waiting.append(entry)
 
 

@@ -95,7 +95,7 @@ def forest(rows: Sequence[Row], margin: float) -> Picture | None:
         key["mean"] = "95% CI"
     key["margin"] = f"within ±{100 * margin:g} points: no difference in practice"
     seeds = (100 * x for _, contrast in learnt for x in contrast.differences)
-    texts, title = sentences("page"), f"Difference to {baseline}"
+    texts, title = sentences("page"), f"Difference from {baseline}"
     caption = texts.forest(metric, has_intervals, sum(abs(x) > limit for x in seeds))
     about = texts.drawn_differences(losses, MARKS)
     return Picture(title, caption, key, {title: figure}, about=about)

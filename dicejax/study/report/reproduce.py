@@ -59,13 +59,13 @@ def rerun_of(comparison: Comparison, experiment: Experiment | None) -> dict[str,
     rerun["seeds"] = ", ".join(map(str, seeds))
     if experiment is None:
         return {**rerun, "scores": comparison.rows[0].runs[0].folder}
-    flags = f"--seeds {seeds[-1] - seeds[0] + 1} "
+    margin = f"--margin {100 * comparison.margin:.12g} " * (comparison.margin != MARGIN)
+    flags = f"--seeds {seeds[-1] - seeds[0] + 1} {margin}"
     flags += "--resample " * jobs.is_resampled(experiment)
-    flags += f"--margin {100 * comparison.margin:g} " * (comparison.margin != MARGIN)
     command = f"dicejax compare {FILE} {flags}--out FOLDER"
-    baseline, *others = (row.loss for row in comparison.rows)
+    baseline, *others = (shlex.quote(row.loss) for row in comparison.rows)
     if others and baseline != name_of(BASELINE):
-        command += f" && dicejax report FOLDER --baseline {shlex.quote(baseline)}"
+        command += f" && dicejax report FOLDER {margin}--baseline={baseline} --out NEW"
     versions = [result["versions"] for result in results if "versions" in result]
     names = dict.fromkeys(name for by_name in versions for name in by_name)
     checksums = [x["checksums"] for x in results if x.get("checksums")]
