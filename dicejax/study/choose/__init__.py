@@ -122,20 +122,20 @@ def choose(
         comparison = confirm(
             experiment, pair, folder, display, seeds=seeds, margin=margin / 100
         )
-        is_better = control is None or comparison.rows[1].outcome == "better"
+        rows = comparison.rows
+        failed = [bool(row.failures.seeds) for row in rows[:2]]
+        is_better = failed == [True, False] or (control and rows[1].outcome == "better")
         advised = chosen if is_better or control is None else control
-        tried = len(search.tried)
-        sentence = sentences("choose").choice(comparison.rows, chosen, control, tried)
+        sentence = sentences("choose").choice(rows, chosen, control, len(search.tried))
         record = {"chosen": chosen, "control": control, "advised": advised.name}
         search.write({**record, "sentence": sentence})
-    path = epath.Path(folder) / FOLDER / advised.name / f"seed-{SEED}"
     return Choice(
         chosen=chosen,
         control=control,
         advised=advised,
-        run=str(path),
+        run=str(epath.Path(folder) / FOLDER / advised.name / f"seed-{SEED}"),
         comparison=comparison,
         sentence=sentence,
-        tried=tried,
+        tried=len(search.tried),
         seconds=search.seconds,
     )

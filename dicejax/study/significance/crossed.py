@@ -263,8 +263,9 @@ def shrink_variances(
     with d_0 + d_k degrees of freedom: with 3 seeds and 5 losses t is 2.8 where it was
     4.3. Losses with a larger variance keep their own. At most 5 % of simulated
     comparisons make a false claim, even where half of the losses vary 6 times as much
-    as the others (`benchmarks/README.md`). One loss that collapses with some seeds
-    moves the mean, which would widen the intervals of all others, not the median.
+    as the others (`benchmarks/README.md`). Of three or more losses one that collapses
+    with some seeds moves the mean, which would widen the intervals of all others, and
+    not the median.
 
     >>> rng = np.random.default_rng(0)
     >>> right = rng.random((4, 5, 300, 1)) < 0.7
