@@ -90,13 +90,14 @@ def model_card(
     encoder = None if path is None else Path(path).name
     (name,) = names_of([candidate_of(experiment)])
     begin = texts.begin(encoder or RANDOM, name, run.network().text_summary)
+    labels = _labels(result)
     sections = [
         Section("scores", "Scores on test", tables=_table(scores)),
         Section("loss", "Why this loss", _verdict(run)),
         Section("threshold", "Threshold", _threshold(experiment, result)),
         Section("calibration", "Calibration", paragraphs(texts.calibration(result))),
-        Section("data", "Data", _data(experiment, result), tables=_labels(result)),
-        Section("limits", "Limits", paragraphs(texts.limits(bool(_labels(result))))),
+        Section("data", "Data", _data(experiment, result), tables=labels),
+        Section("limits", "Limits", paragraphs(texts.limits(bool(labels)))),
         Section("licence", "Licence", paragraphs(texts.licence(license, encoder))),
     ]
     warning = f"**{plain(untaught.capitalize())}.**\n\n" if untaught else ""

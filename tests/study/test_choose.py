@@ -390,7 +390,7 @@ def test_a_choice_that_failed_with_a_fresh_seed_is_said_to():
             test = {"f1": float(significance.score(shares))}
             result = {"primary_metric": "f1", "test": test}
             runs.append(ScoredRun(setting.name, seed, "", "finished", result, shares))
-    sentence = sentences("choose").choice(rows_of(runs, "tfidf"), ours, control, 9)
+    sentence = sentences("choose").choice(*reversed(rows_of(runs, "tfidf")), tried=9)
     assert sentence == "Use tfidf: wce, the best on dev, failed in 1 of 4 runs."
-    sentence = sentences("choose").choice(rows_of(runs, "wce"), control, ours, 9)
+    sentence = sentences("choose").choice(*reversed(rows_of(runs, "wce")), tried=9)
     assert sentence.endswith(" F1; wce failed in 1 of 4 runs.")

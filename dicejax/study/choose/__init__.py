@@ -122,11 +122,11 @@ def choose(
         comparison = confirm(
             experiment, pair, folder, display, seeds=seeds, margin=margin / 100
         )
-        rows = comparison.rows
-        failed = [bool(row.failures.seeds) for row in rows[:2]]
-        is_better = failed == [True, False] or (control and rows[1].outcome == "better")
-        advised = chosen if is_better or control is None else control
-        sentence = sentences("choose").choice(rows, chosen, control, len(search.tried))
+        row = next(x for x in comparison.rows if x.loss == chosen.name)
+        rival = comparison.rows[0]  # the choice itself where there is no control
+        wins = row.outcome == "better" or row.failures.share == 0 < rival.failures.share
+        advised = chosen if control is None or wins else control
+        sentence = sentences("choose").choice(row, control and rival, len(search.tried))
         record = {"chosen": chosen, "control": control, "advised": advised.name}
         search.write({**record, "sentence": sentence})
     return Choice(

@@ -180,11 +180,11 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     first = baseline.finished[0]
     if has_few_examples(first):
         return texts.few_examples(first.example_count, FEWEST_EXAMPLES)
-    encoders = [x for x in rows if x.failures.runs and x.loss != "majority"]
-    if all(row.failures.has_learnt_nothing for row in encoders):
+    models = [row for row in rows if row.loss != "majority"]
+    if all(row.failures.has_learnt_nothing for row in models if row.failures.runs):
         return texts.nothing_learnt(remedy(rows))
     if baseline.failures.seeds:
-        return _without_baseline(rows)
+        return _without_baseline(models)
     repeated = [row.loss for row in rows if is_repeated(row.runs)]
     if baseline.loss in repeated or all(row.loss in repeated for row in losses):
         return texts.repeated(repeated, baseline.source)
@@ -198,22 +198,22 @@ def _verdict(rows: Sequence[Row], margin: float) -> str:
     if best is not None:
         return _advice(rows, best)
     unstable = [row.loss for row in rows if row.failures.is_unstable]
-    text = _kept(rows, margin)
+    text = _kept(rows, losses, margin)
     return f"{text}\n{texts.unstable(unstable)}" if unstable else text
 
 
-def _kept(rows: Sequence[Row], margin: float) -> str:
-    """Return the verdict where no loss is advised."""
+def _kept(rows: Sequence[Row], losses: Sequence[Row], margin: float) -> str:
+    """Return the verdict where none of the losses compared is advised."""
     texts, baseline, stable = sentences("advice"), rows[0], _stable(rows)
     if not stable:
-        return texts.without_interval(all(x.failures.seeds for x in _compared(rows)))
+        return texts.without_interval(all(row.failures.seeds for row in losses))
     if (ahead := _ahead(rows, stable, margin)) is not None:
         return texts.barely_ahead(baseline, ahead, margin)
     if _are_decided(stable):
-        return texts.none_better(baseline, len(stable) == len(_compared(rows)))
+        return texts.none_better(baseline, len(stable) == len(losses))
     gain = _possible_gain(rows, stable[0])
     if gain <= margin:
-        return texts.no_gain(baseline, gain, len(stable) == len(_compared(rows)))
+        return texts.no_gain(baseline, gain, len(stable) == len(losses))
     is_better = any(row.outcome == "better" for row in rows)
     undecided = texts.undecided(baseline, is_better, gain, stable[0].loss)
     return f"{undecided} {_next(rows, stable[0])}{_first_two(rows)}"
@@ -227,7 +227,6 @@ def _without_baseline(rows: Sequence[Row]) -> str:
     """
     failed, texts = rows[0].failures, sentences("advice")
     learnt = [row for row in rows[1:] if row.failures.median is not None]
-    learnt = [row for row in learnt if row.loss != "majority"]
     learnt.sort(key=lambda row: (cost(row), -(row.failures.median or 0.0)))
     sound = [row for row in learnt if not row.failures.seeds]
     if not sound:  # those that fail the least, if less often than the baseline

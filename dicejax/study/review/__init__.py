@@ -81,7 +81,8 @@ def review(
     held_out = judge(jobs, chosen, warn)
     every = doubts(held_out)
     contradicted = [doubt for doubt in every if doubt.kinds]
-    accepted, lines, contents = contradicted[:first], list[str](), dict[str, str]()
+    accepted, contents = contradicted[:first], dict[str, str]()
+    texts, lines, to_do = sentences("review"), list[str](), list[str]()
     certain, drawn = marking.to_check(len(every), first)
     if marked is None:
         chances = dict.fromkeys(certain, 1.0)
@@ -91,14 +92,13 @@ def review(
             for n, chance in chances.items()
         ]
         contents[LIST] = "\n".join(marking.lines_to_mark(rows)) + "\n"
+        to_do.append(texts.mark(file=LIST, certain=len(certain), drawn=len(drawn)))
     else:
         checked = marking.read_marks(marked, every)
         wrong = {doubt.key for doubt in checked if doubt.mark == "wrong"}
         accepted = [doubt for doubt in contradicted if doubt.key in wrong]
         lines = _statement(held_out, accepted, checked, len(runs))
-    texts, source = sentences("review"), offline(runs[0]).data
-    mark = texts.mark(file=LIST, certain=len(certain), drawn=len(drawn))
-    to_do = [mark] if marked is None else []
+    source = offline(runs[0]).data
     proposed = {doubt.example: doubt.proposed for doubt in accepted}
     corrections: dict[str, str] = {}
     if not isinstance(source, FileSource):
